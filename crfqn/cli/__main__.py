@@ -1,0 +1,6 @@
+"""`python -m crfqn.cli` is the `crfqn` script."""
+
+from crfqn.cli import main
+
+if __name__ == "__main__":
+    main()

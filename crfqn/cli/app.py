@@ -1,0 +1,179 @@
+"""The commands and their options; what they do is in the modules beside, imported when a command runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crfqn.cli.exits import ExitCode, command
+
+EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
+
+app = typer.Typer(
+    name="crfqn",
+    help=(
+        "Label sequences with sparse conditional random fields, trained to a certified distance from the "
+        "optimum. New here? Type:  crfqn quickstart"
+    ),
+    epilog=f"Exit codes:\n{EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(
+    help="Datasets: what there is, download, check.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data_app, name="data")
+
+ModelArgument = Annotated[Path, typer.Argument(help="A model file that `crfqn train` wrote.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
+DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
+INPUT_FORMAT = (
+    "One position a line, a blank line between items. Models of images read rows of a letter table "
+    "(letter.data); others read CRFsuite's format: label TAB attribute[:value] TAB ...; gzip is fine."
+)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from crfqn import __version__
+
+        typer.echo(f"crfqn {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@command
+def quickstart(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: all cores.")] = None,
+    quiet: QuietOption = False,
+) -> int:
+    """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
+    from crfqn.cli.training import quickstart
+
+    return quickstart(output, n_threads=threads, is_quiet=quiet)
+
+
+@app.command()
+@command
+def train(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe by name (ocr, digits) or path (models/ocr, my/recipe.toml).")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
+    ] = None,
+    l1: Annotated[float | None, typer.Option(min=0, help="L1 penalty: larger means fewer weights.")] = None,
+    l2: Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")] = None,
+    tol: Annotated[
+        float | None, typer.Option(min=0, help="Stop at this certified relative distance from the optimum.")
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(min=1, help="Stop after so many iterations.")] = None,
+    max_time: Annotated[float | None, typer.Option(min=0, help="Stop after so many seconds.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: all cores.")] = None,
+    quiet: QuietOption = False,
+) -> int:
+    """Train a model from a recipe; options override what the recipe says.
+
+    Ctrl-C keeps the best model so far.
+    """
+    from crfqn.cli.training import train
+
+    settings = {"l1": l1, "l2": l2, "tol": tol, "max_iter": max_iter, "n_threads": threads}
+    return train(recipe, output, {**settings, "max_seconds": max_time}, is_quiet=quiet)
+
+
+@app.command()
+@command
+def predict(
+    model: ModelArgument,
+    input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+    marginals: Annotated[
+        bool, typer.Option("--marginals", help="Add the probability of every label: label:p, tab-separated.")
+    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Before each item: @log-probability TAB that of its labels.")
+    ] = False,
+) -> None:
+    """Label new items: one label a line, a blank line after each item. Labels in the input are not used."""
+    from crfqn.cli.prediction import predict
+
+    predict(model, input, output, with_marginals=marginals, with_score=score)
+
+
+@app.command()
+@command
+def evaluate(
+    model: ModelArgument,
+    input: Annotated[
+        str | None,
+        typer.Argument(
+            help="A labelled file, or - for standard input, in the format of `crfqn predict`; "
+            "default: the test part of the data that the model was trained on."
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood."""
+    from crfqn.cli.prediction import evaluate
+
+    evaluate(model, input, as_json=json)
+
+
+@app.command()
+@command
+def inspect(
+    model: ModelArgument,
+    top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
+    label: Annotated[str | None, typer.Option(help="This label only.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
+    from crfqn.cli.inspection import inspect
+
+    inspect(model, top, label, as_json=json)
+
+
+@data_app.command("list")
+@command
+def data_list(json: JsonOption = False) -> None:
+    """List the datasets and say which are on this machine."""
+    from crfqn.cli.data import list_all
+
+    list_all(as_json=json)
+
+
+@data_app.command("get")
+@command
+def data_get(name: DatasetArgument, quiet: QuietOption = False) -> None:
+    """Download a dataset into the cache and check it; print where it is."""
+    from crfqn.cli.data import fetch
+
+    fetch(name, is_quiet=quiet)
+
+
+@data_app.command("verify")
+@command
+def data_verify(name: DatasetArgument) -> int:
+    """Check a dataset on this machine against its registered checksum or content."""
+    from crfqn.cli.data import verify
+
+    return verify(name)

@@ -1,0 +1,87 @@
+"""How a command ends: its exit code, and one sentence instead of a traceback for the user's mistakes.
+
+`CRFQN_DEBUG=1` shows the traceback as well. That a reader of the output goes
+away early (`| head`) is no error.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+from functools import wraps
+from typing import Any
+
+from crfqn.errors import CrfqnError, DataUnavailableError
+
+
+class ExitCode(IntEnum):
+    """What the exit codes mean; `crfqn --help` shows this table."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "ExitCode":
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    OK = 0, "all went well"
+    UNEXPECTED = 1, "an unexpected error; CRFQN_DEBUG=1 shows where"
+    WRONG_INPUT = 2, "wrong usage, input, recipe or model file"
+    NO_DATA = 3, "the data is not on this machine, or fails its check"
+    NOT_CONVERGED = 4, "training stopped before it converged; the model is saved"
+    INTERRUPTED = 130, "interrupted (Ctrl-C, SIGTERM); the best model so far is saved"
+
+
+def say(message: str = "") -> None:
+    """Print a message for the person at the terminal: to stderr, whatever becomes of it."""
+    with suppress(OSError):  # that nobody reads is no reason to lose a training
+        print(message, file=sys.stderr, flush=True)
+
+
+def command(function: Callable[..., int | None]) -> Callable[..., None]:
+    """Make a command of `function`: its return value, or the error that it raises, becomes the exit code."""
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            code = function(*arguments, **options) or ExitCode.OK
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = ExitCode.OK
+        except KeyboardInterrupt:
+            say("Interrupted; nothing was saved.")
+            code = ExitCode.INTERRUPTED
+        except Exception as error:
+            code = _report(error)
+        raise SystemExit(int(code))
+
+    return run
+
+
+def _report(error: Exception) -> ExitCode:
+    if os.environ.get("CRFQN_DEBUG", "0") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, CrfqnError):
+        say(f"crfqn: {error}")
+        return ExitCode.NO_DATA if isinstance(error, DataUnavailableError) else ExitCode.WRONG_INPUT
+    say(f"crfqn: unexpected error: {type(error).__name__}: {error}")
+    say("Please report it with the traceback, which CRFQN_DEBUG=1 in the environment shows.")
+    return ExitCode.UNEXPECTED
+
+
+def prepare_stdout() -> None:
+    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
+    if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+def close_stdout() -> None:
+    """Flush stdout now, so that a reader who left does not cause an error message at the exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

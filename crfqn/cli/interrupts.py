@@ -1,0 +1,71 @@
+"""Ctrl-C and SIGTERM while a command trains: the iteration is finished, and the best model so far is kept.
+
+The first signal asks the training to stop, through its callback; the second one stops it at once. Outside the
+training a signal is an ordinary KeyboardInterrupt.
+"""
+
+import signal
+import threading
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from crfqn.cli.exits import say
+
+
+class Interrupts:
+    """Take over SIGINT and SIGTERM; a context manager.
+
+    Attributes
+    ----------
+    is_requested : bool
+        A signal came while training.
+    """
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self._is_training = False
+        self._is_saving = False
+        self._previous: dict[int, Any] = {}
+
+    @contextmanager
+    def training(self) -> Any:
+        """The part in which the first signal is only noted."""
+        self._is_training = True
+        try:
+            yield
+        finally:
+            self._is_training = False
+
+    @contextmanager
+    def saving(self) -> Any:
+        """The short part in which signals are noted and nothing else."""
+        self._is_saving = True
+        try:
+            yield
+        finally:
+            self._is_saving = False
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._is_saving:
+            self.is_requested = True
+        elif self._is_training and not self.is_requested:
+            self.is_requested = True
+            say("\nStopping after this iteration; the best model so far will be saved. Again: stop at once.")
+        else:
+            raise KeyboardInterrupt

@@ -1,0 +1,180 @@
+"""`crfqn train` and `crfqn quickstart`: from a recipe to a saved model and a summary of how it went."""
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crfqn.cli.exits import ExitCode, say
+from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.scores import Scores, score_labels
+from crfqn.datasets import dataset
+from crfqn.errors import DataError, DataUnavailableError, ModelFileError
+from crfqn.model_file import check_writable
+from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+
+if TYPE_CHECKING:
+    from crfqn.estimators.chain import ChainCRF
+    from crfqn.recipe_schema import Recipe
+
+FIRST_CHOICE = "ocr"
+FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
+
+
+def train(
+    name_or_path: str,
+    output: Path | None,
+    settings: Mapping[str, Any],
+    *,
+    is_quiet: bool,
+) -> int:
+    """Train from a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
+    recipe = load_recipe(name_or_path)
+    output = output or recipe.output_path
+    check_writable(output)
+    with Interrupts() as interrupts:
+        prepared = prepare(recipe)
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
+
+
+def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
+    """Train on the handwritten words if they are at hand or come in seconds, else on the built-in digits."""
+    tell = _silent if is_quiet else say
+    with Interrupts() as interrupts:
+        recipe, prepared = _first_data(tell)
+        output = output or recipe.output_path
+        check_writable(output)
+        tell("The first run on a machine compiles for some seconds before the first line appears.")
+        settings = {"n_threads": n_threads}
+        code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
+    print(f"\nNext:\n  crfqn inspect {output}     what the model has learned")
+    print(f"  crfqn evaluate {output}    precision and recall of each label")
+    print(
+        f"  crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}   more weights, more accuracy"
+    )
+    return code
+
+
+def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
+    words = dataset(FIRST_CHOICE)
+    try:
+        if words.locate() is None:
+            tell(f"Fetching handwritten words (at most {FETCH_LIMIT:.0f} s) ...")
+        words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
+        recipe = load_recipe(FIRST_CHOICE)
+        return recipe, prepare(recipe)
+    except DataUnavailableError:
+        tell(f"They are not to be had here and now; `crfqn data get {FIRST_CHOICE}` says why.")
+    except DataError as error:
+        tell(f"They cannot be used: {error}")
+    tell("Instead: handwritten digits, which are built in.\n")
+    recipe = load_recipe(EMBEDDED)
+    return recipe, prepare(recipe)
+
+
+def _fit_and_save(
+    recipe: "Recipe",
+    prepared: Prepared,
+    output: Path,
+    settings: Mapping[str, Any],
+    interrupts: Interrupts,
+    is_quiet: bool,
+) -> int:
+    tell = _silent if is_quiet else say
+    model = build_estimator(
+        recipe, verbose=int(not is_quiet), callback=lambda record: interrupts.is_requested, **settings
+    )
+    tell(_describe(recipe, prepared, model))
+    _fit(model, prepared, interrupts)
+    is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
+    if is_interrupted and model.result_.n_nonzero == 0:
+        say("Interrupted before the first weights; nothing was saved.")
+        return ExitCode.INTERRUPTED
+    with interrupts.saving():
+        _save(model, output, _extra(recipe, prepared))
+    if is_interrupted:
+        say(f"Interrupted; the best model so far is saved in {output}.")
+        code = ExitCode.INTERRUPTED
+    elif model.result_.status.is_success:
+        code = ExitCode.OK
+    else:
+        say(f"Not converged ({model.result_.message}); the model is saved and usable.")
+        code = ExitCode.NOT_CONVERGED
+    scores = None
+    if not is_interrupted and prepared.y_test:
+        scores = score_labels(
+            prepared.y_test, [[str(label) for label in item] for item in model.predict(prepared.X_test)]
+        )
+    print(_summary(model, output, scores), flush=True)
+    return code
+
+
+def _fit(model: "ChainCRF", prepared: Prepared, interrupts: Interrupts) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(), interrupts.training():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
+        model.fit(prepared.X_train, prepared.y_train)
+    model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
+
+
+def _save(model: "ChainCRF", output: Path, extra: dict[str, Any]) -> None:
+    """Save, if need be somewhere else: a finished training is not lost to a full disk."""
+    try:
+        model.save(output, extra=extra)
+    except ModelFileError as error:
+        rescue = Path(tempfile.mkdtemp(prefix="crfqn-")) / output.name
+        model.save(rescue, extra=extra)
+        raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
+
+
+def _extra(recipe: "Recipe", prepared: Prepared) -> dict[str, Any]:
+    """What the model file keeps for `evaluate`, `predict` and `inspect`."""
+    extra: dict[str, Any] = {"recipe": recipe.as_dict(), "data_fingerprint": prepared.fingerprint}
+    if not recipe.data.dataset:  # its data files lie beside the recipe
+        extra["recipe_source"] = str(recipe.source.resolve())
+    return extra
+
+
+def _describe(recipe: "Recipe", prepared: Prepared, model: "ChainCRF") -> str:
+    n_labels = len({label for item in prepared.y_train for label in item})
+    n_positions = sum(len(item) for item in prepared.y_train)
+    return (
+        f"{recipe.title}\n"
+        f"{len(prepared.y_train):,} items, {n_positions:,} positions, {n_labels} labels for training; "
+        f"l1 = {model.l1:g}, l2 = {model.l2:g}, tol = {model.tol:g}\n"
+    )
+
+
+def _summary(model: "ChainCRF", output: Path, scores: Scores | None) -> str:
+    result = model.result_
+    n_weights = model.coef_.shape[0] * (model.coef_.shape[0] + model.coef_.shape[1])
+    rows = [
+        ("status", result.message),
+        ("objective", f"{result.value:,.3f} nats"),
+        ("gap", _gap(result.gap)),
+        ("non-zeros", f"{result.n_nonzero:,} of {n_weights:,} weights"),
+        ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
+    ]
+    if scores is not None:
+        rows.append(
+            (
+                "accuracy",
+                f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
+                f"{scores.n_items:,} whole items (test part)",
+            )
+        )
+    rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
+    return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def _gap(gap: float) -> str:
+    if math.isnan(gap):
+        return "unknown: no certificate exists for this objective"
+    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.2g} % lower"
+
+
+def _silent(message: str = "") -> None:
+    pass

@@ -1,0 +1,239 @@
+"""ChainCRF: sequence labelling with a linear-chain conditional random field, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.encoding import Vocabulary, encode_known_labels, encode_labels, encode_sequences, split_by_item
+from crfqn.estimators.base import SparseCRF, check_item_weights
+from crfqn.estimators.fingerprint import fingerprint
+from crfqn.features import FeatureStore
+from crfqn.sequences import Sequences
+from crfqn.structures.chain import Chain
+from crfqn.structures.structure import Inference
+from crfqn.threads import Pool
+
+
+class Decoding(NamedTuple):
+    """Best paths: labels, a 1-D array an item; log_probability, float64 (I,): log P(path | x) in nats."""
+
+    labels: list[NDArray]
+    log_probability: NDArray[np.float64]
+
+
+class ChainCRF(SparseCRF):
+    """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
+
+    Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
+
+        sum_i c_i (-log P(y_i | x_i; W, V)) + l1 (|W|_1 + |V|_1) + l2/2 (|W|^2 + |V|^2),
+
+    a sum over the items i, not a mean: l1 and l2 mean what CRFsuite's c1 and 2 c2 mean.
+
+    Parameters
+    ----------
+    l1, l2 : float, default 1.0 and 0.0
+        Strengths of the penalties, >= 0, in nats.
+    tol : float, default 1e-3
+        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. The
+        bound is loose, the truth nearer by orders of magnitude.
+    max_iter : int, default 500
+    max_seconds : float, optional
+        Limit of time, looked at after every iteration.
+    solver : {"prox-qn", "prox-qn-paper"} or a solver object, default "prox-qn"
+        "prox-qn-paper" is the method exactly as published; `crfqn.solvers.prox_qn.ProxQN(...)` takes settings.
+    n_threads : int, optional
+        All cores by default. The result does not depend on it, bit by bit.
+    random_state : int, RandomState or None
+        For the convention's sake: training is deterministic.
+    verbose : int, default 0
+        1 shows progress on stderr.
+    warm_start : bool, default False
+        Start from the weights of the last fit where classes and features are the same.
+    callback : callable, optional
+        Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,), sorted
+    coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
+    n_features_in_ : int
+    vocabulary_ : Vocabulary of the feature names, None for matrices without names
+    result_ : Result: status, value, gap, passes, trace
+    n_iter_ : int
+    data_fingerprint_ : str, of the training data
+    extra_ : dict, what was given to `save`; only after `crfqn.load`
+
+    Examples
+    --------
+    >>> from crfqn import ChainCRF
+    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
+    >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
+    >>> [path.tolist() for path in model.predict([[{"word": "the"}, {"word": "cat"}]])]
+    [['D', 'N']]
+
+    References
+    ----------
+    Zhong, Yen, Dhillon, Ravikumar: Proximal quasi-Newton for computationally intensive l1-regularized
+    M-estimators. NIPS 2014.
+    """
+
+    def __init__(
+        self,
+        l1: float = 1.0,
+        l2: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        max_seconds: float | None = None,
+        solver: Any = "prox-qn",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Callable[..., object] | None = None,
+    ) -> None:
+        self.l1 = l1
+        self.l2 = l2
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.solver = solver
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.callback = callback
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        tags.no_validation = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChainCRF:
+        """Train.
+
+        Parameters
+        ----------
+        X : crfqn.Sequences, or list of items
+            An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
+            or a list of lists of feature strings.
+        y : list of label sequences, one an item, or a flat array of labels by position
+        sample_weight : array-like, shape (n_items,), optional
+            How often each sequence counts; 0 is the same as leaving it out.
+
+        Raises
+        ------
+        InputError (a ValueError)
+            Says what was expected, what came, and where: item, position, feature.
+        """
+        self._check_parameters()
+        sequences, vocabulary = encode_sequences(X)
+        classes, targets = encode_labels(y, sequences.offsets)
+        weights = check_item_weights(sample_weight, len(sequences))
+        if weights is not None and not weights.all():
+            sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
+        start = self._warm_weights(sequences, vocabulary, classes)
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
+        self.data_fingerprint_ = fingerprint(store, targets)
+        result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
+        self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, sequences.n_features
+        self._set_weights(result.coords, result.weights)
+        return self
+
+    def predict(self, X: Any) -> list[NDArray]:
+        """The most probable label sequence of each item: a list of 1-D arrays of labels."""
+        return self.decode(X).labels
+
+    def decode(self, X: Any) -> Decoding:
+        """The most probable label sequence of each item, and the logarithm of its probability."""
+        chain, scores, edges = self._open(X)
+        with Pool(self.n_threads) as pool:
+            best = chain.decode(scores, edges, pool)
+            log_partition = chain.infer(scores, edges, pool=pool).log_partition
+        return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
+
+    def predict_marginals(self, X: Any) -> list[NDArray[np.float64]]:
+        """P(y_t = k | x) of each position: a list of arrays (positions, classes), rows that sum to 1."""
+        chain, scores, edges = self._open(X)
+        inference = self._infer(chain, scores, edges)
+        return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of positions that are labelled right, each item weighed by `sample_weight`."""
+        check_is_fitted(self)
+        sequences = self._encode(X)
+        known, codes = encode_labels(y, sequences.offsets)
+        weights = check_item_weights(sample_weight, len(sequences))
+        predicted = np.concatenate([np.asarray([], self.classes_.dtype), *self.predict(sequences)])
+        hits = predicted == known[codes]
+        return float(
+            np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
+        )
+
+    def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """log P(y_i | x_i) of each item, float64 (I,), in nats; the labels must be known."""
+        check_is_fitted(self)
+        sequences = self._encode(X)
+        targets = encode_known_labels(y, sequences.offsets, self.classes_)
+        chain, scores, edges = self._open(sequences)
+        inference = self._infer(chain, scores, edges, targets)
+        return inference.target_score - inference.log_partition
+
+    def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+        """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
+        from crfqn.estimators.persistence import save
+
+        save(self, path, extra)
+
+    def _encode(self, X: Any) -> Sequences:
+        if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
+            X = X.with_names(self.vocabulary_.names)
+        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+
+    def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+        """The chain over new items, with the scores of its nodes and edges."""
+        check_is_fitted(self)
+        sequences = self._encode(X)
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        with Pool(self.n_threads) as pool:
+            scores, edges = self._scores(store, pool)
+        return Chain(store.offsets, len(self.classes_)), scores, edges
+
+    def _infer(self, chain: Chain, scores: NDArray, edges: NDArray, *targets: NDArray[np.int32]) -> Inference:
+        with Pool(self.n_threads) as pool:
+            return chain.infer(scores, edges, *targets, pool=pool)
+
+    def _warm_weights(
+        self, sequences: Sequences, vocabulary: Vocabulary | None, classes: NDArray
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """The weights of the last fit, if `warm_start` asks for them and they fit."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        is_same = (
+            self.n_features_in_ == sequences.n_features
+            and np.array_equal(self.classes_, classes)
+            and self.vocabulary_ == vocabulary
+        )
+        return self._weights() if is_same else None
+
+
+def _without_weightless(
+    sequences: Sequences, labels: NDArray, weights: NDArray[np.float64]
+) -> tuple[Sequences, NDArray, NDArray[np.int32], NDArray[np.float64]]:
+    """Leave out the items of weight 0, with the labels that only they have."""
+    stays = weights > 0
+    kept = sequences[stays]
+    classes, targets = encode_labels(labels[np.repeat(stays, sequences.lengths)], kept.offsets)
+    return kept, classes, targets, weights[stays]

@@ -1,0 +1,375 @@
+"""The feature-indexed store: which positions have a feature, and with which value.
+
+For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
+feature (by feature, CSC); prediction reads the features of one position (by position, CSR, built on request).
+Binary features store no values, and positions are int32 while they fit: 4 bytes an entry instead of 12.
+
+Shapes: I items, N positions, F features, nnz entries that are not 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.transpose import count_columns, count_taken, merge_duplicates, scatter_rows, scatter_taken
+
+# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
+BLOCK = 1 << 17
+ALL_ONES = np.empty(0)
+
+
+def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
+    """Return `offsets` (I + 1,) as int64 after checking that they cut `n_positions` positions into items.
+
+    Raises
+    ------
+    InputError
+        Unless they are 1-D integers that start at 0, never decrease and end at `n_positions`.
+    """
+    found = np.asarray(offsets)
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+        raise InputError(
+            "offsets must be a 1-D array of n_items + 1 integers, "
+            f"got shape {found.shape} and dtype {found.dtype}"
+        )
+    result = found.astype(np.int64)
+    if result[0] != 0:
+        raise InputError(f"offsets must start at 0, but offsets[0] is {found[0]}")
+    falls = np.flatnonzero(result[1:] < result[:-1])
+    if falls.size:
+        i = int(falls[0])
+        raise InputError(
+            f"offsets must not decrease, but item {i} goes from offsets[{i}] = {found[i]} "
+            f"to offsets[{i + 1}] = {found[i + 1]}"
+        )
+    if result[-1] != n_positions:
+        raise InputError(
+            f"offsets must end at the number of positions, {n_positions}, but end at {found[-1]}"
+        )
+    return result
+
+
+def check_not_empty(offsets: NDArray[np.int64]) -> None:
+    """Raise InputError if there is no item, or an item without positions (the error names it)."""
+    if offsets.size == 1:
+        raise InputError("expected at least one item, got none")
+    empty = np.flatnonzero(offsets[1:] == offsets[:-1])
+    if empty.size:
+        others = f" (and {empty.size - 1} more)" if empty.size > 1 else ""
+        raise InputError(
+            f"expected at least one position in every item, but item {empty[0]}{others} is empty"
+        )
+
+
+def locate(offsets: NDArray[np.int64], position: int) -> str:
+    """Say where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
+    item = int(np.searchsorted(offsets, position, side="right")) - 1
+    return f"item {item}, position {position - int(offsets[item])}"
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureStore:
+    """Features of all positions, by feature and (on request) by position; build it with `from_matrix`.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (F + 1,)
+        Feature f has the entries indptr[f] ... indptr[f + 1].
+    indices : ndarray of int32, shape (nnz,)
+        Their positions, ascending within a feature (int64 if N >= 2**31).
+    values : ndarray of float64, shape (n,) with n = nnz, or n = 0 if every value is 1
+    offsets : ndarray of int64, shape (I + 1,)
+        Item i is made of the positions offsets[i] ... offsets[i + 1].
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False) -> "FeatureStore":
+        """Build the store of a matrix of positions x features.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse matrix or array of any format, or 2-D array-like, shape (N, F)
+            Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the
+            matrix itself is not changed.
+        offsets : array-like of int, shape (I + 1,)
+        allow_empty : bool
+            Accept items without positions, and no items at all (prediction does).
+
+        Raises
+        ------
+        InputError
+            For shapes, types or offsets that do not fit; NaN and infinity (named by item, position and
+            feature); empty items.
+
+        Notes
+        -----
+        Cost O(nnz + N + F). A CSR or dense matrix needs no memory beyond the result and a few MB, for any
+        dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
+        """
+        rows = _open_matrix(matrix)
+        is_by_feature = isinstance(rows, _CompressedRows) and rows.is_by_feature
+        n_positions, n_features = (
+            (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
+        )
+        if n_features == 0 and not allow_empty:
+            raise InputError(f"expected a matrix with at least one feature, got shape ({n_positions}, 0)")
+        cuts = check_offsets(offsets, n_positions)
+        if not allow_empty:
+            check_not_empty(cuts)
+        try:
+            columns = _transpose(rows)
+            if is_by_feature:
+                columns = _transpose(_CompressedRows(*columns, n_columns=n_features))
+        except _NotFinite as error:
+            row, column, value = error.args
+            position, feature = (column, row) if is_by_feature else (row, column)
+            raise InputError(
+                f"feature values must be finite, but {locate(cuts, position)}, feature {feature} is {value}"
+            ) from None
+        return cls(*columns, cuts)
+
+    @property
+    def n_items(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        return self.indptr.size - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries that are not 0."""
+        return self.indices.size
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every entry is 1, so that `values` is left empty."""
+        return self.values.size == 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays in bytes, with those by position once they are built."""
+        arrays = [self.indptr, self.indices, self.values, self.offsets]
+        if "_rows" in self.__dict__:
+            arrays += self._rows
+        return sum(array.nbytes for array in arrays)
+
+    @staticmethod
+    def nbytes_needed(nnz: int, n_positions: int, n_features: int, n_items: int, is_binary: bool) -> int:
+        """Size in bytes of a store before it is built (by feature only)."""
+        entry = _index_dtype(n_positions).itemsize + (0 if is_binary else 8)
+        return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
+
+    def parts(self, n_parts: int = 32) -> NDArray[np.int64]:
+        """Cut the items into parts of about equally many positions.
+
+        Part p is made of the items parts[p] ... parts[p + 1]; parts may be empty. The cuts depend on the
+        offsets and `n_parts` only, never on the number of threads: sums over parts are reproducible.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_parts + 1,)
+            No part has more than N / n_parts positions plus the longest item.
+        """
+        if n_parts < 1:
+            raise InputError(f"n_parts must be at least 1, got {n_parts}")
+        targets = self.n_positions * np.arange(n_parts + 1) // n_parts
+        after = np.searchsorted(self.offsets, targets)
+        before = np.maximum(after - 1, 0)
+        is_nearer_before = targets - self.offsets[before] < self.offsets[after] - targets
+        cuts = np.where(is_nearer_before, before, after).astype(np.int64)
+        cuts[-1] = self.n_items
+        return cuts
+
+    def take(self, items: NDArray[np.integer]) -> "tuple[FeatureStore, NDArray[np.int64]]":
+        """Return the store of some items (ascending, none twice) and the positions it is made of.
+
+        O(nnz): one pass over the entries, two where the result's size has to be counted first.
+        """
+        lengths = np.diff(self.offsets)[items]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        positions = np.repeat(self.offsets[items] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        new_index = np.full(self.n_positions, -1, self.indices.dtype)
+        new_index[positions] = np.arange(positions.size)
+        indptr = np.zeros_like(self.indptr)
+        count_taken(self.indptr, self.indices, new_index, indptr)
+        indices = np.empty(indptr[-1], _index_dtype(positions.size))
+        values = ALL_ONES if self.is_binary else np.empty(indices.size)
+        scatter_taken(self.indptr, self.indices, self.values, new_index, indices, values)
+        return FeatureStore(indptr, indices, values, offsets), positions
+
+    def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+        """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.
+
+        Built on first use and kept: 4 bytes an entry (12 with values).
+        """
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> "_Compressed":
+        return _transpose(_CompressedRows(self.indptr, self.indices, self.values, n_columns=self.n_positions))
+
+    def __repr__(self) -> str:
+        kind = "binary" if self.is_binary else "real"
+        return (
+            f"FeatureStore({self.n_items} items, {self.n_positions} positions, {self.n_features} features, "
+            f"{self.nnz} {kind} entries, {self.nbytes / 1e6:.1f} MB)"
+        )
+
+
+class _Compressed(NamedTuple):
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+
+
+class _Block(NamedTuple):
+    """Rows first_row ... of a matrix, in the dtypes of the kernels."""
+
+    first_row: int
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+
+
+class _NotFinite(Exception):
+    """Args: row, column, value."""
+
+
+def _index_dtype(size: int) -> np.dtype:
+    return np.dtype(np.int32 if size < 2**31 else np.int64)
+
+
+def _values_or_ones(data: NDArray) -> NDArray[np.float64]:
+    """Float64 copy of a block's values, or length 0 if all of them are 1."""
+    if (data == 1).all():
+        return ALL_ONES
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
+        return data.astype(np.float64)
+
+
+class _CompressedRows:
+    """Rows of a CSR (or, `is_by_feature`, of the transpose of a CSC) matrix, read block by block."""
+
+    def __init__(
+        self, indptr: NDArray, indices: NDArray, data: NDArray, n_columns: int, is_by_feature: bool = False
+    ) -> None:
+        self.indptr, self.indices, self.data = indptr.astype(np.int64, copy=False), indices, data
+        self.n_rows, self.n_columns, self.is_by_feature = indptr.size - 1, n_columns, is_by_feature
+        n_entries = int(self.indptr[-1])
+        if self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any() or n_entries > indices.size:
+            raise InputError(
+                "damaged sparse matrix: indptr must start at 0, not decrease and fit the indices"
+            )
+
+    def blocks(self, is_all_ones: bool = False) -> Iterator[_Block]:
+        dtype = _index_dtype(self.n_columns)
+        first = 0
+        while first < self.n_rows:
+            limit = self.indptr[first] + BLOCK
+            last = max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1)
+            indptr = self.indptr[first : last + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            indices = self.indices[entries]
+            if indices.size and not 0 <= indices.min() <= indices.max() < self.n_columns:
+                wrong = indices[(indices < 0) | (indices >= self.n_columns)][0]
+                raise InputError(
+                    f"damaged sparse matrix: index {wrong} is outside 0 ... {self.n_columns - 1}"
+                )
+            values = ALL_ONES if is_all_ones or not self.data.size else _values_or_ones(self.data[entries])
+            # Read-only and strided arrays are types of their own to numba: copies save a second compilation.
+            indptr = np.require(indptr, requirements=["C", "W"])
+            yield _Block(first, indptr, np.require(indices, dtype, ["C", "W"]), values)
+            first = last
+
+
+class _DenseRows:
+    """Rows of a 2-D array, read block by block; only entries that are not 0 are passed on."""
+
+    def __init__(self, array: NDArray) -> None:
+        self.array = array
+        self.n_rows, self.n_columns = array.shape
+
+    def blocks(self, is_all_ones: bool = False) -> Iterator[_Block]:
+        dtype = _index_dtype(self.n_columns)
+        n_block = max(1, BLOCK // max(1, self.n_columns))
+        for first in range(0, self.n_rows, n_block):
+            part = self.array[first : first + n_block]
+            rows, columns = np.nonzero(part)
+            indptr = np.searchsorted(rows, np.arange(part.shape[0] + 1))
+            values = ALL_ONES if is_all_ones else _values_or_ones(part[rows, columns])
+            yield _Block(first, indptr, columns.astype(dtype), values)
+
+
+def _open_matrix(matrix: Any) -> _CompressedRows | _DenseRows:
+    is_sparse = hasattr(matrix, "tocsr")
+    found: Any = matrix if is_sparse else np.asarray(matrix)
+    if found.ndim != 2 or found.dtype.kind not in "biuf":
+        raise InputError(
+            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
+            f"got shape {found.shape} and dtype {found.dtype}"
+        )
+    if not is_sparse:
+        return _DenseRows(found)
+    if found.format not in ("csr", "csc"):
+        found = found.tocsr()
+    is_by_feature = found.format == "csc"
+    n_columns = found.shape[0 if is_by_feature else 1]
+    return _CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature)
+
+
+def _transpose(source: _CompressedRows | _DenseRows) -> _Compressed:
+    """Sort the entries by column: count, then scatter, each over the blocks of rows in their order."""
+    counts = np.zeros(source.n_columns, np.int64)
+    is_binary = is_all_ones = True
+    for block in source.blocks():
+        if block.values.size:
+            is_all_ones = False
+            is_binary = is_binary and bool(((block.values == 0) | (block.values == 1)).all())
+            _check_finite(block)
+        count_columns(block.indices, block.values, counts)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    indices = np.empty(indptr[-1], _index_dtype(source.n_rows))
+    values = ALL_ONES if is_binary else np.empty(indices.size)
+    heads = indptr[:-1].copy()
+    n_duplicates = sum(
+        scatter_rows(*block, indptr, heads, indices, values) for block in source.blocks(is_all_ones)
+    )
+    result = _Compressed(indptr, indices, values)
+    return _merged(result) if n_duplicates else result
+
+
+def _check_finite(block: _Block) -> None:
+    is_bad = ~np.isfinite(block.values)
+    if is_bad.any():
+        at = int(np.argmax(is_bad))
+        row = int(np.searchsorted(block.indptr - block.indptr[0], at, side="right")) - 1
+        raise _NotFinite(block.first_row + row, int(block.indices[at]), float(block.values[at]))
+
+
+def _merged(matrix: _Compressed) -> _Compressed:
+    """Sum duplicates; what is left may have become binary, or have stopped being so."""
+    indptr, indices, values = matrix
+    if not values.size:
+        values = np.ones(indices.size)
+    n_left = merge_duplicates(indptr, indices, values)
+    indices, values = indices[:n_left].copy(), values[:n_left].copy()
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        column = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise _NotFinite(int(indices[at]), column, float(values[at]))
+    return _Compressed(indptr, indices, ALL_ONES if (values == 1).all() else values)

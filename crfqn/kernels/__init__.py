@@ -1,0 +1,17 @@
+"""Numba kernels: arrays and scalars in, arrays out; no classes, no exceptions, no prints.
+
+One place for the compiler's flags. `fastmath` lets sums be re-associated (vectorised) but keeps NaN and
+infinity meaningful. `nogil` lets the thread pool run one kernel on several parts at once; `cache` keeps the
+machine code on disk, because compilation is part of the user's time.
+"""
+
+from typing import Any
+
+import numba
+
+FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def kernel(function: Any) -> Any:
+    """Compile `function` as a cached, GIL-free numba kernel."""
+    return numba.njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)

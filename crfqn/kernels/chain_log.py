@@ -1,0 +1,58 @@
+"""Forward-backward of one chain in logarithms: K^2 exponentials a position, but no score is too large.
+
+The twin of the scaled recursions in `chain.py`, for the rare items whose scores span so many orders of
+magnitude that a scaled message would underflow.
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel
+
+
+@kernel
+def log_sum_exp(values, n):
+    """log sum_{k < n} exp(values[k]), shifted by the largest."""
+    largest = values[0]
+    for k in range(1, n):
+        largest = max(largest, values[k])
+    total = 0.0
+    for k in range(n):
+        total += np.exp(values[k] - largest)
+    return largest + np.log(total)
+
+
+@kernel
+def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
+    """Node marginals of one item into beta[t, k] and its weighted pair marginals onto `edge_counts`.
+
+    Returns log Z and the weighted expected edge score, weight * <edges, pair marginals>.
+    alpha, beta, psi: float64 (length, >= K), scratch; psi and alpha are left zero, so that the caller's
+    outer product over the chunk adds nothing more.
+    """
+    n_states, length = scores.shape[0], alpha.shape[0]
+    work = np.empty(n_states)
+    for t in range(length):
+        for k in range(n_states):
+            alpha[t, k] = scores[k, start + t]
+            if t > 0:
+                for j in range(n_states):
+                    work[j] = alpha[t - 1, j] + edges[j, k]
+                alpha[t, k] += log_sum_exp(work, n_states)
+    log_partition = log_sum_exp(alpha[length - 1], n_states)
+    for k in range(n_states):
+        beta[length - 1, k] = 0.0
+    expected = 0.0
+    for t in range(length - 2, -1, -1):
+        for j in range(n_states):
+            for k in range(n_states):
+                work[k] = edges[j, k] + scores[k, start + t + 1] + beta[t + 1, k]
+                pair = np.exp(alpha[t, j] + work[k] - log_partition)
+                edge_counts[j, k] += weight * pair
+                expected += weight * pair * edges[j, k]
+            beta[t, j] = log_sum_exp(work, n_states)
+    for t in range(length):
+        for k in range(n_states):
+            beta[t, k] = np.exp(alpha[t, k] + beta[t, k] - log_partition)
+            alpha[t, k] = 0.0
+            psi[t, k] = 0.0
+    return log_partition, expected

@@ -1,0 +1,107 @@
+"""Counting sort of a compressed sparse matrix: rows to columns, one block of rows after the other.
+
+For the FeatureStore: positions x features in, features x positions out, and back. The caller feeds blocks, so
+that indices and values of any dtype are converted a block at a time and the result is the only large array.
+Rows come in ascending order, hence the rows of each column are ascending and duplicates are neighbours.
+
+Shapes of a block of R rows with M entries: indptr (R + 1,) int64, indices (M,), values (M,) float64, or (0,)
+if every entry is 1. Entries that are 0 are left out.
+"""
+
+from numpy import int64
+from numpy.typing import NDArray
+
+from crfqn.kernels import kernel
+
+
+@kernel
+def count_columns(indices: NDArray, values: NDArray, counts: NDArray) -> None:
+    """Add the entries of a block that are not 0 to `counts` (columns,) int64, in place."""
+    if values.size == 0:
+        for j in range(indices.size):
+            counts[indices[j]] += 1
+    else:
+        for j in range(indices.size):
+            if values[j] != 0.0:
+                counts[indices[j]] += 1
+
+
+@kernel
+def scatter_rows(
+    first_row: int,
+    indptr: NDArray,
+    indices: NDArray,
+    values: NDArray,
+    starts: NDArray,
+    heads: NDArray,
+    out_indices: NDArray,
+    out_values: NDArray,
+) -> int:
+    """Write a block of rows into the columns and return how many of its entries are duplicates.
+
+    `starts` (columns,) int64 says where each column begins, `heads` (columns,) int64 where its next entry
+    goes (moved in place). `out_values` of length 0: the result stores no values.
+    """
+    n_duplicates = int64(0)
+    origin = indptr[0]
+    for r in range(indptr.size - 1):
+        row = first_row + r
+        for j in range(indptr[r] - origin, indptr[r + 1] - origin):
+            if values.size > 0 and values[j] == 0.0:
+                continue
+            column = indices[j]
+            head = heads[column]
+            if head > starts[column] and out_indices[head - 1] == row:
+                n_duplicates += 1
+            out_indices[head] = row
+            if out_values.size > 0:
+                out_values[head] = values[j] if values.size > 0 else 1.0
+            heads[column] = head + 1
+    return n_duplicates
+
+
+@kernel
+def merge_duplicates(indptr: NDArray, indices: NDArray, values: NDArray) -> int:
+    """Sum neighbours with equal indices, leave out sums of 0, all in place; return the new length."""
+    write = int64(0)
+    start = indptr[0]
+    for column in range(indptr.size - 1):
+        stop = indptr[column + 1]
+        j = start
+        while j < stop:
+            row = indices[j]
+            total = 0.0
+            while j < stop and indices[j] == row:
+                total += values[j]
+                j += 1
+            if total != 0.0:
+                indices[write] = row
+                values[write] = total
+                write += 1
+        start = stop
+        indptr[column + 1] = write
+    return write
+
+
+@kernel
+def count_taken(indptr, indices, new_index, counts):
+    """counts[f + 1] = entries of the columns 0 ... f whose position is taken (new_index >= 0)."""
+    n = 0
+    for f in range(indptr.size - 1):
+        for e in range(indptr[f], indptr[f + 1]):
+            n += new_index[indices[e]] >= 0
+        counts[f + 1] = n
+
+
+@kernel
+def scatter_taken(indptr, indices, values, new_index, out_indices, out_values):
+    """Write the taken entries, column by column, with their new positions."""
+    n = 0
+    for f in range(indptr.size - 1):
+        for e in range(indptr[f], indptr[f + 1]):
+            t = new_index[indices[e]]
+            if t >= 0:
+                out_indices[n] = t
+                if values.size > 0:
+                    out_values[n] = values[e]
+                n += 1

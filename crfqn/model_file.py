@@ -1,0 +1,371 @@
+"""One file that holds a trained model: arrays, lists of strings and JSON metadata, never code.
+
+The container is safetensors. Its header carries one text entry, `crfqn`: a JSON document with the format's
+version, the kind of model, the metadata, the dtype and shape of every array and a sha256 over all of that and
+the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that names file and reason. A file
+is written beside its target and renamed, so a crash leaves the old model or the new one, never a half.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError, ModelFileError
+
+FORMAT_VERSION = 1
+HEADER_KEY = "crfqn"
+HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
+# those that both safetensors and numpy know
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
+TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The checked content of a model file.
+
+    Attributes
+    ----------
+    kind : str
+        What the model is, e.g. ``"chain-crf"``.
+    arrays : dict of str to ndarray
+        Writable arrays in native byte order.
+    strings : dict of str to list of str
+    metadata : dict
+        JSON values.
+    path : str
+        Where it was read from, for messages.
+    """
+
+    kind: str
+    arrays: dict[str, NDArray[Any]]
+    strings: dict[str, list[str]]
+    metadata: dict[str, Any]
+    path: str = ""
+
+    def array(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        """Return the array `name`, or raise ModelFileError if its dtype or shape (None: any) differs."""
+        if name not in self.arrays:
+            raise ModelFileError(f"{self.path}: the model has no array {name!r}")
+        array = self.arrays[name]
+        fits = array.ndim == len(shape) and all(
+            want is None or want == size for want, size in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != np.dtype(dtype) or not fits:
+            raise ModelFileError(
+                f"{self.path}: array {name!r} should be {dtype} of shape {shape}, "
+                f"but it is {array.dtype} of shape {array.shape}"
+            )
+        return array
+
+    def string_list(self, name: str) -> list[str]:
+        """Return the list of strings `name`, or raise ModelFileError when there is none."""
+        if name not in self.strings:
+            raise ModelFileError(f"{self.path}: the model has no list of strings {name!r}")
+        return self.strings[name]
+
+
+def write_model(
+    path: StrPath,
+    kind: str,
+    arrays: Mapping[str, NDArray[Any]],
+    strings: Mapping[str, Sequence[str]],
+    metadata: Mapping[str, Any],
+) -> None:
+    """Write a model file in one atomic step.
+
+    Parameters
+    ----------
+    path : path
+        A new or existing regular file in an existing folder; a symbolic link is followed.
+    kind : str
+    arrays : mapping of str to ndarray
+        Numeric or boolean arrays of any shape.
+    strings : mapping of str to sequence of str
+    metadata : mapping
+        JSON values; numpy scalars and arrays are turned into numbers and lists, NaN and infinity are kept.
+
+    Raises
+    ------
+    InputError
+        An array of a dtype that cannot be stored, metadata that is not JSON, or one name used twice.
+    ModelFileError
+        The file cannot be written; nothing is left behind and an existing file is untouched.
+    """
+    from safetensors.numpy import save
+
+    tensors = {name: _storable(name, array) for name, array in arrays.items()}
+    for name, values in strings.items():
+        text, ends = _pack_strings(values)
+        for key, array in ((name + TEXT_SUFFIX, text), (name + ENDS_SUFFIX, ends)):
+            if key in tensors:
+                raise InputError(f"the list of strings {name!r} needs the array name {key!r}, which is taken")
+            tensors[key] = array
+    document: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "metadata": _plain_json(metadata),
+        "arrays": {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()},
+        "strings": sorted(strings),
+    }
+    document["sha256"] = _fingerprint(document, tensors)
+    _replace_file(path, save(tensors, {HEADER_KEY: json.dumps(document, sort_keys=True)}))
+
+
+def read_model(path: StrPath) -> ModelFile:
+    """Read and check a model file in a single pass.
+
+    Raises
+    ------
+    ModelFileError
+        The file is missing, unreadable, truncated, damaged, foreign or of a newer format.
+    """
+    shown = os.fspath(path)
+    try:
+        # Before opening: to open a named pipe would wait for a writer.
+        if not stat.S_ISREG(os.stat(shown).st_mode):
+            raise ModelFileError(f"{shown}: not a file (a folder or a device); expected a crfqn model file")
+        with open(shown, "rb") as stream:
+            document, content = _read_checked(stream, os.fstat(stream.fileno()).st_size)
+        tensors = _load_tensors(document, content)
+        strings = {name: _unpack_strings(name, tensors) for name in document["strings"]}
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{shown}: there is no such file") from error
+    except OSError as error:
+        raise ModelFileError(f"{shown}: cannot be read: {error.strerror or error}") from error
+    except _Damage as damage:
+        raise ModelFileError(f"{shown}: {damage}") from damage.__cause__
+    return ModelFile(document["kind"], tensors, strings, document["metadata"], shown)
+
+
+def check_writable(path: StrPath) -> None:
+    """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
+    target = _target(path)
+    probe = _temporary_name(target)
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(probe)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+class _Damage(Exception):
+    """The reason why a file is not a usable model; the caller adds the path."""
+
+
+def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(array)
+    if array.dtype.name not in DTYPES:
+        raise InputError(
+            f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(DTYPES))}"
+        )
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _pack_strings(values: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    # surrogatepass: a name read from a badly decoded file must not cost a finished training
+    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+    ends = np.cumsum([0] + [len(item) for item in encoded], dtype=np.int64)[1:]
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+
+
+def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
+    """Take the two arrays of a list of strings out of `tensors`."""
+    if not isinstance(name, str) or not {name + TEXT_SUFFIX, name + ENDS_SUFFIX} <= tensors.keys():
+        raise _Damage(f"the file is damaged: the list of strings {name!r} is missing")
+    text, ends = tensors.pop(name + TEXT_SUFFIX), tensors.pop(name + ENDS_SUFFIX)
+    sizes_fit = (
+        text.dtype == np.uint8
+        and ends.dtype == np.int64
+        and text.ndim == ends.ndim == 1
+        and (ends[-1] if ends.size else 0) == text.size
+        and bool(np.all(np.diff(ends, prepend=0) >= 0))
+    )
+    if not sizes_fit:
+        raise _Damage(f"the list of strings {name!r} has impossible lengths")
+    data = text.tobytes()
+    starts = [0, *ends[:-1].tolist()] if ends.size else []
+    try:
+        return [
+            data[start:end].decode("utf-8", "surrogatepass")
+            for start, end in zip(starts, ends.tolist(), strict=True)
+        ]
+    except UnicodeDecodeError as error:
+        raise _Damage(f"the list of strings {name!r} is not UTF-8") from error
+
+
+def _plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic | np.ndarray):
+            return value.tolist()
+        raise TypeError(f"a value of type {type(value).__name__} is not JSON")
+
+    try:
+        return json.loads(json.dumps(dict(metadata), default=plain))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the model's metadata cannot be written as JSON: {error}") from error
+
+
+def _fingerprint(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
+    """sha256 over the document (without its own `sha256`) and the arrays' bytes, arrays in order of name."""
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name in sorted(tensors):
+        digest.update(np.asarray(tensors[name], dtype=tensors[name].dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()
+
+
+def _read_checked(stream: BinaryIO, size: int) -> tuple[dict[str, Any], bytes]:
+    """Read header, then content; a foreign file of any size is refused after its first bytes."""
+    start = stream.read(8)
+    if not start:
+        raise _Damage("the file is empty")
+    header_size = int.from_bytes(start, "little")
+    if len(start) < 8 or header_size > HEADER_LIMIT:
+        raise _Damage("this is not a crfqn model file")
+    if header_size + 8 > size:
+        raise _Damage(
+            f"not a crfqn model file, or a truncated one: a header of {header_size} bytes in a file of {size}"
+        )
+    header_bytes = stream.read(header_size)
+    header = _parse_json(header_bytes, "the header")
+    document = _parse_document(header)
+    spans = [entry.get("data_offsets") for entry in header.values() if isinstance(entry, dict)]
+    ends = [
+        span[1] for span in spans if isinstance(span, list) and len(span) == 2 and isinstance(span[1], int)
+    ]
+    expected = 8 + header_size + max(ends, default=0)
+    if size < expected:
+        raise _Damage(f"the file is truncated: it has {size} bytes of {expected}")
+    if size > expected:
+        raise _Damage(f"the file is damaged: it has {size} bytes instead of {expected}")
+    return document, start + header_bytes + stream.read()
+
+
+def _parse_json(data: bytes | str, what: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not JSON") from error
+    if not isinstance(parsed, dict):
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not a JSON object")
+    return parsed
+
+
+def _parse_document(header: Mapping[str, Any]) -> dict[str, Any]:
+    entries = header.get("__metadata__")
+    text = entries.get(HEADER_KEY) if isinstance(entries, dict) else None
+    if not isinstance(text, str):
+        raise _Damage(f"a safetensors file, but not a crfqn model (its header has no {HEADER_KEY!r} entry)")
+    document = _parse_json(text, f"the header's {HEADER_KEY!r} entry")
+    version = document.get("format_version")
+    if type(version) is not int or version < 1:
+        raise _Damage(f"the file is damaged: format version {version!r:.40}")
+    if version > FORMAT_VERSION:
+        raise _Damage(
+            f"the file has format version {version}, newer than this crfqn reads "
+            f"({FORMAT_VERSION}): upgrade crfqn"
+        )
+    fields = {"kind": str, "metadata": dict, "arrays": dict, "strings": list, "sha256": str}
+    for field, expected in fields.items():
+        if not isinstance(document.get(field), expected):
+            raise _Damage(
+                f"the file is damaged: the header's field {field!r} is missing or of the wrong type"
+            )
+    return document
+
+
+def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        # copies: aligned, writable and independent of the file's buffer
+        tensors = {name: np.array(array) for name, array in load(content).items()}
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise _Damage(f"the file is damaged: {error}") from error
+    found = {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()}
+    listed = document["arrays"]
+    if found != listed:
+        wrong = sorted(name for name in {*found, *listed} if found.get(name) != listed.get(name))
+        name = wrong[0]
+        raise _Damage(
+            f"the file is damaged: array {name!r} is {found.get(name, 'missing')}, "
+            f"but the header lists {listed.get(name, 'none')}"
+        )
+    if _fingerprint(document, tensors) != document["sha256"]:
+        raise _Damage("the file is damaged: its content does not match its checksum")
+    return tensors
+
+
+def _target(path: StrPath) -> str:
+    """The file that a link points to, so that replacing keeps the link; refuses folders and devices."""
+    target = os.path.realpath(os.fspath(path))
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: it is {what}")
+    return target
+
+
+def _temporary_name(target: str) -> str:
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.part")
+
+
+def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        reason = f"the folder {os.path.dirname(os.path.abspath(os.fspath(path)))} does not exist"
+    return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
+
+
+def _replace_file(path: StrPath, content: bytes) -> None:
+    target = _target(path)
+    temporary = _temporary_name(target)
+    try:
+        # os.open rather than tempfile: the finished file gets the user's usual permissions
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(os.path.dirname(target))
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename itself survive a power cut, where the system lets a folder be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

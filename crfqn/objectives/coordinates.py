@@ -1,0 +1,48 @@
+"""Coordinates of the weights: one integer for (state k, feature f) or for an edge.
+
+(k, f) -> k F + f, the C order of a (K, F) matrix; edge e -> K F + e. Sorted coordinates are therefore grouped by
+state, which is the order in which the label-major sweeps want them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Sorted coordinates taken apart: the first `n_nodes` are (states, features), the rest edges."""
+
+    states: NDArray[np.int64]
+    features: NDArray[np.int64]
+    edges: NDArray[np.int64]
+
+    @property
+    def n_nodes(self) -> int:
+        return self.states.size
+
+
+def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> Split:
+    """Take sorted coordinates apart."""
+    n_node_coords = n_states * n_features
+    n_nodes = int(np.searchsorted(coords, n_node_coords))
+    states, features = np.divmod(coords[:n_nodes], max(n_features, 1))
+    return Split(states, features, coords[n_nodes:] - n_node_coords)
+
+
+def merge_weights(
+    coords: NDArray[np.int64],
+    values: NDArray[np.float64],
+    more: NDArray[np.int64],
+    change: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The sum of two sparse vectors with sorted coordinates; exact zeros leave."""
+    union = np.union1d(coords, more)
+    total = np.zeros(union.size)
+    total[np.searchsorted(union, coords)] = values
+    total[np.searchsorted(union, more)] += change
+    stays = total != 0
+    return union[stays], total[stays]

@@ -1,0 +1,235 @@
+"""The negative log-likelihood of a CRF: features x structure x targets.
+
+    loss(w) = sum_i weight_i (log Z_i(w) - score_i(y_i; w)),   gradient = expected - observed feature counts
+
+(paper, equations 7 and 19). An evaluation is an object, a `Point`: nothing has to be called in the right order.
+Its gradient is read where it is asked for; no array of F x K numbers ever exists.
+
+Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.features import FeatureStore
+from crfqn.kernels.columns import coordinate_gradients
+from crfqn.objectives.coordinates import Split, merge_weights, split_coords
+from crfqn.objectives.scores import add_image
+from crfqn.objectives.screening import Screening, screen
+from crfqn.objectives.token_model import token_model
+from crfqn.structures.structure import N_PARTS, Inference, Structure
+from crfqn.threads import Pool
+
+Coords = NDArray[np.int64]
+Vector = NDArray[np.float64]
+
+
+class CRFObjective:
+    """The loss of a structured model over a feature store; `at(coords, weights)` evaluates it.
+
+    Parameters
+    ----------
+    store : FeatureStore of N positions and F features
+    structure : Structure over the same positions
+    targets : ndarray of int32, shape (N,), the observed labels
+    weights : ndarray of float64, shape (I,), optional: how often each item counts
+    n_threads : int, optional: all cores by default; the result does not depend on it
+    pool : Pool, optional: threads to share instead
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore,
+        structure: Structure,
+        targets: NDArray[np.int32],
+        weights: Vector | None = None,
+        n_threads: int | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        if targets.shape != (store.n_positions,):
+            raise InputError(
+                f"expected {store.n_positions} targets, one a position, got shape {targets.shape}"
+            )
+        self.store = store
+        self.structure = structure
+        self.targets = np.ascontiguousarray(targets, np.int32)
+        self.weights = np.ones(structure.n_items) if weights is None else np.asarray(weights, np.float64)
+        self.position_weights = np.repeat(self.weights, np.diff(store.offsets))
+        self.pool = pool or Pool(n_threads)
+        self.n_passes = 0.0
+
+    @property
+    def n_coords(self) -> int:
+        """d = K F + E, the number of weights."""
+        return self.structure.n_states * self.store.n_features + self.structure.n_edges
+
+    @property
+    def n_items(self) -> int:
+        return self.structure.n_items
+
+    @property
+    def n_positions(self) -> int:
+        return self.store.n_positions
+
+    def sample(self, stride: int) -> CRFObjective:
+        """The loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
+        items = np.arange(stride // 2, self.n_items, stride)
+        store, positions = self.store.take(items)
+        structure = self.structure.over(store.offsets)
+        return CRFObjective(store, structure, self.targets[positions], self.weights[items], pool=self.pool)
+
+    def split(self, coords: Coords) -> Split:
+        return split_coords(coords, self.structure.n_states, self.store.n_features)
+
+    def at(self, coords: Coords, weights: Vector) -> Point:
+        """Evaluate at the sparse weights (sorted coordinates, values)."""
+        scores = np.zeros((self.structure.n_states, self.store.n_positions))
+        edges = np.zeros(self.structure.n_edges)
+        add_image(self.store, coords, weights, scores, edges, self.pool)
+        return Point(self, coords, weights, scores, edges)
+
+    @cached_property
+    def observed_edges(self) -> Vector:
+        """Weighted observed transitions, (E,)."""
+        return self.structure.counts(self.targets, self.weights).reshape(-1)
+
+    def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector, squared: bool = False) -> Vector:
+        """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge.
+
+        With `squared`, x_tf^2 in the place of x_tf.
+        """
+        split = self.split(coords)
+        store = self.store
+        values = store.values**2 if squared else store.values
+        out = np.empty(coords.size)
+        out[split.n_nodes :] = edge_values[split.edges]
+        work = np.cumsum(store.indptr[split.features + 1] - store.indptr[split.features])
+        parts = np.searchsorted(work, np.arange(N_PARTS + 1) * (work[-1] / N_PARTS)) if work.size else [0, 0]
+        parts[0], parts[-1] = 0, split.n_nodes
+
+        def run(part: int) -> None:
+            coordinate_gradients(
+                parts[part], parts[part + 1], split.states, split.features,
+                store.indptr, store.indices, values, rows, out,
+            )  # fmt: skip
+
+        self.pool.each(len(parts) - 1, run)
+        return out
+
+
+@dataclass(eq=False)
+class Point:
+    """The loss at sparse weights; everything else is computed when it is asked for, once."""
+
+    objective: CRFObjective
+    coords: Coords
+    weights: Vector
+    scores: Vector
+    edges: Vector
+
+    @cached_property
+    def inference(self) -> Inference:
+        """The one pass over the data that a point costs."""
+        owner = self.objective
+        owner.n_passes += 1
+        return owner.structure.infer(self.scores, self.edges, owner.targets, owner.weights, owner.pool)
+
+    @cached_property
+    def item_losses(self) -> Vector:
+        """-log P(y_i | x_i), (I,), in nats."""
+        return self.inference.log_partition - self.inference.target_score
+
+    @cached_property
+    def value(self) -> float:
+        """The loss, in nats."""
+        return float(self.objective.weights @ self.item_losses)
+
+    def gradient(self, coords: Coords) -> Vector:
+        """Partial derivatives of the loss at `coords` (paper, equations 20 and 21)."""
+        return self.objective.column_sums(coords, self.inference.residual, self.inference.edge_residual)
+
+    @cached_property
+    def marginals(self) -> Vector:
+        """Node marginals, (K, N); items of weight 0 give 0."""
+        owner = self.objective
+        c = owner.position_weights
+        p = self.inference.residual.copy()
+        p[owner.targets, np.arange(c.size)] += c
+        if np.any(c != 1):
+            np.divide(p, c, out=p, where=c > 0)
+        return p
+
+    def curvature(self, coords: Coords) -> Vector:
+        """Diagonal of the token-wise model: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); edges likewise.
+
+        The expected count of an edge stands for its variance, which it bounds from above for rare edges.
+        """
+        owner = self.objective
+        p = self.marginals
+        variance = p * (1.0 - p) * owner.position_weights
+        counts = self.inference.edge_residual + owner.observed_edges
+        return owner.column_sums(coords, variance, np.maximum(counts, 0.0), squared=True)
+
+    def screen(self, threshold: float) -> Screening:
+        """Every coordinate with |gradient| > threshold, block of features by block."""
+        return screen(self.objective, self.inference, threshold)
+
+    def token_model(self, coords: Coords, stride: int) -> NDArray[np.float32]:
+        """The token-wise model of the Hessian on `coords`, from every stride-th position."""
+        return token_model(self, coords, stride)
+
+    def dual_value(self, scale: float) -> float:
+        """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1].
+
+        D = sum_i weight_i [s (H_i + pi_i log pi_i) - s (1 - pi_i) log s - r_i log r_i], r_i = s pi_i + 1 - s,
+        where H_i is the entropy of p_i and pi_i = p_i(y_i). The gradient there is s times the point's.
+        """
+        owner, s = self.objective, scale
+        c = owner.weights
+        entropy = float(c @ self.inference.log_partition) - self.inference.expected_score
+        log_pi = -self.item_losses
+        pi = np.exp(np.minimum(log_pi, 0.0))
+        r = s * pi + (1.0 - s)
+        # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
+        r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
+        return float(s * entropy + c @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r))
+
+    def along(self, coords: Coords, direction: Vector) -> Ray:
+        """The ray w + step * direction."""
+        return Ray(self, coords, direction)
+
+
+@dataclass(eq=False)
+class Ray:
+    """A point and a direction; the direction's image X d is computed once, points along it touch scores only."""
+
+    origin: Point
+    coords: Coords
+    direction: Vector
+
+    @cached_property
+    def end(self) -> Point:
+        """The point at step 1: nearly always the only one asked for, hence without an image of its own."""
+        scores, edges = self.origin.scores.copy(), self.origin.edges.copy()
+        owner = self.origin.objective
+        add_image(owner.store, self.coords, self.direction, scores, edges, owner.pool)
+        return self._point(1.0, scores, edges)
+
+    def at(self, step: float) -> Point:
+        """The point w + step * direction; the scores are interpolated, X d = scores at 1 - scores at 0."""
+        if step == 1.0:
+            return self.end
+        start, end = self.origin, self.end
+        scores = start.scores + step * (end.scores - start.scores)
+        return self._point(step, scores, start.edges + step * (end.edges - start.edges))
+
+    def _point(self, step: float, scores: Vector, edges: Vector) -> Point:
+        start = self.origin
+        coords, weights = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
+        return Point(start.objective, coords, weights, scores, edges)

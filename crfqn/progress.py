@@ -1,0 +1,150 @@
+"""How a training goes, line by line: the callback of `minimize` behind `verbose=1` and the command line.
+
+On a terminal the latest state stands in one live line under the lines that stay; elsewhere (a log file, a
+batch job) there are only lines that stay. These come at a rate that slows down with the run, so that a second
+and an hour both give a page. Everything goes to stderr: stdout belongs to results.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FIRST_INTERVAL = 0.5  # seconds between lines that stay, at first
+GROWTH = 1.25  # and then each at this multiple of the time of the line before ...
+LONGEST_INTERVAL = 60.0  # ... but at least one a minute
+REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
+
+
+class Record(Protocol):
+    """What the display reads of a progress record (`crfqn.result.Progress`)."""
+
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
+    @property
+    def violation(self) -> float: ...
+    @property
+    def n_active(self) -> int: ...
+    @property
+    def n_nonzero(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def passes(self) -> float: ...
+
+
+def _number(value: float, pattern: str) -> str:
+    return "-" if value != value else format(value, pattern)  # nan: not known yet
+
+
+# together 78 wide: they fit a terminal of 80
+COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
+    ("iter", 5, lambda record: f"{record.iteration:d}"),
+    ("objective", 15, lambda record: _number(record.value, ",.3f")),
+    ("gap", 8, lambda record: _number(record.gap, ".2e")),
+    ("violation", 9, lambda record: _number(record.violation, ".2e")),
+    ("active", 10, lambda record: f"{record.n_active:,d}"),
+    ("non-zero", 9, lambda record: f"{record.n_nonzero:,d}"),
+    ("passes", 7, lambda record: _number(record.passes, ",.1f")),
+    ("seconds", 8, lambda record: _number(record.seconds, ",.2f")),
+)
+HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
+
+
+def format_record(record: Record) -> str:
+    """Return the record as one line under `HEADING`; what is not known yet (nan) is a dash."""
+    return " ".join(show(record).rjust(width) for _, width, show in COLUMNS)
+
+
+class ProgressDisplay:
+    """Show the records that `minimize` passes to its callback; a context manager.
+
+    Parameters
+    ----------
+    console : rich.console.Console, optional
+        Default: one on stderr.
+
+    Notes
+    -----
+    The time between lines is measured by the records' own `seconds`, so a run shows the same lines whatever
+    the display costs. On leaving, the last record is shown if it was not yet.
+    """
+
+    def __init__(self, console: "Console | None" = None) -> None:
+        if console is None:
+            from rich.console import Console
+
+            console = Console(stderr=True)
+        self.console = console
+        self._live: Any = None
+        self._latest: Record | None = None
+        self._latest_stays = False
+        self._next_line = 0.0
+        self._next_refresh = 0.0
+        self._has_heading = False
+
+    def __call__(self, record: Record) -> None:
+        """Show `record`."""
+        self._latest, self._latest_stays = record, False
+        if record.seconds >= self._next_line:
+            self._print_latest()
+            now = record.seconds
+            self._next_line = now + min(max(FIRST_INTERVAL, now * (GROWTH - 1)), LONGEST_INTERVAL)
+        if self._live is not None and record.seconds >= self._next_refresh:
+            self._live.update(self._text(format_record(record)), refresh=True)
+            self._next_refresh = record.seconds + REFRESH_INTERVAL
+
+    def __enter__(self) -> "ProgressDisplay":
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
+            from rich.live import Live
+
+            # transient: the live line disappears at the end, the lines that stay remain
+            self._live = Live(
+                console=self.console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Show the last record if it was not yet and give the terminal back; more calls do nothing."""
+        if self._live is not None:
+            live, self._live = self._live, None
+            live.stop()
+        if not self._latest_stays:
+            self._print_latest()
+
+    def _print_latest(self) -> None:
+        if self._latest is None:
+            return
+        if not self._has_heading:
+            self._has_heading = True
+            self._print(self._text(HEADING, "bold"))
+        self._print(self._text(format_record(self._latest)))
+        self._latest_stays = True
+
+    def _print(self, text: Any) -> None:
+        # soft_wrap: a line in a log stays one line, whatever width rich assumes there
+        self.console.print(text, soft_wrap=not self.console.is_terminal)
+
+    def _text(self, line: str, style: str = "") -> Any:
+        from rich.text import Text
+
+        return Text(line, style=style, no_wrap=True, overflow="crop")

@@ -1,0 +1,61 @@
+"""Bytes and numbered lines of a plain or gzip-compressed file, or of standard input (`-`).
+
+Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the
+way and keep the name. For the readers of this package; every failure is a DataError that names the file.
+"""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from crfqn.errors import DataError, DataUnavailableError
+
+GZIP_MAGIC = b"\x1f\x8b"
+STANDARD_INPUT = "-"
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The whole content, unpacked.
+
+    Raises
+    ------
+    DataUnavailableError
+        There is no such file.
+    DataError
+        It is a folder, it cannot be read, or the compressed stream is cut short or damaged.
+    """
+    raw = _raw_bytes(path)
+    if not raw.startswith(GZIP_MAGIC):
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except EOFError as error:
+        raise DataError(
+            f"{path}: the gzip file is cut short ({len(raw)} bytes are there); fetch or copy it again"
+        ) from error
+    except (OSError, zlib.error) as error:
+        raise DataError(f"{path}: the gzip file is damaged: {error}") from error
+
+
+def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Pairs (line number from 1, line without its end). Raises as `read_bytes`, and for bad UTF-8."""
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        try:
+            yield number, line.decode("utf-8").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}, line {number}: not UTF-8 text: {error}") from error
+
+
+def _raw_bytes(path: str | Path) -> bytes:
+    if str(path) == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise DataUnavailableError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path}: a folder; expected a file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error

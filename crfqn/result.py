@@ -1,0 +1,132 @@
+"""What a run returns: why it ended, how far from the optimum, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Status(Enum):
+    """Why a run ended; the value is the message for people."""
+
+    CONVERGED = "converged: the tolerance is reached"
+    STALLED = "stopped: no further decrease is possible at machine precision"
+    MAX_ITER = "stopped: the limit of iterations is reached"
+    MAX_SECONDS = "stopped: the time limit is reached"
+    CALLBACK = "stopped: a callback asked for it"
+    INTERRUPTED = "interrupted: the best weights so far are kept"
+    DIVERGED = "failed: the objective is not finite"
+
+    @property
+    def is_success(self) -> bool:
+        return self is Status.CONVERGED
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One row of the trace; what callbacks receive.
+
+    Attributes
+    ----------
+    iteration : int
+    value : objective, penalty included, in nats
+    gap : certified relative gap, (value - best dual value) / value; nan where none is known yet
+    violation : largest KKT violation over the coordinates looked at, in nats a unit of weight
+    n_active, n_nonzero : sizes of the active set and of the model
+    passes : inference passes over the data so far
+    seconds : since the run started
+    is_screening : whether all coordinates were looked at, so that gap and violation speak for all of them
+    """
+
+    iteration: int
+    value: float
+    gap: float
+    violation: float
+    n_active: int
+    n_nonzero: int
+    passes: int
+    seconds: float
+    is_screening: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The run as arrays of equal length, one entry a row of `Progress`."""
+
+    rows: list[Progress] = field(default_factory=list)
+
+    def _column(self, name: str) -> NDArray:
+        return np.array([getattr(row, name) for row in self.rows])
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        return self._column("seconds")
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        return self._column("value")
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        return self._column("gap")
+
+    @property
+    def violation(self) -> NDArray[np.float64]:
+        return self._column("violation")
+
+    @property
+    def passes(self) -> NDArray[np.int64]:
+        return self._column("passes")
+
+    @property
+    def n_active(self) -> NDArray[np.int64]:
+        return self._column("n_active")
+
+    @property
+    def n_nonzero(self) -> NDArray[np.int64]:
+        return self._column("n_nonzero")
+
+    @property
+    def is_screening(self) -> NDArray[np.bool_]:
+        return self._column("is_screening")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The outcome of `minimize`.
+
+    Attributes
+    ----------
+    coords, weights : sorted int64 coordinates of the non-zero weights, and their values
+    value : objective, penalty included
+    gap : certified relative gap, nan where no certificate exists (an unpenalised coordinate)
+    violation : largest KKT violation over all coordinates at the last full check
+    status : why the run ended
+    passes, n_iter, seconds : what it cost
+    trace : how it went
+    """
+
+    coords: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    value: float
+    gap: float
+    violation: float
+    status: Status
+    passes: int
+    n_iter: int
+    seconds: float
+    trace: Trace
+
+    @property
+    def message(self) -> str:
+        return self.status.value
+
+    @property
+    def n_nonzero(self) -> int:
+        return self.coords.size

@@ -1,0 +1,103 @@
+"""The compact limited-memory BFGS metric (paper, section 2.1; Nocedal and Wright, section 7.2).
+
+    B = B0 - Q R Q',   Q = [B0 S, Y],   R = inverse of [[S' B0 S, L], [L', -D]],   Q^ = R Q'
+
+an object of its own, over the active set only: it forgets, restricts itself to a subset, and multiplies.
+B0 is a diagonal (gamma I or a curvature) or a dense matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+NO_MATRIX = np.empty((0, 0), np.float32)
+SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make B indefinite
+
+
+class CompactBFGS:
+    """Secant pairs on top of a base metric B0.
+
+    Parameters
+    ----------
+    diagonal : ndarray of float64, shape (n,): B0, or the diagonal of the dense B0
+    base : ndarray of float32, shape (n, n), or (0, 0) where B0 is the diagonal
+    memory : int, the number of pairs kept (m of the paper)
+    """
+
+    def __init__(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX, memory: int = 10) -> None:
+        self.memory = memory
+        n = diagonal.size
+        self.s = np.empty((0, n))
+        self.y = np.empty((0, n))
+        self.rebase(diagonal, base)
+
+    def rebase(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX) -> None:
+        """Take another B0 and keep the pairs."""
+        self.diagonal, self.base = diagonal, base
+        self.base_s = self.base_times(self.s)
+        self._refresh()
+
+    @property
+    def n_pairs(self) -> int:
+        return self.s.shape[0]
+
+    @property
+    def gamma(self) -> float:
+        """y's / s's of the newest pair: the scale that the paper gives to B0 = gamma I."""
+        s, y = self.s[-1], self.y[-1]
+        return float(y @ s / (s @ s))
+
+    def update(self, s: Vector, y: Vector, base_s: Vector | None = None) -> bool:
+        """Add a pair, the oldest leaving; a pair without positive curvature is refused (False).
+
+        `base_s`, where it is known, saves the product B0 s.
+        """
+        if s @ y <= SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y):
+            return False
+        if base_s is None or not self.base.size:
+            base_s = self.base_times(s[None])[0]
+        first = max(self.n_pairs - self.memory + 1, 0)
+        self.s = np.vstack([self.s[first:], s])
+        self.y = np.vstack([self.y[first:], y])
+        self.base_s = np.vstack([self.base_s[first:], base_s])
+        self._refresh()
+        return True
+
+    def forget(self) -> None:
+        """Drop all pairs."""
+        self.s, self.y, self.base_s = self.s[:0], self.y[:0], self.base_s[:0]
+        self._refresh()
+
+    def restrict(self, keep: NDArray[np.bool_]) -> None:
+        """Go on with a subset of the coordinates: rows of S, Y and B0 (paper, section 2.3, shrinking)."""
+        self.s, self.y = np.ascontiguousarray(self.s[:, keep]), np.ascontiguousarray(self.y[:, keep])
+        base = np.ascontiguousarray(self.base[np.ix_(keep, keep)]) if self.base.size else self.base
+        self.rebase(self.diagonal[keep], base)
+
+    def base_times(self, rows: Vector) -> Vector:
+        """B0 v for every row v."""
+        if self.base.size:
+            return (rows.astype(np.float32) @ self.base).astype(np.float64)
+        return rows * self.diagonal
+
+    def times(self, v: Vector, base_v: Vector | None = None) -> Vector:
+        """B v; `base_v`, where it is known, saves the product B0 v."""
+        if base_v is None or not self.base.size:
+            base_v = self.base_times(v[None])[0]
+        return base_v - self.q @ (self.q_hat.T @ v)
+
+    def _refresh(self) -> None:
+        """Q (n, 2m) and Q^' (n, 2m) of the present pairs."""
+        if self.n_pairs == 0:
+            self.q = self.q_hat = np.empty((self.diagonal.size, 0))
+            return
+        inner = self.s @ self.y.T
+        lower = np.tril(inner, -1)
+        middle = np.block([[self.s @ self.base_s.T, lower], [lower.T, -np.diag(np.diag(inner))]])
+        self.q = np.ascontiguousarray(np.vstack([self.base_s, self.y]).T)
+        # Scaling to a unit diagonal first keeps the inverse accurate when pairs differ by orders of magnitude.
+        scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))
+        inverse = np.linalg.inv(middle * scale[:, None] * scale) * scale[:, None] * scale
+        self.q_hat = np.ascontiguousarray(self.q @ inverse.T)

@@ -1,0 +1,153 @@
+"""The one loop around every solver: limits, time, trace, callbacks, interrupts, and the certificate's verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.result import Progress, Result, Status, Trace
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, State, Vector
+
+Callback = Callable[[Progress], object]
+NO_COORDS = np.empty(0, np.int64)
+NO_WEIGHTS = np.empty(0)
+
+
+def minimize(
+    objective: Objective,
+    penalty: Penalty,
+    solver: Solver,
+    start: tuple[Coords, Vector] = (NO_COORDS, NO_WEIGHTS),
+    tol: float = 1e-3,
+    max_iter: int = 500,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
+
+    The run has converged when value - dual_value <= tol * value, proved by the duality gap. Where an
+    unpenalised coordinate leaves no certificate, the largest KKT violation has to fall below tol * l1, or
+    below tol * its first value where l1 = 0.
+
+    Parameters
+    ----------
+    callback : called with every `Progress`; a true answer stops the run.
+
+    Raises
+    ------
+    InputError
+        For a negative tolerance or limits below 1.
+    """
+    if not tol >= 0:
+        raise InputError(f"tol: expected a number >= 0, got {tol!r}")
+    if max_iter < 1:
+        raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
+    run = _Run(objective, penalty, tol, max_iter, max_seconds, callback)
+    try:
+        for state in solver.steps(objective, penalty, objective.at(*start)):
+            status = run.record(state)
+            if status is not None:
+                return run.result(status)
+    except KeyboardInterrupt:
+        if run.best is None:
+            raise
+        return run.result(Status.INTERRUPTED)
+    return run.result(Status.STALLED)
+
+
+class _Run:
+    """The record of one run: the best state so far, the best dual value, the trace."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        penalty: Penalty,
+        tol: float,
+        max_iter: int,
+        max_seconds: float | None,
+        callback: Callback | None,
+    ) -> None:
+        self.objective, self.penalty = objective, penalty
+        self.tol, self.max_iter, self.max_seconds = tol, max_iter, max_seconds
+        self.callback = callback
+        self.trace = Trace()
+        self.best: State | None = None
+        self.dual_value = -np.inf
+        self.violation = np.nan
+        self.scale = penalty.l1
+        self.passes_before = objective.n_passes
+        self.started = time.perf_counter()
+
+    @property
+    def gap(self) -> float:
+        """The certified relative gap of the best state; nan while nothing is proved."""
+        if self.best is None or not np.isfinite(self.dual_value):
+            return np.nan
+        value = self.best.value
+        return max(value - self.dual_value, 0.0) / abs(value) if value != 0 else 0.0
+
+    def record(self, state: State) -> Status | None:
+        """Add a state to the trace; returns why to stop, or None to go on."""
+        if not np.isfinite(state.value):
+            return Status.DIVERGED
+        if self.best is None or state.value <= self.best.value:
+            self.best = state
+        self.dual_value = max(self.dual_value, state.dual_value)
+        if state.is_screening:
+            self.violation = state.violation
+            self.scale = self.scale or state.violation
+        n_iter = sum(not row.is_screening for row in self.trace.rows) + (not state.is_screening)
+        progress = Progress(
+            iteration=n_iter,
+            value=state.value,
+            gap=self.gap,
+            violation=state.violation,
+            n_active=state.n_active,
+            n_nonzero=state.point.coords.size,
+            passes=self.objective.n_passes - self.passes_before,
+            seconds=time.perf_counter() - self.started,
+            is_screening=state.is_screening,
+        )
+        self.trace.rows.append(progress)
+        asked_to_stop = self.callback is not None and bool(self.callback(progress))
+        return self._verdict(state, progress, asked_to_stop)
+
+    def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
+        has_converged = (
+            self.gap <= self.tol
+            if np.isfinite(self.dual_value)
+            else state.is_screening and state.violation <= self.tol * self.scale
+        )
+        if has_converged:
+            return Status.CONVERGED
+        if asked_to_stop:
+            return Status.CALLBACK
+        if state.is_final:
+            return Status.STALLED
+        if progress.iteration >= self.max_iter:
+            return Status.MAX_ITER
+        if self.max_seconds is not None and progress.seconds >= self.max_seconds:
+            return Status.MAX_SECONDS
+        return None
+
+    def result(self, status: Status) -> Result:
+        """The best weights and the record."""
+        if self.best is None:
+            raise InputError("the objective is not finite at the starting weights")
+        point = self.best.point
+        last = self.trace.rows[-1]
+        return Result(
+            coords=point.coords,
+            weights=point.weights,
+            value=self.best.value,
+            gap=self.gap,
+            violation=self.violation,
+            status=status,
+            passes=last.passes,
+            n_iter=last.iteration,
+            seconds=last.seconds,
+            trace=self.trace,
+        )

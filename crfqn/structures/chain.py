@@ -1,0 +1,151 @@
+"""The linear chain: exact inference over sequences of labels. It knows no weights and no features.
+
+Scores of the nodes are label-major, (K, N), over the positions of all items; one (K, K) matrix of edge scores,
+from x to, serves every item (paper, section 6.1 and appendix D.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.chain import forward_backward
+from crfqn.kernels.viterbi import viterbi
+from crfqn.structures.structure import Decoded, Inference, cut_into_parts
+from crfqn.threads import Pool
+
+NO_TARGETS = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Items laid out by `offsets`, each a chain over the same K states.
+
+    Parameters
+    ----------
+    offsets : ndarray of int64, shape (I + 1,)
+    n_states : int
+    """
+
+    offsets: NDArray[np.int64]
+    n_states: int
+
+    def __post_init__(self) -> None:
+        if self.n_states < 1:
+            raise InputError(f"a chain needs at least one state, got n_states = {self.n_states}")
+
+    @property
+    def n_items(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edge weights, K * K."""
+        return self.n_states**2
+
+    def over(self, offsets: NDArray[np.int64]) -> Chain:
+        """The same structure over other items."""
+        return Chain(offsets, self.n_states)
+
+    def infer(
+        self,
+        scores: NDArray[np.float64],
+        edges: NDArray[np.float64],
+        targets: NDArray[np.int32] = NO_TARGETS,
+        weights: NDArray[np.float64] | None = None,
+        pool: Pool | None = None,
+    ) -> Inference:
+        """One inference pass: log partitions, node and edge residuals, expected and target scores.
+
+        Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts.
+
+        Notes
+        -----
+        O(N K^2), threaded over items, bit-identical for any number of threads. Scores up to 1e300 are safe.
+        """
+        edges = edges.reshape(self.n_states, self.n_states)
+        if weights is None:
+            weights = np.ones(self.n_items)
+        parts = cut_into_parts(self.offsets)
+        n_parts = parts.size - 1
+        residual = np.empty_like(scores)
+        sums = np.zeros((self.n_items, 3))
+        edge_counts = np.zeros((n_parts, *edges.shape))
+        expected_edges = np.zeros(n_parts)
+
+        def run(part: int) -> None:
+            first, last = parts[part], parts[part + 1]
+            if first < last:
+                expected_edges[part] = forward_backward(
+                    first,
+                    last,
+                    self.offsets,
+                    scores,
+                    edges,
+                    targets,
+                    weights,
+                    residual,
+                    edge_counts[part],
+                    sums,
+                )
+
+        (pool or Pool(1)).each(n_parts, run)
+        return Inference(
+            log_partition=sums[:, 0],
+            target_score=sums[:, 2],
+            expected_score=float(weights @ sums[:, 1] + expected_edges.sum()),
+            residual=residual,
+            edge_residual=edge_counts.sum(axis=0).reshape(-1),
+        )
+
+    def marginals(
+        self, scores: NDArray[np.float64], edges: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Node marginals (K, N) and expected edge counts (K, K) over all items."""
+        inference = self.infer(scores, edges)
+        return inference.residual, inference.edge_residual.reshape(self.n_states, self.n_states)
+
+    def log_partition(self, scores: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log Z of every item, (I,), in nats."""
+        return self.infer(scores, edges).log_partition
+
+    def entropy(self, scores: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Entropy of every item's distribution over labellings, (I,), in nats."""
+        result = np.empty(self.n_items)
+        for i in range(self.n_items):
+            begin, end = self.offsets[i], self.offsets[i + 1]
+            item = Chain(np.array([0, end - begin]), self.n_states)
+            inference = item.infer(np.ascontiguousarray(scores[:, begin:end]), edges)
+            result[i] = inference.log_partition[0] - inference.expected_score
+        return result
+
+    def counts(
+        self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
+        result = np.zeros((self.n_states, self.n_states))
+        lengths = np.diff(self.offsets)
+        is_inner = np.ones(targets.size, bool)
+        is_inner[self.offsets[:-1][lengths > 0]] = False
+        to = np.flatnonzero(is_inner)
+        weight = 1.0 if weights is None else np.repeat(weights, lengths)[to]
+        np.add.at(result, (targets[to - 1], targets[to]), weight)
+        return result
+
+    def decode(
+        self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
+    ) -> Decoded:
+        """The best labelling of every item and its score (Viterbi); ties go to the lower state."""
+        edges = edges.reshape(self.n_states, self.n_states)
+        states = np.empty(scores.shape[1], np.int32)
+        best = np.empty(self.n_items)
+        parts = cut_into_parts(self.offsets)
+
+        def run(part: int) -> None:
+            viterbi(parts[part], parts[part + 1], self.offsets, scores, edges, states, best)
+
+        (pool or Pool(1)).each(parts.size - 1, run)
+        return Decoded(states, best)

@@ -1,0 +1,84 @@
+"""What every structure offers to an objective: exact inference over score arrays.
+
+Shapes: K states, N positions, I items; scores are label-major, (K, N).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.threads import Pool
+
+N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What one inference pass returns.
+
+    Attributes
+    ----------
+    log_partition, target_score : float64 (I,), in nats: log Z, and the score of the labels that were given.
+    expected_score : sum over items of weight * expected score under the model.
+    residual : float64 (K, N): weight * (node marginals - observed labels).
+    edge_residual : float64 (number of edge weights,): weighted expected less observed transitions.
+    """
+
+    log_partition: NDArray[np.float64]
+    target_score: NDArray[np.float64]
+    expected_score: float
+    residual: NDArray[np.float64]
+    edge_residual: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Best labels, int32 (N,), and their score, float64 (I,), in nats."""
+
+    states: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+
+class Structure(Protocol):
+    """Exact inference that knows no weights and no features."""
+
+    @property
+    def n_states(self) -> int: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def n_edges(self) -> int: ...
+
+    def over(self, offsets: NDArray[np.int64]) -> Structure: ...
+
+    def infer(
+        self,
+        scores: NDArray[np.float64],
+        edges: NDArray[np.float64],
+        targets: NDArray[np.int32],
+        weights: NDArray[np.float64] | None = None,
+        pool: Pool | None = None,
+    ) -> Inference: ...
+
+    def counts(
+        self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]: ...
+
+    def decode(
+        self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
+    ) -> Decoded: ...
+
+
+def cut_into_parts(offsets: NDArray[np.int64], n_parts: int = N_PARTS) -> NDArray[np.int64]:
+    """Item boundaries (n_parts + 1,) that share out the positions evenly."""
+    n_positions = int(offsets[-1])
+    targets = np.arange(n_parts + 1) * (n_positions / n_parts)
+    parts = np.searchsorted(offsets, targets, side="left").astype(np.int64)
+    parts[0], parts[-1] = 0, offsets.size - 1
+    return parts

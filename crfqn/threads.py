@@ -1,0 +1,69 @@
+"""A thread pool over a fixed number of parts.
+
+The parts never depend on the number of threads, and every part writes to places of its own (or to a row
+of its own, summed in order afterwards): so results are bit-identical for any number of threads. Kernels
+release the GIL; a worker takes every n-th part, which costs one task a thread instead of one a part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from crfqn.errors import InputError
+
+
+def available_cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_n_threads(n_threads: int | None) -> int:
+    """The number of threads to use: all cores for None, otherwise a positive integer."""
+    if n_threads is None:
+        return available_cores()
+    if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
+        raise InputError(f"n_threads: expected None or an integer >= 1, got {n_threads!r}")
+    return n_threads
+
+
+class Pool:
+    """Runs `task(part)` for every part; `with Pool(n) as pool: pool.each(n_parts, task)`."""
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = check_n_threads(n_threads)
+        self._executor = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+
+    def each(self, n_parts: int, task: Callable[[int], object]) -> None:
+        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception is raised."""
+        if self._executor is None:
+            for part in range(n_parts):
+                task(part)
+            return
+
+        def share(worker: int) -> None:
+            for part in range(worker, n_parts, self.n_threads):
+                task(part)
+
+        others = [self._executor.submit(share, worker) for worker in range(1, min(self.n_threads, n_parts))]
+        try:
+            share(0)
+        finally:
+            for other in others:
+                other.exception()  # waits: no task may outlive this call, not even after an interrupt
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        """Stop the threads; the pool cannot be used afterwards."""
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,255 @@
+"""The registry: finding, downloading (from a server on this machine), checking and reading datasets."""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import threading
+import time
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from crfqn.datasets import Content, DataFile, Dataset, cache_folder, dataset, list_datasets
+from crfqn.errors import DataError, DataUnavailableError
+
+ROWS = b"1\ta\t2\t1\t1\t0\t1\t0\n2\tb\t-1\t1\t2\t0\t0\t1\n3\tb\t-1\t2\t1\t0\t1\t1\n"
+OTHER_PIXELS = ROWS.replace(b"0\t1\n", b"0\t0\n")
+OTHER_COUNTS = ROWS[: ROWS.index(b"3\tb")]
+CONTENT = Content(n_items=2, n_positions=3, n_distinct_items=2, n_labels=2)
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch, tmp_path):
+    monkeypatch.setenv("CRFQN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CRFQN_DATA", raising=False)
+
+
+@pytest.fixture
+def tiny(tmp_path) -> Dataset:
+    """Two words of 1x2 images; files tiny.gz (checksum known), tiny.data (not known)."""
+    packed = gzip.compress(ROWS, mtime=0)
+    files = (
+        DataFile("tiny.gz", sha256=hashlib.sha256(packed).hexdigest(), size=len(packed)),
+        DataFile("tiny.data", addresses=("http://127.0.0.1:9/tiny.data",)),
+    )
+    entry = Dataset("tiny", "Tiny", "none", "nowhere", "letter-table", (1, 2), CONTENT, files)
+    path = tmp_path / "elsewhere.data"
+    path.write_bytes(ROWS)
+    return replace(entry, content=replace(CONTENT, sha256=entry.load(path).digest()))
+
+
+@pytest.fixture
+def given(monkeypatch, tmp_path):
+    """Write a file into a folder directly inside the one that CRFQN_DATA names."""
+
+    def put(name: str, content: bytes) -> Path:
+        path = tmp_path / "data" / "words" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        monkeypatch.setenv("CRFQN_DATA", str(tmp_path / "data"))
+        return path
+
+    return put
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers by path: the rows, cut short, too slowly, other content, nothing for long, or 404."""
+
+    def do_GET(self):
+        kind = self.path.strip("/")
+        if kind == "missing":
+            self.send_error(404)
+            return
+        if kind == "silent":
+            time.sleep(1.5)
+        content = {"other": OTHER_COUNTS, "slow": ROWS * 5000}.get(kind, ROWS)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content) + (10 if kind == "short" else 0)))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for begin in range(0, len(content), 2048):
+                self.wfile.write(content[begin : begin + 2048])
+                if kind == "slow":
+                    time.sleep(0.05)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def served(entry: Dataset, *addresses: str) -> Dataset:
+    return replace(entry, files=(replace(entry.files[1], addresses=addresses),))
+
+
+def cached_files() -> list[Path]:
+    return [path for path in cache_folder().rglob("*") if path.is_file()]
+
+
+def test_every_entry_is_complete():
+    entries = list_datasets()
+    assert [entry.name for entry in entries] == ["digits", "ocr"]
+    for entry in entries:
+        assert entry.title
+        assert entry.licence
+        assert entry.source.startswith("http")
+        assert len(entry.content.sha256) == 64
+        assert entry.is_embedded or any(file.addresses for file in entry.files)
+
+
+@pytest.mark.parametrize("name", ["", "orc", "../ocr", "ocr.toml"])
+def test_unknown_names_list_the_known(name):
+    with pytest.raises(DataError, match="there are: digits, ocr"):
+        dataset(name)
+
+
+def test_digits_need_no_file():
+    digits = dataset("digits")
+    assert (digits.locate(), digits.fetch(), digits.verify().check) == (None, None, "content")
+    assert digits.load().n_train == 1500
+
+
+def test_files_are_found_in_given_folder_then_cache(tiny, given):
+    assert tiny.locate() is None
+    cached = cache_folder() / "tiny" / "tiny.data"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(ROWS)
+    assert tiny.locate() == cached
+    path = given("tiny.data", ROWS)
+    assert tiny.locate() == path
+    assert tiny.fetch() == path
+    assert tiny.load().labels == [["a", "b"], ["b"]]
+
+
+def test_a_known_checksum_decides(tiny, given):
+    path = given("tiny.gz", gzip.compress(ROWS, mtime=0))
+    assert tiny.verify().check == "file"
+    path.write_bytes(gzip.compress(OTHER_PIXELS, mtime=0))
+    with pytest.raises(DataError, match=r"tiny\.gz: checksum differs: expected sha256 [0-9a-f]{64}, got"):
+        tiny.verify()
+
+
+def test_content_is_checked_where_no_checksum_is_known(tiny, given):
+    given("tiny.data", ROWS[ROWS.index(b"3\tb") :] + ROWS[: ROWS.index(b"3\tb")])  # words in another order
+    verification = tiny.verify()
+    assert (verification.check, verification.is_exact) == ("content", True)
+    given("tiny.data", OTHER_PIXELS)
+    verification = tiny.verify()
+    assert (verification.check, verification.is_exact) == ("counts", False)
+    given("tiny.data", OTHER_COUNTS)
+    for use in (tiny.verify, tiny.load):
+        with pytest.raises(DataError, match=r"1 items \(expected 2\), 2 positions \(expected 3\)"):
+            use()
+
+
+def test_missing_files_say_how_to_get_them(tiny, monkeypatch, tmp_path):
+    for use in (tiny.verify, tiny.load):
+        with pytest.raises(DataUnavailableError, match=r"CRFQN_DATA is not set.*`crfqn data get tiny`"):
+            use()
+    monkeypatch.setenv("CRFQN_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(DataUnavailableError, match="nothing is not a folder"):
+        tiny.load()
+    monkeypatch.setenv("CRFQN_DATA", str(tmp_path))
+    with pytest.raises(DataUnavailableError, match=r"tiny\.gz, tiny\.data.*have none of them"):
+        tiny.load()
+
+
+def test_fetch_takes_the_first_address_that_works(tiny, address, capfd):
+    entry = served(tiny, f"{address}/missing", f"{address}/rows", f"{address}/other")
+    reports: list[tuple[int, int]] = []
+    path = entry.fetch(on_progress=lambda received, total: reports.append((received, total)))
+    assert path == cache_folder() / "tiny" / "tiny.data"
+    assert path.read_bytes() == ROWS
+    assert cached_files() == [path]
+    assert reports[-1] == (len(ROWS), len(ROWS))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("missing", "the server answered 404"),
+        ("silent", r"no answer within 0\.5 s"),
+        ("short", "(?i)incomplete|broken"),
+        ("slow", "too slow: [0-9]+ of [0-9]+ bytes"),
+    ],
+)
+def test_a_failed_download_leaves_nothing_and_says_why(tiny, address, kind, reason):
+    entry = served(tiny, f"{address}/{kind}")
+    start = time.monotonic()
+    with pytest.raises(DataUnavailableError, match=reason) as caught:
+        entry.fetch(timeout=0.5, limit=1.0)
+    assert time.monotonic() - start < 5
+    text = str(caught.value)
+    assert f"{address}/{kind}" in text
+    assert f"By hand: save {address}/{kind} as {cache_folder() / 'tiny' / 'tiny.data'}" in text
+    assert "CRFQN_DATA" in text
+    assert cached_files() == []
+
+
+def test_no_network(tiny):
+    start = time.monotonic()
+    with pytest.raises(DataUnavailableError, match=r"host no-such-host\.invalid cannot be found") as caught:
+        served(tiny, "https://no-such-host.invalid/x", "http://127.0.0.1:9/x").fetch(timeout=1.0)
+    assert "http://127.0.0.1:9/x: " in str(caught.value)
+    assert time.monotonic() - start < 5
+    assert cached_files() == []
+
+
+def test_a_wrong_download_is_deleted(tiny, address):
+    with pytest.raises(DataError, match=r"was deleted again: .*not the dataset 'tiny'"):
+        served(tiny, f"{address}/other").fetch()
+    assert cached_files() == []
+
+
+def test_a_cache_that_cannot_be_written(tiny, address, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CRFQN_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DataUnavailableError, match="cannot create the folder"):
+        served(tiny, f"{address}/rows").fetch()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "x"', "not a registry entry"),
+        ("name = ", "not a registry entry"),
+        (
+            'name="x"\ntitle=""\nlicence=""\nsource=""\nreader="pdf"\nshape=[1,2]\n'
+            "[content]\nn_items=1\nn_positions=1\nn_distinct_items=1\nn_labels=1",
+            "unknown readers: pdf",
+        ),
+    ],
+)
+def test_broken_registry_entries_are_named(monkeypatch, tmp_path, text, message):
+    (tmp_path / "x.toml").write_text(text)
+    monkeypatch.setattr("crfqn.datasets.bundled", lambda kind: tmp_path)
+    with pytest.raises(DataError, match=rf"x\.toml: {message}"):
+        dataset("x")
+
+
+REAL_DATA = os.environ.get("CRFQN_DATA")
+
+
+@pytest.mark.skipif(not REAL_DATA, reason="CRFQN_DATA names no folder with the real files")
+@pytest.mark.parametrize("name", [file.name for file in dataset("ocr").files])
+def test_real_letters(monkeypatch, name):
+    monkeypatch.setenv("CRFQN_DATA", str(REAL_DATA))
+    ocr = dataset("ocr")
+    ocr = replace(ocr, files=tuple(file for file in ocr.files if file.name == name))
+    if ocr.locate() is None:
+        pytest.skip(f"{name} is not there")
+    assert ocr.verify().is_exact
+    assert ocr.load().digest() == ocr.content.sha256

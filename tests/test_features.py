@@ -1,0 +1,329 @@
+"""FeatureStore against scipy: every format and dtype, damaged and dirty input, sizes, parts and memory."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crfqn import features
+from crfqn.errors import InputError
+from crfqn.features import FeatureStore, check_offsets, locate
+from crfqn.kernels.transpose import count_columns, merge_duplicates, scatter_rows
+
+FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
+FULL_BLOCK = features.BLOCK
+DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "longdouble"]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Small matrices must cross the borders of blocks too."""
+    monkeypatch.setattr(features, "BLOCK", 7)
+
+
+def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):
+    rng = np.random.default_rng(seed)
+    dense = (rng.random((n_positions, n_features)) < density).astype(float)
+    return dense if is_binary else dense * rng.integers(1, 9, dense.shape) / 2
+
+
+def assert_holds(store, dense):
+    """Both sides of the store are the canonical CSC and CSR of `dense`."""
+    for (indptr, indices, values), expected in [
+        ((store.indptr, store.indices, store.values), sp.csc_array(dense)),
+        (store.by_position(), sp.csr_array(dense)),
+    ]:
+        expected.sum_duplicates()
+        assert indptr.dtype == np.int64
+        assert indices.dtype == np.int32
+        assert values.dtype == np.float64
+        np.testing.assert_array_equal(indptr, expected.indptr)
+        np.testing.assert_array_equal(indices, expected.indices)
+        assert values.size == (0 if store.is_binary else store.nnz)
+        if values.size:
+            np.testing.assert_array_equal(values, expected.data)
+    assert store.is_binary == bool(np.isin(dense, [0, 1]).all())
+    assert store.nnz == np.count_nonzero(dense)
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("layout", FORMATS)
+def test_every_sparse_format(layout, is_binary):
+    dense = random_matrix(is_binary=is_binary)
+    for matrix in (sp.csr_array(dense).asformat(layout), sp.csr_matrix(dense).asformat(layout)):
+        assert_holds(FeatureStore.from_matrix(matrix, [0, 4, 23]), dense)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+def test_every_dtype(make, dtype):
+    dense = random_matrix(is_binary=dtype == "bool").astype(dtype)
+    assert_holds(FeatureStore.from_matrix(make(dense), [0, 4, 23]), dense.astype(float))
+
+
+def test_dense_lists():
+    store = FeatureStore.from_matrix([[0, 2], [1, 0], [0, 0]], [0, 3])
+    assert_holds(store, np.array([[0, 2], [1, 0], [0, 0]]))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_unsorted_and_repeated_entries_and_zeros(layout):
+    rows = np.array([0, 0, 0, 2, 2, 2, 2, 3, 3, 5])
+    columns = np.array([3, 1, 3, 2, 0, 2, 1, 4, 4, 0])
+    values = np.array([0.5, 2.0, 1.5, 1.0, 0.0, -1.0, 3.0, 0.25, 0.5, 1.0])
+    expected = np.zeros((6, 5))
+    np.add.at(expected, (rows, columns), values)
+    major, minor = (rows, columns) if layout == "csr" else (columns, rows)
+    order = np.argsort(major, kind="stable")
+    indptr = np.searchsorted(major[order], np.arange((6 if layout == "csr" else 5) + 1))
+    kind = sp.csr_array if layout == "csr" else sp.csc_array
+    matrix = kind((values[order], minor[order], indptr), shape=(6, 5))
+    kept = matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()
+    assert_holds(FeatureStore.from_matrix(matrix, [0, 6]), expected)
+    for before, after in zip(kept, (matrix.data, matrix.indices, matrix.indptr), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_sums_decide_what_is_binary():
+    halves = sp.csr_array(([0.5, 0.5, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    assert_holds(FeatureStore.from_matrix(halves, [0, 2]), np.array([[0, 1], [1, 0]]))
+    twice = sp.csr_array(([True, True, True], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    assert_holds(FeatureStore.from_matrix(twice, [0, 2]), np.array([[0, 2], [1, 0]]))
+    nothing = sp.csr_array(([1.0, -1.0, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    assert_holds(FeatureStore.from_matrix(nothing, [0, 2]), np.array([[0, 0], [1, 0]]))
+
+
+def test_stored_zeros_among_ones_leave_a_binary_store():
+    matrix = sp.csr_array(random_matrix(is_binary=True))
+    matrix.data[[0, 5, 40]] = 0
+    store = FeatureStore.from_matrix(matrix, [0, 23])
+    assert store.is_binary
+    assert_holds(store, matrix.toarray())
+
+
+def test_no_entries_at_all():
+    store = FeatureStore.from_matrix(sp.csr_array((3, 4)), [0, 3])
+    assert store.nnz == 0
+    assert store.is_binary
+    assert_holds(store, np.zeros((3, 4)))
+
+
+@given(
+    st.integers(1, 12).flatmap(
+        lambda n: st.lists(
+            st.tuples(st.integers(0, n - 1), st.integers(0, 5), st.sampled_from([0.0, 1.0, -1.0, 2.5])),
+            max_size=60,
+        ).map(lambda entries: (n, entries))
+    ),
+    st.sampled_from(["csr", "csc"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_list_of_entries(case, layout):
+    n, entries = case
+    rows, columns, values = (
+        (np.array(part) for part in zip(*entries, strict=True)) if entries else ([], [], [])
+    )
+    expected = np.zeros((n, 6))
+    np.add.at(expected, (np.asarray(rows, int), np.asarray(columns, int)), values)
+    order = np.argsort(rows if layout == "csr" else columns, kind="stable")
+    major = np.asarray(rows if layout == "csr" else columns, int)[order]
+    minor = np.asarray(columns if layout == "csr" else rows, int)[order]
+    kind, size = (sp.csr_array, n) if layout == "csr" else (sp.csc_array, 6)
+    indptr = np.searchsorted(major, np.arange(size + 1))
+    matrix = kind((np.asarray(values, float)[order], minor, indptr), shape=(n, 6))
+    assert_holds(FeatureStore.from_matrix(matrix, [0, n]), expected)
+
+
+def test_all_kinds_of_input_share_one_compilation():
+    for make in (sp.csr_array, sp.csc_array, np.asarray):
+        for dtype in DTYPES:
+            FeatureStore.from_matrix(make(random_matrix().astype(dtype)), [0, 23]).by_position()
+    wide = sp.csr_array(random_matrix())
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    for array in (wide.data, wide.indices, wide.indptr):
+        array.flags.writeable = False
+    assert_holds(FeatureStore.from_matrix(wide, [0, 23]), random_matrix())
+    test_sums_decide_what_is_binary()
+    assert [len(f.signatures) for f in (count_columns, scatter_rows, merge_duplicates)] == [1, 1, 1]
+
+
+def test_attributes_and_sizes():
+    dense = random_matrix()
+    store = FeatureStore.from_matrix(dense, np.array([0, 4, 23], np.uint8))
+    assert (store.n_items, store.n_positions, store.n_features) == (2, 23, 11)
+    assert store.offsets.dtype == np.int64
+    needed = FeatureStore.nbytes_needed(store.nnz, 23, 11, 2, is_binary=False)
+    assert store.nbytes == needed
+    store.by_position()
+    assert store.nbytes == needed + 8 * 24 + 12 * store.nnz
+    assert store.by_position()[0] is store.by_position()[0]
+    assert repr(store).startswith(
+        f"FeatureStore(2 items, 23 positions, 11 features, {store.nnz} real entries, 0.0"
+    )
+    binary = FeatureStore.from_matrix(dense > 0, [0, 23])
+    assert binary.nbytes == FeatureStore.nbytes_needed(binary.nnz, 23, 11, 1, is_binary=True)
+    assert FeatureStore.nbytes_needed(10, 2**31, 0, 0, is_binary=True) == 80 + 8 + 8
+
+
+def test_pickle():
+    store = FeatureStore.from_matrix(random_matrix(), [0, 23])
+    store.by_position()
+    assert_holds(pickle.loads(pickle.dumps(store)), random_matrix())
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 40))
+@settings(deadline=None)
+def test_parts_are_balanced(lengths, n_parts):
+    offsets = np.cumsum([0, *lengths])
+    store = FeatureStore.from_matrix(sp.csr_array((offsets[-1], 1)), offsets, allow_empty=True)
+    parts = store.parts(n_parts)
+    assert parts.dtype == np.int64
+    assert parts.shape == (n_parts + 1,)
+    assert (parts[0], parts[-1]) == (0, len(lengths))
+    assert (np.diff(parts) >= 0).all()
+    assert np.diff(offsets[parts]).max() <= -(-offsets[-1] // n_parts) + max(lengths)
+
+
+def test_parts_default_and_error():
+    store = FeatureStore.from_matrix(np.ones((320, 1)), np.arange(0, 321, 2))
+    np.testing.assert_array_equal(store.parts(), np.arange(0, 161, 5))
+    with pytest.raises(InputError, match=r"^n_parts must be at least 1, got 0$"):
+        store.parts(0)
+
+
+def test_empty_items():
+    matrix = np.ones((3, 2))
+    with pytest.raises(
+        InputError,
+        match=r"^expected at least one position in every item, but item 1 \(and 1 more\) is empty$",
+    ):
+        FeatureStore.from_matrix(matrix, [0, 2, 2, 2, 3])
+    with pytest.raises(InputError, match=r"but item 0 is empty$"):
+        FeatureStore.from_matrix(matrix, [0, 0, 3])
+    with pytest.raises(InputError, match=r"^expected at least one item, got none$"):
+        FeatureStore.from_matrix(matrix[:0], [0])
+    store = FeatureStore.from_matrix(matrix, [0, 2, 2, 2, 3], allow_empty=True)
+    assert store.n_items == 4
+    assert_holds(store, matrix)
+    nothing = FeatureStore.from_matrix(matrix[:0], [0], allow_empty=True)
+    assert (nothing.n_items, nothing.n_positions, nothing.n_features) == (0, 0, 2)
+    np.testing.assert_array_equal(nothing.parts(3), [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([1, 5], r"^offsets must start at 0, but offsets\[0\] is 1$"),
+        ([0, 3, 2, 5], r"not decrease, but item 1 goes from offsets\[1\] = 3 to offsets\[2\] = 2$"),
+        ([0, 4], r"^offsets must end at the number of positions, 5, but end at 4$"),
+        ([0, 6], r"positions, 5, but end at 6$"),
+        ([], r"1-D array of n_items \+ 1 integers, got shape \(0,\) and dtype float64$"),
+        ([[0, 5]], r"got shape \(1, 2\) and dtype int64$"),
+        ([0.0, 5.0], r"got shape \(2,\) and dtype float64$"),
+        ([False, True], r"dtype bool$"),
+        (5, r"got shape \(\)"),
+        (["0", "5"], r"dtype <U1$"),
+    ],
+)
+def test_bad_offsets(offsets, message):
+    with pytest.raises(InputError, match=message):
+        check_offsets(offsets, 5)
+
+
+def test_locate_skips_empty_items():
+    offsets = np.array([0, 2, 2, 5])
+    assert [locate(offsets, n) for n in range(5)] == [
+        "item 0, position 0",
+        "item 0, position 1",
+        "item 2, position 0",
+        "item 2, position 1",
+        "item 2, position 2",
+    ]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array, sp.coo_array])
+def test_values_that_are_not_finite(make, bad):
+    dense = random_matrix()
+    dense[17, 6] = bad
+    with pytest.raises(
+        InputError, match=rf"^feature values must be finite, but item 1, position 13, feature 6 is {bad}$"
+    ):
+        FeatureStore.from_matrix(make(dense), [0, 4, 23])
+
+
+def test_values_beyond_float64():
+    dense = random_matrix().astype(np.longdouble)
+    dense[2, 3] = np.longdouble(2) ** 2000
+    with pytest.raises(InputError, match="item 0, position 2, feature 3 is inf"):
+        FeatureStore.from_matrix(dense, [0, 23])
+    sums = sp.csr_array(([1e308, 1e308], [1, 1], [0, 0, 2]), shape=(2, 2))
+    with pytest.raises(InputError, match="item 0, position 1, feature 1 is inf"):
+        FeatureStore.from_matrix(sums, [0, 2])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (
+            np.ones(5),
+            r"^expected a 2-D matrix \(positions x features\) .* got shape \(5,\) and dtype float64$",
+        ),
+        (np.ones((5, 2, 2)), r"got shape \(5, 2, 2\)"),
+        (np.ones((5, 2), complex), r"booleans or real numbers, got shape \(5, 2\) and dtype complex128$"),
+        (np.full((5, 2), "a"), r"dtype <U1$"),
+        (np.full((5, 2), None), r"dtype object$"),
+        (sp.coo_array(np.ones(5)), r"got shape \(5,\)"),
+        (sp.csr_array(np.ones((5, 2), complex)), r"complex128"),
+        (np.ones((5, 0)), r"^expected a matrix with at least one feature, got shape \(5, 0\)$"),
+        (sp.csc_array((5, 0)), r"^expected a matrix with at least one feature, got shape \(5, 0\)$"),
+    ],
+)
+def test_bad_matrices(matrix, message):
+    with pytest.raises(InputError, match=message):
+        FeatureStore.from_matrix(matrix, [0, 5])
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_damaged_sparse_matrices_are_refused_before_the_kernel(layout):
+    matrix = sp.csr_array(random_matrix(23, 23)).asformat(layout)
+    matrix.indices[50] = 23
+    with pytest.raises(InputError, match=r"^damaged sparse matrix: index 23 is outside 0 \.\.\. 22$"):
+        FeatureStore.from_matrix(matrix, [0, 23])
+    matrix.indices[50] = -1
+    with pytest.raises(InputError, match="index -1 is outside"):
+        FeatureStore.from_matrix(matrix, [0, 23])
+    matrix.indices[50] = 0
+    matrix.indptr[3] += 1000
+    with pytest.raises(InputError, match="damaged sparse matrix: indptr must start at 0, not decrease"):
+        FeatureStore.from_matrix(matrix, [0, 23])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+@pytest.mark.parametrize("value", [1, 3])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype, monkeypatch):
+    monkeypatch.setattr(features, "BLOCK", FULL_BLOCK)
+    n_positions, n_features, n_row = 8000, 2000, 250
+    rng = np.random.default_rng(0)
+    steps = rng.integers(0, n_features // n_row, (n_positions, n_row))
+    indices = (np.arange(n_row) * (n_features // n_row) + steps).ravel()
+    indptr = np.arange(0, indices.size + 1, n_row)
+    matrix = sp.csr_array(
+        (np.full(indices.size, value, dtype), indices, indptr), shape=(n_positions, n_features)
+    )
+    matrix.indices, matrix.indptr = matrix.indices.astype(index_dtype), matrix.indptr.astype(index_dtype)
+    FeatureStore.from_matrix(matrix[:10], [0, 10])  # compiles
+    tracemalloc.start()
+    try:
+        store = FeatureStore.from_matrix(matrix, [0, n_positions])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert store.nnz == 2_000_000
+    assert store.is_binary == (value == 1 or dtype == "bool")
+    assert peak < store.nbytes + 4e6
