@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.transpose import count_columns, count_taken, merge_duplicates, scatter_rows, scatter_taken
+from crfqn.threads import Pool
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
 ALL_ONES = np.empty(0)
+N_COLUMN_PARTS = 32
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
@@ -195,21 +197,37 @@ class FeatureStore:
         cuts[-1] = self.n_items
         return cuts
 
-    def take(self, items: NDArray[np.integer]) -> "tuple[FeatureStore, NDArray[np.int64]]":
-        """Return the store of some items (ascending, none twice) and the positions it is made of.
+    def take(
+        self, items: NDArray[np.integer], pool: Pool | None = None
+    ) -> "tuple[FeatureStore, NDArray[np.int64]]":
+        """Return the store of some items (ascending, none twice) and the positions that it is made of.
 
-        O(nnz): one pass over the entries, two where the result's size has to be counted first.
+        O(nnz): two passes over the entries, threaded over the features.
         """
         lengths = np.diff(self.offsets)[items]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         positions = np.repeat(self.offsets[items] - offsets[:-1], lengths) + np.arange(offsets[-1])
         new_index = np.full(self.n_positions, -1, self.indices.dtype)
         new_index[positions] = np.arange(positions.size)
-        indptr = np.zeros_like(self.indptr)
-        count_taken(self.indptr, self.indices, new_index, indptr)
+        cuts = np.searchsorted(self.indptr, np.linspace(0, self.nnz, N_COLUMN_PARTS + 1))
+        cuts[0], cuts[-1] = 0, self.n_features
+        counts = np.zeros(self.n_features, np.int64)
+        each = (pool or Pool(1)).each
+        each(
+            N_COLUMN_PARTS,
+            lambda part: count_taken(
+                cuts[part], cuts[part + 1], self.indptr, self.indices, new_index, counts
+            ),
+        )
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         indices = np.empty(indptr[-1], _index_dtype(positions.size))
         values = ALL_ONES if self.is_binary else np.empty(indices.size)
-        scatter_taken(self.indptr, self.indices, self.values, new_index, indices, values)
+
+        def scatter(part: int) -> None:
+            source = (self.indptr, self.indices, self.values, new_index)
+            scatter_taken(cuts[part], cuts[part + 1], *source, indptr, indices, values)
+
+        each(N_COLUMN_PARTS, scatter)
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:

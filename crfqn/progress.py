@@ -106,13 +106,14 @@ class ProgressDisplay:
 
             # transient: the live line disappears at the end, the lines that stay remain
             self._live = Live(
+                self._text("starting ..."),
                 console=self.console,
                 auto_refresh=False,
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._live.start()
+            self._live.start(refresh=True)
         return self
 
     def __exit__(

@@ -36,9 +36,10 @@ class Progress:
     gap : certified relative gap, (value - best dual value) / value; nan where none is known yet
     violation : largest KKT violation over the coordinates looked at, in nats a unit of weight
     n_active, n_nonzero : sizes of the active set and of the model
-    passes : inference passes over the data so far
+    passes : inference passes over the data so far; a pass over a sample counts as its share
     seconds : since the run started
     is_screening : whether all coordinates were looked at, so that gap and violation speak for all of them
+    share : of the items; below 1 in the warm-up on a sample, whose value is the sample's (never in a trace)
     """
 
     iteration: int
@@ -47,9 +48,10 @@ class Progress:
     violation: float
     n_active: int
     n_nonzero: int
-    passes: int
+    passes: float
     seconds: float
     is_screening: bool
+    share: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class Trace:
         return self._column("violation")
 
     @property
-    def passes(self) -> NDArray[np.int64]:
+    def passes(self) -> NDArray[np.float64]:
         return self._column("passes")
 
     @property
@@ -118,7 +120,7 @@ class Result:
     gap: float
     violation: float
     status: Status
-    passes: int
+    passes: float
     n_iter: int
     seconds: float
     trace: Trace

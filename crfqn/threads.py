@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 
 from crfqn.errors import InputError
 
@@ -25,9 +26,9 @@ def check_n_threads(n_threads: int | None) -> int:
     """The number of threads to use: all cores for None, otherwise a positive integer."""
     if n_threads is None:
         return available_cores()
-    if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
+    if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
         raise InputError(f"n_threads: expected None or an integer >= 1, got {n_threads!r}")
-    return n_threads
+    return int(n_threads)
 
 
 class Pool:

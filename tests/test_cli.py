@@ -22,7 +22,7 @@ from crfqn.cli.scores import log_likelihood, score_labels
 from crfqn.errors import DataUnavailableError, InputError, ModelFileError, RecipeError
 
 QUICK = ("--l1", "5", "--threads", "1", "--tol", "1e-2")
-ENDLESS = ("--l1", "0.001", "--threads", "1", "--tol", "0", "--max-iter", "100000")
+ENDLESS = ("--l1", "5", "--threads", "1", "--tol", "0", "--max-iter", "100000")
 
 
 def crfqn(*arguments, cwd=None, input=None, **environment):
@@ -158,7 +158,19 @@ class TestTrain:
     )
     def test_limits_save_the_model(self, tmp_path, option, value, words):
         run = crfqn(
-            "train", "digits", "--threads", 1, "--tol", "1e-9", option, value, "-o", "m", cwd=tmp_path
+            "train",
+            "digits",
+            "--l1",
+            5,
+            "--threads",
+            1,
+            "--tol",
+            "1e-9",
+            option,
+            value,
+            "-o",
+            "m",
+            cwd=tmp_path,
         )
         assert run.returncode == ExitCode.NOT_CONVERGED
         assert words in run.stderr
@@ -172,7 +184,7 @@ class TestTrain:
             'name = "mine"\ntitle = "Mine"\n[data]\ntrain = "train.txt"\ntest = "test.txt"\n'
             '[features]\nkind = "attributes"\n[objective]\nl1 = 0.1\n'
         )
-        text = "A\tw=the\tbias\nN\tw=dog\tbias\n\nA\tw=a\tbias\nN\tw=cat\tbias\tfurry:0.5\n\n"
+        text = "A\tw=the\n\nN\tw=cat\tfurry:0.5\n\n" * 5
         for name in ("train.txt", "test.txt"):
             (folder / name).write_text(text)
         run = crfqn("train", folder, "--threads", 1, cwd=tmp_path)
@@ -303,7 +315,7 @@ class TestPredict:
             text=True,
             timeout=60,
         )
-        assert run.stdout.split()[1] == "0"
+        assert run.stdout.splitlines()[-1] == "0"
         assert run.stderr == ""
 
 
@@ -416,7 +428,7 @@ class TestInterrupts:
             lines = []
             for line in process.stderr:
                 lines.append(line)
-                if re.match(r" +[1-9]\d* ", line):  # an iteration is over
+                if re.match(r" +\d+ ", line):  # there are weights
                     break
             process.send_signal(number)
             output, messages = process.communicate(timeout=60)

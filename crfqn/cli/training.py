@@ -49,11 +49,13 @@ def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) ->
         tell("The first run on a machine compiles for some seconds before the first line appears.")
         settings = {"n_threads": n_threads}
         code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
-    print(f"\nNext:\n  crfqn inspect {output}     what the model has learned")
-    print(f"  crfqn evaluate {output}    precision and recall of each label")
-    print(
-        f"  crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}   more weights, more accuracy"
-    )
+    steps = {
+        f"crfqn inspect {output}": "what the model has learned",
+        f"crfqn evaluate {output}": "precision and recall of each label",
+        f"crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}": "more weights, more accuracy",
+    }
+    width = max(map(len, steps))
+    print("\nNext:", *(f"  {step:<{width}}  {what}" for step, what in steps.items()), sep="\n")
     return code
 
 
@@ -93,7 +95,7 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return ExitCode.INTERRUPTED
     with interrupts.saving():
-        _save(model, output, _extra(recipe, prepared))
+        _save(model, output, _extra(recipe, prepared, model))
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = ExitCode.INTERRUPTED
@@ -130,9 +132,13 @@ def _save(model: "ChainCRF", output: Path, extra: dict[str, Any]) -> None:
         raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
 
 
-def _extra(recipe: "Recipe", prepared: Prepared) -> dict[str, Any]:
+def _extra(recipe: "Recipe", prepared: Prepared, model: "ChainCRF") -> dict[str, Any]:
     """What the model file keeps for `evaluate`, `predict` and `inspect`."""
-    extra: dict[str, Any] = {"recipe": recipe.as_dict(), "data_fingerprint": prepared.fingerprint}
+    extra: dict[str, Any] = {
+        "recipe": recipe.as_dict(),
+        "data_fingerprint": prepared.fingerprint,
+        "n_features": model.n_features_in_,  # the file itself keeps those with a weight
+    }
     if not recipe.data.dataset:  # its data files lie beside the recipe
         extra["recipe_source"] = str(recipe.source.resolve())
     return extra
@@ -173,7 +179,7 @@ def _summary(model: "ChainCRF", output: Path, scores: Scores | None) -> str:
 def _gap(gap: float) -> str:
     if math.isnan(gap):
         return "unknown: no certificate exists for this objective"
-    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.2g} % lower"
+    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
 
 
 def _silent(message: str = "") -> None:

@@ -16,7 +16,7 @@ from crfqn.estimators.base import SparseCRF, check_item_weights
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.features import FeatureStore
 from crfqn.sequences import Sequences
-from crfqn.structures.chain import Chain
+from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
 from crfqn.threads import Pool
 
@@ -211,9 +211,11 @@ class ChainCRF(SparseCRF):
             scores, edges = self._scores(store, pool)
         return Chain(store.offsets, len(self.classes_)), scores, edges
 
-    def _infer(self, chain: Chain, scores: NDArray, edges: NDArray, *targets: NDArray[np.int32]) -> Inference:
+    def _infer(
+        self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
+    ) -> Inference:
         with Pool(self.n_threads) as pool:
-            return chain.infer(scores, edges, *targets, pool=pool)
+            return chain.infer(scores, edges, targets, pool=pool)
 
     def _warm_weights(
         self, sequences: Sequences, vocabulary: Vocabulary | None, classes: NDArray

@@ -146,12 +146,9 @@ def _result(file: ModelFile, model: ChainCRF) -> Result:
         for row in file.array("trace", "float64", (None, len(TRACE))).tolist()
     ]
     coords, weights = model._weights()
+    numbers: dict[str, Any] = {name: np.nan if saved[name] is None else saved[name] for name in SUMMARY}
     return Result(
-        coords=coords,
-        weights=weights,
-        status=Status[saved["status"]],
-        trace=Trace(rows),
-        **{name: np.nan if saved[name] is None else saved[name] for name in SUMMARY},
+        coords=coords, weights=weights, status=Status[saved["status"]], trace=Trace(rows), **numbers
     )
 
 

@@ -15,3 +15,8 @@ FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 def kernel(function: Any) -> Any:
     """Compile `function` as a cached, GIL-free numba kernel."""
     return numba.njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+
+
+def inner(function: Any) -> Any:
+    """A kernel that is compiled into its callers: for the loops within loops, where a call costs 30 ns."""
+    return numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy", forceinline=True)(function)

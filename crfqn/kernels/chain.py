@@ -24,9 +24,10 @@ import numpy as np
 from crfqn.kernels import kernel
 from crfqn.kernels.chain_log import log_item
 from crfqn.kernels.exponential import exp_in_place
+from crfqn.kernels.rows import LANES, add_products, aligned_rows
 
-LANES = 8
-CHUNK = 256  # positions: four arrays of 256 x 32 numbers are 256 KB
+CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
+BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB
 LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number even after a product
 
 
@@ -35,8 +36,7 @@ def padded_edges(edges):
     """M = exp(edge - largest) and its transpose, both (width, width), zeros in the padding."""
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
-    m = np.zeros((width, width))
-    m_transposed = np.zeros((width, width))
+    m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
     largest = edges.max()
     for j in range(n_states):
         for k in range(n_states):
@@ -46,8 +46,8 @@ def padded_edges(edges):
 
 
 @kernel
-def load_scores(scores, start, length, psi, shift, spread, exponents):
-    """psi[t, k] = exp(scores[k, start + t] - shift[t]) for one chunk.
+def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
+    """centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
 
     shift[t], spread[t]: the largest score of the position, and the largest less the smallest.
     """
@@ -62,10 +62,17 @@ def load_scores(scores, start, length, psi, shift, spread, exponents):
             spread[t] = row[t] if row[t] < spread[t] else spread[t]
     for t in range(length):
         spread[t] = shift[t] - spread[t]
-    for tile in range(0, length, LANES):
+    whole = length // LANES * LANES
+    for tile in range(0, whole, LANES):
         for k in range(n_states):
-            for t in range(tile, min(tile + LANES, length)):
-                psi[t, k] = scores[k, start + t] - shift[t]
+            for i in range(LANES):  # a constant count: the compiler unrolls it into one load and eight stores
+                centred[tile + i, k] = scores[k, start + tile + i] - shift[tile + i]
+    for t in range(whole, length):
+        for k in range(n_states):
+            centred[t, k] = scores[k, start + t] - shift[t]
+    for t in range(length):
+        for k in range(width):
+            psi[t, k] = centred[t, k]
     exp_in_place(psi[:length].reshape(length * width), exponents)
     for t in range(length):
         for k in range(n_states, width):
@@ -73,34 +80,16 @@ def load_scores(scores, start, length, psi, shift, spread, exponents):
 
 
 @kernel
-def times_matrix(vector, matrix, out):
-    """out = vector' matrix, eight rows at a time: one load and store of `out` serves eight products."""
-    width = matrix.shape[0]
-    for k in range(width):
-        out[k] = 0.0
-    for j in range(0, width, LANES):
-        r0, r1, r2, r3 = matrix[j], matrix[j + 1], matrix[j + 2], matrix[j + 3]
-        r4, r5, r6, r7 = matrix[j + 4], matrix[j + 5], matrix[j + 6], matrix[j + 7]
-        v0, v1, v2, v3 = vector[j], vector[j + 1], vector[j + 2], vector[j + 3]
-        v4, v5, v6, v7 = vector[j + 4], vector[j + 5], vector[j + 6], vector[j + 7]
-        for k in range(width):
-            low = v0 * r0[k] + v1 * r1[k] + v2 * r2[k] + v3 * r3[k]
-            high = v4 * r4[k] + v5 * r5[k] + v6 * r6[k] + v7 * r7[k]
-            out[k] += low + high
-
-
-@kernel
-def forward(psi, m, alpha, scale):
+def forward(psi, m, n_states, alpha, scale):
     """The forward recursion of one item; returns sum_t log c_t and leaves 1 / c_t in `scale`."""
     length, width = psi.shape
     log_scale = 0.0
     for t in range(length):
         a, p = alpha[t], psi[t]
-        if t == 0:
-            for k in range(width):
-                a[k] = 1.0
-        else:
-            times_matrix(alpha[t - 1], m, a)
+        for k in range(width):
+            a[k] = 1.0 if t == 0 else 0.0
+        if t > 0:
+            add_products(a, m, 0, n_states, alpha[t - 1], 0, 1)
         total = 0.0
         for k in range(width):
             a[k] *= p[k]
@@ -113,16 +102,15 @@ def forward(psi, m, alpha, scale):
 
 
 @kernel
-def backward(psi, m_transposed, alpha, scale, p):
+def backward(psi, m_transposed, n_states, alpha, scale, p):
     """The backward recursion of one item: node marginals into p, and u_t in the place of psi_t."""
     length, width = psi.shape
     for t in range(length - 1, -1, -1):
         b, u, a = p[t], psi[t], alpha[t]
-        if t == length - 1:
-            for k in range(width):
-                b[k] = 1.0
-        else:
-            times_matrix(psi[t + 1], m_transposed, b)
+        for k in range(width):
+            b[k] = 1.0 if t == length - 1 else 0.0
+        if t < length - 1:
+            add_products(b, m_transposed, 0, n_states, psi[t + 1], 0, 1)
         for k in range(width):
             u[k] *= b[k] * scale[t]
         for k in range(width):
@@ -130,29 +118,42 @@ def backward(psi, m_transposed, alpha, scale, p):
 
 
 @kernel
-def add_outer(alpha, u, length, raw):
-    """raw += sum_t alpha_t u_{t+1}' over a chunk; u is zero where an item starts and behind the end."""
-    width = alpha.shape[1]
-    for t in range(0, length - 1, 4):
-        a0, a1, a2, a3 = alpha[t], alpha[t + 1], alpha[t + 2], alpha[t + 3]
-        u0, u1, u2, u3 = u[t + 1], u[t + 2], u[t + 3], u[t + 4]
-        for j in range(width):
-            row = raw[j]
-            x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
-            for k in range(width):
-                row[k] += x0 * u0[k] + x1 * u1[k] + x2 * u2[k] + x3 * u3[k]
+def add_outer(alpha, u, length, raw, n_states):
+    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache.
+
+    u is zero where an item starts, so no pair crosses items.
+    """
+    rows, width = alpha.shape
+    flat = alpha.reshape(rows * width)
+    for block in range(1, length, BLOCK):
+        stop = min(block + BLOCK, length)
+        for j in range(n_states):
+            # Row e = t + 1 of u belongs to row t of alpha, one width back.
+            add_products(raw[j], u, block, stop, flat, j - width, width)
 
 
 @kernel
-def store_marginals(p, start, length, scores, residual, expected):
-    """residual[k, start + t] = p[t, k] for one chunk; expected[t] = the position's expected score."""
+def store_marginals(p, start, length, residual):
+    """residual[k, start + t] = p[t, k] for one chunk."""
+    whole = length // LANES * LANES
+    for tile in range(0, whole, LANES):
+        for k in range(residual.shape[0]):
+            for i in range(LANES):
+                residual[k, start + tile + i] = p[tile + i, k]
+    for t in range(whole, length):
+        for k in range(residual.shape[0]):
+            residual[k, start + t] = p[t, k]
+
+
+@kernel
+def expected_scores(p, centred, shift, length, expected):
+    """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift comes back."""
+    width = p.shape[1]
     for t in range(length):
-        expected[t] = 0.0
-    for tile in range(0, length, LANES):
-        for k in range(scores.shape[0]):
-            for t in range(tile, min(tile + LANES, length)):
-                residual[k, start + t] = p[t, k]
-                expected[t] += p[t, k] * scores[k, start + t]
+        total = 0.0
+        for k in range(width):
+            total += p[t, k] * centred[t, k]
+        expected[t] = total + shift[t]
 
 
 @kernel
@@ -174,11 +175,11 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 
 @kernel
-def pass_messages(psi, m, m_transposed, alpha, scale, p, weight):
+def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
     """Forward and backward over one item; psi becomes weight * u, zero at the first position."""
     length, width = psi.shape
-    log_scale = forward(psi, m, alpha, scale)
-    backward(psi, m_transposed, alpha, scale, p)
+    log_scale = forward(psi, m, n_states, alpha, scale)
+    backward(psi, m_transposed, n_states, alpha, scale, p)
     for k in range(width):
         psi[0, k] = 0.0
     if weight != 1.0:
@@ -232,37 +233,38 @@ def forward_backward(first, last, offsets, scores, edges, targets, weights, resi
     m, m_transposed = padded_edges(edges)
     largest_edge = edges.max()
     edge_range = largest_edge - edges.min()
-    width = m.shape[0]
-    rows = max(CHUNK, longest_item(first, last, offsets)) + LANES
-    psi, alpha, p = np.zeros((rows, width)), np.zeros((rows, width)), np.zeros((rows, width))
+    n_states, width = edges.shape[0], m.shape[0]
+    rows = max(CHUNK, longest_item(first, last, offsets))
+    psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
+    p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
-    exponents, raw = np.empty(rows * width, np.int64), np.zeros((width, width))
+    exponents, raw = np.empty(rows * width, np.int64), aligned_rows(width, width)
     expected_edges = 0.0
     chunk = first
     while chunk < last:
         stop, start = chunk_end(chunk, last, offsets), offsets[chunk]
         length = offsets[stop] - start
-        load_scores(scores, start, length, psi, shift, spread, exponents)
+        load_scores(scores, start, length, centred, psi, shift, spread, exponents)
         for i in range(chunk, stop):
             a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
             for t in range(a, b):
                 widest = max(widest, spread[t])
                 sums[i, 0] += shift[t]
+            if a == b:
+                continue
             if widest + 2 * edge_range < LARGEST_RANGE:
                 sums[i, 0] += (b - a - 1) * largest_edge
                 sums[i, 0] += pass_messages(
-                    psi[a:b], m, m_transposed, alpha[a:b], scale[a:b], p[a:b], weights[i]
+                    psi[a:b], m, m_transposed, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
                 )
             else:
                 sums[i, 0], expected = log_item(
                     scores, edges, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
                 )
                 expected_edges += expected
-        for t in range(length, length + LANES):
-            for k in range(width):
-                psi[t, k] = 0.0
-        add_outer(alpha, psi, length, raw)
-        store_marginals(p, start, length, scores, residual, scale)
+        add_outer(alpha, psi, length, raw, n_states)
+        store_marginals(p, start, length, residual)
+        expected_scores(p, centred, shift, length, scale)
         for i in range(chunk, stop):
             sums[i, 1] = 0.0
             for t in range(offsets[i] - start, offsets[i + 1] - start):

@@ -22,6 +22,15 @@ def log_sum_exp(values, n):
 
 
 @kernel
+def normalise(values, n):
+    """Take log sum exp from the values; returns it."""
+    total = log_sum_exp(values, n)
+    for k in range(n):
+        values[k] -= total
+    return total
+
+
+@kernel
 def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
     """Node marginals of one item into beta[t, k] and its weighted pair marginals onto `edge_counts`.
 
@@ -31,6 +40,9 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     work = np.empty(n_states)
+    log_partition = 0.0
+    # Messages are normalised at every position: log Z of a long item is so large that its rounding would
+    # show in the exponents, and the marginals would no longer sum to 1.
     for t in range(length):
         for k in range(n_states):
             alpha[t, k] = scores[k, start + t]
@@ -38,7 +50,7 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
                 for j in range(n_states):
                     work[j] = alpha[t - 1, j] + edges[j, k]
                 alpha[t, k] += log_sum_exp(work, n_states)
-    log_partition = log_sum_exp(alpha[length - 1], n_states)
+        log_partition += normalise(alpha[t], n_states)
     for k in range(n_states):
         beta[length - 1, k] = 0.0
     expected = 0.0
@@ -46,13 +58,23 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
         for j in range(n_states):
             for k in range(n_states):
                 work[k] = edges[j, k] + scores[k, start + t + 1] + beta[t + 1, k]
-                pair = np.exp(alpha[t, j] + work[k] - log_partition)
+            beta[t, j] = log_sum_exp(work, n_states)
+        for j in range(n_states):
+            work[j] = alpha[t, j] + beta[t, j]
+        total = log_sum_exp(work, n_states)
+        for j in range(n_states):
+            for k in range(n_states):
+                log_pair = alpha[t, j] + (edges[j, k] + scores[k, start + t + 1] + beta[t + 1, k]) - total
+                pair = np.exp(log_pair)
                 edge_counts[j, k] += weight * pair
                 expected += weight * pair * edges[j, k]
-            beta[t, j] = log_sum_exp(work, n_states)
+        normalise(beta[t], n_states)
     for t in range(length):
         for k in range(n_states):
-            beta[t, k] = np.exp(alpha[t, k] + beta[t, k] - log_partition)
+            beta[t, k] += alpha[t, k]
+        normalise(beta[t], n_states)
+        for k in range(n_states):
+            beta[t, k] = np.exp(beta[t, k])
             alpha[t, k] = 0.0
             psi[t, k] = 0.0
     return log_partition, expected

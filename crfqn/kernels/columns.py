@@ -17,6 +17,7 @@ import numba
 import numpy as np
 
 from crfqn.kernels import kernel
+from crfqn.kernels.rows import add_picked
 
 strict_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -81,24 +82,17 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
 def feature_gradients(first, last, slab, indptr, indices, values, residual, out):
     """out[f - first, k] = sum_t x_tf residual[t, k] for the features first..last-1 and every state.
 
-    residual: float64 (N, width), position-major, padded to whole vector registers; `slab`: positions walked at
-    a time (slab x width numbers stay in the cache); out: float64 (last - first, width).
+    residual: float64 (N, width), position-major, width a multiple of LANES; `slab`: positions walked at a time
+    (slab x width numbers stay in the cache); out: float64 (last - first, width).
     """
-    n_positions, width = residual.shape
+    n_positions = residual.shape[0]
     cursor = indptr[first:last].copy()
-    for f in range(last - first):
-        for k in range(width):
-            out[f, k] = 0.0
+    out[:, :] = 0.0
     for stop in range(slab, n_positions + slab, slab):
         for f in range(first, last):
-            e, end, target = cursor[f - first], indptr[f + 1], out[f - first]
-            while e < end and indices[e] < stop:
-                row = residual[np.uint64(indices[e])]
-                if values.size == 0:
-                    for k in range(width):
-                        target[k] += row[k]
-                else:
-                    for k in range(width):
-                        target[k] += values[e] * row[k]
-                e += 1
-            cursor[f - first] = e
+            begin, column_end = cursor[f - first], indptr[f + 1]
+            end = begin
+            while end < column_end and indices[end] < stop:
+                end += 1
+            add_picked(out[f - first], residual, indices, begin, end, values)
+            cursor[f - first] = end

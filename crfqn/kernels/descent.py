@@ -8,10 +8,10 @@ with B0 a diagonal or a dense matrix, and Q (n, 2m), Q^ (2m, n) the compact seca
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import inner, kernel
 
 
-@kernel
+@inner
 def soft_threshold(x, threshold):
     """The minimiser of 1/2 (v - x)^2 + threshold |v|."""
     if x > threshold:
@@ -21,14 +21,14 @@ def soft_threshold(x, threshold):
     return 0.0
 
 
-@kernel
+@inner
 def add_scaled(target, source, scale):
     """target += scale * source."""
     for i in range(target.size):
         target[i] += scale * source[i]
 
 
-@kernel
+@inner
 def inner_product(x, y):
     """sum_i x_i y_i."""
     total = 0.0
@@ -46,7 +46,7 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
     base : float32 (n, n) B0, or (0, 0) where B0 is the diagonal; diagonal : float64 (n,) of B0
     q, q_hat : float64 (n, 2m), Q and Q^ transposed; damping, g, w, l1, l2 : float64 (n,)
     tolerance : stop when a sweep's largest move, in gradient units, is below tolerance * the first sweep's
-    d, base_d : float64 (n,), in and out: the direction and B0 d (zeros to start with)
+    d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
 
     Returns
     -------
@@ -70,12 +70,13 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
             c = w[j] + d[j]
             slope = g[j] + base_part - inner_product(q[j], d_hat) + damping[j] * d[j] + l2[j] * c
             a = curvature[j]
-            z = soft_threshold(c - slope / a, l1[j] / a) - c
+            target = soft_threshold(c - slope / a, l1[j] / a)
+            z = target - c
             if z != 0.0:
-                d[j] += z
+                d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
                 if is_dense:
-                    add_scaled(base_d, base[j], z)
+                    add_scaled(base_d, base[j], np.float32(z))
                 largest_move = max(largest_move, abs(z) * a)
         if sweep == 0:
             first_move = largest_move

@@ -26,7 +26,7 @@ def exp_in_place(x: np.ndarray, exponents: np.ndarray) -> None:
     """
     powers = exponents.view(np.float64)
     for i in range(x.size):
-        x[i] = x[i] if x[i] > UNDERFLOW else UNDERFLOW
+        x[i] = UNDERFLOW if x[i] < UNDERFLOW else x[i]  # NaN passes
     for i in range(x.size):
         powers[i] = x[i] * LOG2_E + ROUND
     for i in range(x.size):

@@ -6,13 +6,13 @@ from crfqn.kernels import kernel
 
 
 @kernel
-def gather_features(first, last, features, stride, offset, indptr, indices, values, out):
-    """out[i, t // stride] = x_{t,f} for f = features[i] and the positions t = offset (mod stride).
+def gather_features(first, last, features, place, indptr, indices, values, out):
+    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t, those with place[t] >= 0.
 
-    out: float32 (number of features, number of sampled positions), zero before.
+    out: float32 (number of features, number of sampled positions), zero before; place: int32 (N,).
     """
     for i in range(first, last):
         for e in range(indptr[features[i]], indptr[features[i] + 1]):
-            t = indices[e]
-            if t % stride == offset:
-                out[i, t // stride] = np.float32(values[e]) if values.size > 0 else np.float32(1.0)
+            t = place[indices[e]]
+            if t >= 0:
+                out[i, t] = np.float32(values[e]) if values.size > 0 else np.float32(1.0)

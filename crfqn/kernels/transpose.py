@@ -84,20 +84,20 @@ def merge_duplicates(indptr: NDArray, indices: NDArray, values: NDArray) -> int:
 
 
 @kernel
-def count_taken(indptr, indices, new_index, counts):
-    """counts[f + 1] = entries of the columns 0 ... f whose position is taken (new_index >= 0)."""
-    n = 0
-    for f in range(indptr.size - 1):
+def count_taken(first, last, indptr, indices, new_index, counts):
+    """counts[f] = entries of column f whose position is taken (new_index >= 0), for f in first ... last - 1."""
+    for f in range(first, last):
+        n = 0
         for e in range(indptr[f], indptr[f + 1]):
             n += new_index[indices[e]] >= 0
-        counts[f + 1] = n
+        counts[f] = n
 
 
 @kernel
-def scatter_taken(indptr, indices, values, new_index, out_indices, out_values):
-    """Write the taken entries, column by column, with their new positions."""
-    n = 0
-    for f in range(indptr.size - 1):
+def scatter_taken(first, last, indptr, indices, values, new_index, new_indptr, out_indices, out_values):
+    """Write the taken entries of the columns first ... last - 1, with their new positions."""
+    for f in range(first, last):
+        n = new_indptr[f]
         for e in range(indptr[f], indptr[f + 1]):
             t = new_index[indices[e]]
             if t >= 0:

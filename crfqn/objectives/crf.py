@@ -56,6 +56,10 @@ class CRFObjective:
             raise InputError(
                 f"expected {store.n_positions} targets, one a position, got shape {targets.shape}"
             )
+        if targets.size and not 0 <= targets.min() <= targets.max() < structure.n_states:
+            raise InputError(
+                f"expected targets within 0 ... {structure.n_states - 1}, got {targets.min()} ... {targets.max()}"
+            )
         self.store = store
         self.structure = structure
         self.targets = np.ascontiguousarray(targets, np.int32)
@@ -80,7 +84,7 @@ class CRFObjective:
     def sample(self, stride: int) -> CRFObjective:
         """The loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
         items = np.arange(stride // 2, self.n_items, stride)
-        store, positions = self.store.take(items)
+        store, positions = self.store.take(items, self.pool)
         structure = self.structure.over(store.offsets)
         return CRFObjective(store, structure, self.targets[positions], self.weights[items], pool=self.pool)
 
@@ -154,9 +158,8 @@ class Point:
         """Partial derivatives of the loss at `coords` (paper, equations 20 and 21)."""
         return self.objective.column_sums(coords, self.inference.residual, self.inference.edge_residual)
 
-    @cached_property
     def marginals(self) -> Vector:
-        """Node marginals, (K, N); items of weight 0 give 0."""
+        """Node marginals, (K, N), a fresh array; items of weight 0 give 0."""
         owner = self.objective
         c = owner.position_weights
         p = self.inference.residual.copy()
@@ -165,14 +168,16 @@ class Point:
             np.divide(p, c, out=p, where=c > 0)
         return p
 
-    def curvature(self, coords: Coords) -> Vector:
+    def curvature(self, coords: Coords, marginals: Vector | None = None) -> Vector:
         """Diagonal of the token-wise model: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); edges likewise.
 
-        The expected count of an edge stands for its variance, which it bounds from above for rare edges.
+        The expected count of an edge stands for its variance, which it bounds from above. `marginals`, where
+        the caller has them, are overwritten.
         """
         owner = self.objective
-        p = self.marginals
-        variance = p * (1.0 - p) * owner.position_weights
+        variance = self.marginals() if marginals is None else marginals
+        for row in variance:  # in place and a state at a time: K N numbers are enough once
+            row *= (1.0 - row) * owner.position_weights
         counts = self.inference.edge_residual + owner.observed_edges
         return owner.column_sums(coords, variance, np.maximum(counts, 0.0), squared=True)
 
@@ -180,9 +185,9 @@ class Point:
         """Every coordinate with |gradient| > threshold, block of features by block."""
         return screen(self.objective, self.inference, threshold)
 
-    def token_model(self, coords: Coords, stride: int) -> NDArray[np.float32]:
-        """The token-wise model of the Hessian on `coords`, from every stride-th position."""
-        return token_model(self, coords, stride)
+    def token_model(self, coords: Coords, n_sampled: int) -> NDArray[np.float32]:
+        """The token-wise model of the Hessian on `coords`, from about n_sampled positions."""
+        return token_model(self, coords, n_sampled)
 
     def dual_value(self, scale: float) -> float:
         """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1].

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.columns import feature_gradients
+from crfqn.kernels.rows import LANES, aligned_rows
 
 if TYPE_CHECKING:
     from crfqn.objectives.crf import CRFObjective
     from crfqn.structures.structure import Inference
 
-LANES = 8
 SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cache
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
 
@@ -44,7 +44,7 @@ def by_position(rows: NDArray[np.float64], objective: CRFObjective) -> NDArray[n
     """Copy label-major (K, N) to position-major (N, width), width = K rounded up to whole registers."""
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
-    out = np.zeros((n_positions, width))
+    out = aligned_rows(n_positions, width)
     step = 4096
 
     def run(part: int) -> None:
@@ -70,7 +70,7 @@ def screen(objective: CRFObjective, inference: Inference, threshold: float) -> S
 
     def run(part: int) -> None:
         first, last = part * block, min((part + 1) * block, store.n_features)
-        out = np.empty((last - first, width))
+        out = aligned_rows(last - first, width)
         feature_gradients(first, last, slab, store.indptr, store.indices, store.values, residual, out)
         gradient = out[:, :n_states]
         size = np.abs(gradient)

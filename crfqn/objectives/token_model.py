@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 
 
-def token_model(point: Point, coords: NDArray[np.int64], stride: int) -> NDArray[np.float32]:
-    """The model on `coords`, (n, n) symmetric, from every stride-th position; edges get their diagonal only.
+def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int) -> NDArray[np.float32]:
+    """The model on `coords`, (n, n) symmetric, from about `n_sampled` positions; edges get their diagonal only.
 
-    O(n^2 N / stride) in matrix products of fixed tiles, each on one thread: bit-identical for any number of
+    O(n^2 n_sampled) in matrix products of fixed tiles, each on one thread: bit-identical for any number of
     threads.
     """
     owner = point.objective
     store, pool = owner.store, owner.pool
     split = owner.split(coords)
-    offset = stride // 2
-    sampled = np.arange(offset, store.n_positions, stride)
+    marginals = point.marginals()
+    sampled, c = sample_positions(marginals, owner.position_weights, n_sampled)
+    place = np.full(store.n_positions, -1, np.int32)
+    place[sampled] = np.arange(sampled.size, dtype=np.int32)
     features, where = np.unique(split.features, return_inverse=True)
-    x = np.zeros((features.size, -(-store.n_positions // stride)), np.float32)
+    x = np.zeros((features.size, sampled.size), np.float32)
 
     def gather(part: int) -> None:
         first, last = part * 64, min((part + 1) * 64, features.size)
-        gather_features(first, last, features, stride, offset, store.indptr, store.indices, store.values, x)
+        gather_features(first, last, features, place, store.indptr, store.indices, store.values, x)
 
     pool.each(-(-features.size // 64), gather)
-    x = x[:, : sampled.size]
-    c = owner.position_weights[sampled].astype(np.float32)
-    p = point.marginals[:, sampled].astype(np.float32)
+    p = marginals[:, sampled].astype(np.float32)
     rows = x[where]
-    rows *= np.sqrt(c)
+    rows *= np.sqrt(c).astype(np.float32)
     with_p = rows * p[split.states]
     n = coords.size
     model = np.zeros((n, n), np.float32)
@@ -69,7 +69,26 @@ def token_model(point: Point, coords: NDArray[np.int64], stride: int) -> NDArray
     with threadpool_limits(limits=1, user_api="blas"):
         pool.each(len(tiles), multiply)
         pool.each(owner.structure.n_states, add_own)
-    return scale_to_diagonal(model, point.curvature(coords))
+    return scale_to_diagonal(model, point.curvature(coords, marginals))
+
+
+def sample_positions(
+    marginals: NDArray[np.float64], weights: NDArray[np.float64], n_sampled: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """About `n_sampled` positions, and what each stands for.
+
+    A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to
+    u_t = weight_t (1 - sum_k p_t(k)^2), systematically and without chance, and counts by its inverse. Drawn
+    evenly, the sample of a well-fitted model would consist of decided positions, which have no curvature.
+    """
+    undecided = weights * np.sqrt(np.maximum(1.0 - np.einsum("kt,kt->t", marginals, marginals), 0.0))
+    total = undecided.sum()
+    if total == 0:
+        return np.empty(0, np.intp), np.empty(0)
+    share = np.minimum(1.0, undecided * (n_sampled / total))
+    ticks = np.floor(np.cumsum(share) + 0.5)
+    sampled = np.flatnonzero(np.diff(ticks, prepend=0.0) > 0)
+    return sampled, weights[sampled] / share[sampled]
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Ray, State, Vector
 
 SMALLEST_SHRINK = 0.1  # a restriction copies the metric: not worth it for fewer coordinates than this share
 
@@ -24,7 +24,7 @@ class ActiveSet:
     Attributes
     ----------
     coords : sorted int64 (n,); w, g, l1, l2 : float64 (n,): weights, gradient of the loss, penalty strengths
-    value : objective at the point, penalty included; outside : largest violation among the coordinates left out
+    outside : largest violation among the coordinates left out
     """
 
     penalty: Penalty
@@ -32,11 +32,16 @@ class ActiveSet:
     coords: Coords
     w: Vector
     g: Vector
-    value: float
     outside: float = 0.0
 
     def __post_init__(self) -> None:
         self.l1, self.l2 = self.penalty.l1_of(self.coords), self.penalty.l2_of(self.coords)
+        self.penalty_value = self.penalty.value(self.coords, self.w)
+
+    @property
+    def value(self) -> float:
+        """The objective at the point, penalty included."""
+        return self.point.value + self.penalty_value
 
     @property
     def violation(self) -> float:
@@ -48,20 +53,27 @@ class ActiveSet:
         violation = max(self.violation, self.outside) if is_screening else self.violation
         return State(self.point, self.value, violation, self.coords.size, dual_value, is_screening)
 
-    def try_step(self, d: Vector) -> tuple[Point, float, float]:
-        """The point w + d, the decrease of the objective, and Delta = g'd + penalty(w + d) - penalty(w)."""
-        moved = np.flatnonzero(d)
-        change = self.penalty.value(self.coords, self.w + d) - self.penalty.value(self.coords, self.w)
-        trial = self.point.along(self.coords[moved], d[moved]).at(1.0)
-        decrease = self.point.value - trial.value - change
-        return trial, decrease, float(self.g @ d) + change
+    def slope(self, d: Vector) -> float:
+        """Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
+        return float(self.g @ d) + self.penalty.value(self.coords, self.w + d) - self.penalty_value
 
-    def accept(self, d: Vector, trial: Point, decrease: float) -> Vector:
-        """Move to `trial`; returns y, the change of the gradient."""
+    def ray(self, d: Vector) -> Ray:
+        """The ray along a direction."""
+        moved = np.flatnonzero(d)
+        return self.point.along(self.coords[moved], d[moved])
+
+    def try_step(self, step: Vector, ray: Ray | None = None, alpha: float = 1.0) -> tuple[Point, float]:
+        """The point w + step, `alpha` along the ray, and the decrease of the objective."""
+        trial = (ray or self.ray(step)).at(alpha)
+        change = self.penalty.value(self.coords, self.w + step) - self.penalty_value
+        return trial, self.point.value - trial.value - change
+
+    def accept(self, step: Vector, trial: Point) -> Vector:
+        """Move to `trial` = w + step; returns y, the change of the gradient."""
         g = trial.gradient(self.coords)
         y = g - self.g
-        self.point, self.w, self.g = trial, self.w + d, g
-        self.value = trial.value + self.penalty.value(self.coords, self.w)
+        self.point, self.w, self.g = trial, self.w + step, g
+        self.penalty_value = self.penalty.value(self.coords, self.w)
         return y
 
     def shrink(self, margin: float | None, n_items: int) -> NDArray[np.bool_] | None:
@@ -90,12 +102,11 @@ def open_epoch(
     g[np.searchsorted(coords, screening.coords)] = screening.gradient
     is_inside = ~np.isin(coords, screening.coords)
     g[is_inside] = point.gradient(coords[is_inside])
-    value = point.value + penalty.value(coords, w)
     limit = coords.size if max_entry is None else max(max_entry, 2 * point.coords.size)
     if coords.size <= limit:
-        return ActiveSet(penalty, point, coords, w, g, value), dual_value
+        return ActiveSet(penalty, point, coords, w, g), dual_value
     keep, outside = most_promising(penalty, point, coords, w, g, limit)
-    return ActiveSet(penalty, point, coords[keep], w[keep], g[keep], value, outside), dual_value
+    return ActiveSet(penalty, point, coords[keep], w[keep], g[keep], outside), dual_value
 
 
 def most_promising(

@@ -16,6 +16,8 @@ def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> flo
 
     `screening` must hold every coordinate with |g| above its L1 strength.
     """
+    if np.any(point.gradient(penalty.free)):
+        return -np.inf
     coords, gradient = screening.coords, screening.gradient
     return max(
         (

@@ -16,6 +16,16 @@ NO_MATRIX = np.empty((0, 0), np.float32)
 SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make B indefinite
 
 
+def has_curvature(s: Vector, y: Vector) -> bool:
+    """Whether a pair keeps B positive definite."""
+    return bool(s @ y > SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y))
+
+
+def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
+    """The matrix with one more column and one more row; the corner is the last of both."""
+    return np.vstack([np.column_stack([matrix, column[:-1]]), row])
+
+
 class CompactBFGS:
     """Secant pairs on top of a base metric B0.
 
@@ -29,6 +39,8 @@ class CompactBFGS:
     def __init__(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX, memory: int = 10) -> None:
         self.memory = memory
         n = diagonal.size
+        self.q: Vector = np.empty((n, 0))
+        self.q_hat: Vector = self.q
         self.s = np.empty((0, n))
         self.y = np.empty((0, n))
         self.rebase(diagonal, base)
@@ -36,7 +48,11 @@ class CompactBFGS:
     def rebase(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX) -> None:
         """Take another B0 and keep the pairs."""
         self.diagonal, self.base = diagonal, base
+        # After a restriction a pair is what is left of it, and may have lost its positive curvature.
+        good = np.array([has_curvature(*pair) for pair in zip(self.s, self.y, strict=True)], bool)
+        self.s, self.y = self.s[good], self.y[good]
         self.base_s = self.base_times(self.s)
+        self.s_y, self.s_base_s = self.s @ self.y.T, self.s @ self.base_s.T
         self._refresh()
 
     @property
@@ -49,12 +65,12 @@ class CompactBFGS:
         s, y = self.s[-1], self.y[-1]
         return float(y @ s / (s @ s))
 
-    def update(self, s: Vector, y: Vector, base_s: Vector | None = None) -> bool:
+    def update(self, s: Vector, y: Vector, base_s: NDArray[np.floating] | None = None) -> bool:
         """Add a pair, the oldest leaving; a pair without positive curvature is refused (False).
 
         `base_s`, where it is known, saves the product B0 s.
         """
-        if s @ y <= SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y):
+        if self.memory == 0 or not has_curvature(s, y):
             return False
         if base_s is None or not self.base.size:
             base_s = self.base_times(s[None])[0]
@@ -62,19 +78,28 @@ class CompactBFGS:
         self.s = np.vstack([self.s[first:], s])
         self.y = np.vstack([self.y[first:], y])
         self.base_s = np.vstack([self.base_s[first:], base_s])
+        # s is zero where coordinates have left: products with it are those of the whole vectors.
+        self.s_y = bordered(self.s_y[first:, first:], self.s @ y, self.y @ s)
+        self.s_base_s = bordered(self.s_base_s[first:, first:], self.base_s @ s, self.base_s @ s)
         self._refresh()
         return True
 
     def forget(self) -> None:
         """Drop all pairs."""
         self.s, self.y, self.base_s = self.s[:0], self.y[:0], self.base_s[:0]
+        self.s_y = self.s_base_s = np.empty((0, 0))
         self._refresh()
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Go on with a subset of the coordinates: rows of S, Y and B0 (paper, section 2.3, shrinking)."""
-        self.s, self.y = np.ascontiguousarray(self.s[:, keep]), np.ascontiguousarray(self.y[:, keep])
-        base = np.ascontiguousarray(self.base[np.ix_(keep, keep)]) if self.base.size else self.base
-        self.rebase(self.diagonal[keep], base)
+        """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking).
+
+        R stays that of the whole vectors, so B stays positive definite, and nothing is lost.
+        """
+        kept = np.flatnonzero(keep)
+        base = self.base.take(kept, axis=0).take(kept, axis=1) if self.base.size else self.base
+        self.diagonal, self.base = self.diagonal[kept], base
+        self.s, self.y, self.base_s = self.s[:, kept], self.y[:, kept], self.base_s[:, kept]
+        self.q, self.q_hat = self.q[kept], self.q_hat[kept]
 
     def base_times(self, rows: Vector) -> Vector:
         """B0 v for every row v."""
@@ -82,7 +107,7 @@ class CompactBFGS:
             return (rows.astype(np.float32) @ self.base).astype(np.float64)
         return rows * self.diagonal
 
-    def times(self, v: Vector, base_v: Vector | None = None) -> Vector:
+    def times(self, v: Vector, base_v: NDArray[np.floating] | None = None) -> Vector:
         """B v; `base_v`, where it is known, saves the product B0 v."""
         if base_v is None or not self.base.size:
             base_v = self.base_times(v[None])[0]
@@ -93,9 +118,9 @@ class CompactBFGS:
         if self.n_pairs == 0:
             self.q = self.q_hat = np.empty((self.diagonal.size, 0))
             return
-        inner = self.s @ self.y.T
+        inner = self.s_y
         lower = np.tril(inner, -1)
-        middle = np.block([[self.s @ self.base_s.T, lower], [lower.T, -np.diag(np.diag(inner))]])
+        middle = np.block([[self.s_base_s, lower], [lower.T, -np.diag(np.diag(inner))]])
         self.q = np.ascontiguousarray(np.vstack([self.base_s, self.y]).T)
         # Scaling to a unit diagonal first keeps the inverse accurate when pairs differ by orders of magnitude.
         scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))

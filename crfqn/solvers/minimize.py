@@ -45,75 +45,87 @@ def minimize(
         raise InputError(f"tol: expected a number >= 0, got {tol!r}")
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
-    run = _Run(objective, penalty, tol, max_iter, max_seconds, callback)
+    run = _Run(objective, penalty, start, tol, max_iter, max_seconds, callback)
+    status: Status | None = None
     try:
         for state in solver.steps(objective, penalty, objective.at(*start)):
-            status = run.record(state)
+            status = run.record(state) if state.share == 1.0 else run.preview(state)
             if status is not None:
-                return run.result(status)
+                break
     except KeyboardInterrupt:
-        if run.best is None:
-            raise
-        return run.result(Status.INTERRUPTED)
-    return run.result(Status.STALLED)
+        status = Status.INTERRUPTED
+    return run.result(status or Status.STALLED)
 
 
 class _Run:
-    """The record of one run: the best state so far, the best dual value, the trace."""
+    """The record of one run: the best weights so far, the best dual value, the trace."""
 
     def __init__(
         self,
         objective: Objective,
         penalty: Penalty,
+        start: tuple[Coords, Vector],
         tol: float,
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
+        self.latest = start
         self.tol, self.max_iter, self.max_seconds = tol, max_iter, max_seconds
         self.callback = callback
         self.trace = Trace()
-        self.best: State | None = None
+        self.value, self.weights = np.inf, start  # the best so far; points are too large to keep
         self.dual_value = -np.inf
         self.violation = np.nan
+        self.n_iter = 0
         self.scale = penalty.l1
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
 
     @property
     def gap(self) -> float:
-        """The certified relative gap of the best state; nan while nothing is proved."""
-        if self.best is None or not np.isfinite(self.dual_value):
+        """The certified relative gap of the best value; nan while nothing is proved."""
+        if not np.isfinite(self.dual_value) or not np.isfinite(self.value):
             return np.nan
-        value = self.best.value
-        return max(value - self.dual_value, 0.0) / abs(value) if value != 0 else 0.0
+        return max(self.value - self.dual_value, 0.0) / abs(self.value) if self.value != 0 else 0.0
+
+    def preview(self, state: State) -> Status | None:
+        """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
+        self.latest = (state.point.coords, state.point.weights)
+        progress = self._progress(state, np.nan)
+        asked_to_stop = self.callback is not None and bool(self.callback(progress))
+        return Status.CALLBACK if asked_to_stop else self._limit(progress)
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
-        if self.best is None or state.value <= self.best.value:
-            self.best = state
+        if state.value <= self.value:
+            self.value, self.weights = state.value, (state.point.coords, state.point.weights)
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening:
             self.violation = state.violation
             self.scale = self.scale or state.violation
-        n_iter = sum(not row.is_screening for row in self.trace.rows) + (not state.is_screening)
-        progress = Progress(
-            iteration=n_iter,
+        self.n_iter += not state.is_screening
+        progress = self._progress(state, self.gap)
+        self.trace.rows.append(progress)
+        asked_to_stop = self.callback is not None and bool(self.callback(progress))
+        return self._verdict(state, progress, asked_to_stop)
+
+    def _progress(self, state: State, gap: float) -> Progress:
+        return Progress(
+            iteration=self.n_iter,
             value=state.value,
-            gap=self.gap,
+            gap=gap,
             violation=state.violation,
             n_active=state.n_active,
             n_nonzero=state.point.coords.size,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
+            share=state.share,
         )
-        self.trace.rows.append(progress)
-        asked_to_stop = self.callback is not None and bool(self.callback(progress))
-        return self._verdict(state, progress, asked_to_stop)
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         has_converged = (
@@ -127,6 +139,9 @@ class _Run:
             return Status.CALLBACK
         if state.is_final:
             return Status.STALLED
+        return self._limit(progress)
+
+    def _limit(self, progress: Progress) -> Status | None:
         if progress.iteration >= self.max_iter:
             return Status.MAX_ITER
         if self.max_seconds is not None and progress.seconds >= self.max_seconds:
@@ -135,14 +150,14 @@ class _Run:
 
     def result(self, status: Status) -> Result:
         """The best weights and the record."""
-        if self.best is None:
-            raise InputError("the objective is not finite at the starting weights")
-        point = self.best.point
+        if not self.trace.rows:
+            self._adopt_latest()
         last = self.trace.rows[-1]
+        coords, weights = self.weights
         return Result(
-            coords=point.coords,
-            weights=point.weights,
-            value=self.best.value,
+            coords=coords,
+            weights=weights,
+            value=self.value,
             gap=self.gap,
             violation=self.violation,
             status=status,
@@ -151,3 +166,11 @@ class _Run:
             seconds=last.seconds,
             trace=self.trace,
         )
+
+    def _adopt_latest(self) -> None:
+        """Evaluate where the run stood when it was stopped before its first step on all items."""
+        point = self.objective.at(*self.latest)
+        self.value = point.value + self.penalty.value(point.coords, point.weights)
+        self.weights = self.latest
+        state = State(point, self.value, np.nan, point.coords.size)
+        self.trace.rows.append(self._progress(state, np.nan))

@@ -42,7 +42,7 @@ class Point(Protocol):
 
     def curvature(self, coords: Coords) -> Vector: ...
 
-    def token_model(self, coords: Coords, stride: int) -> NDArray[np.float32]: ...
+    def token_model(self, coords: Coords, n_sampled: int) -> NDArray[np.float32]: ...
 
     def screen(self, threshold: float) -> Screening: ...
 
@@ -106,6 +106,7 @@ class State:
 
     `dual_value` is the best lower bound on the optimum that this step has proved (-inf for none); `violation`
     is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it.
+    `share` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     """
 
     point: Point
@@ -115,6 +116,7 @@ class State:
     dual_value: float = -np.inf
     is_screening: bool = False
     is_final: bool = False
+    share: float = 1.0
 
 
 class Solver(Protocol):

@@ -64,9 +64,10 @@ class Chain:
 
         Notes
         -----
-        O(N K^2), threaded over items, bit-identical for any number of threads. Scores up to 1e300 are safe.
+        O(N K^2), threaded over items, bit-identical for any number of threads. Scores of any finite size are
+        safe; their own rounding is not undone.
         """
-        edges = edges.reshape(self.n_states, self.n_states)
+        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         if weights is None:
             weights = np.ones(self.n_items)
         parts = cut_into_parts(self.offsets)
@@ -139,7 +140,7 @@ class Chain:
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
     ) -> Decoded:
         """The best labelling of every item and its score (Viterbi); ties go to the lower state."""
-        edges = edges.reshape(self.n_states, self.n_states)
+        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
         parts = cut_into_parts(self.offsets)

@@ -1,0 +1,1 @@
+"""What `scripts/benchmark.py` measures: a module a problem, a module a library, one judge for all of them."""

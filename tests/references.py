@@ -1,0 +1,204 @@
+"""Naive references for the tests: a chain by enumeration of all its K^T labellings, and the loss made of it.
+
+Plain numpy and definitions only, for tiny items; `log_recursion` serves the long ones and is itself tested
+against the enumeration.
+
+Shapes: K states, N positions, I items, F features; scores (K, T) of one item, edges (K, K) from x to.
+Weights are one vector w of K F + K K numbers: W (K, F), then V (K, K), both in C order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def log_sum_exp(values: Vector, axis: int = 0) -> Vector:
+    largest = values.max(axis=axis, keepdims=True)
+    return np.log(np.exp(values - largest).sum(axis=axis)) + largest.squeeze(axis)
+
+
+class Enumeration:
+    """The distribution of one item over all its labellings."""
+
+    def __init__(self, scores: Vector, edges: Vector) -> None:
+        self.n_states, self.length = scores.shape
+        self.labellings = np.array(list(itertools.product(range(self.n_states), repeat=self.length)))
+        self.scores = scores[self.labellings, np.arange(self.length)].sum(axis=1)
+        self.scores = self.scores + edges[self.labellings[:, :-1], self.labellings[:, 1:]].sum(axis=1)
+        self.log_partition = float(log_sum_exp(self.scores))
+        self.log_probability = self.scores - self.log_partition
+        self.probability = np.exp(self.log_probability)
+
+    @property
+    def expected_score(self) -> float:
+        return float(self.probability @ self.scores)
+
+    @property
+    def entropy(self) -> float:
+        return float(-(self.probability @ self.log_probability))
+
+    def index(self, labels: NDArray) -> int:
+        """Where a labelling stands in the list."""
+        return int(np.flatnonzero((self.labellings == labels).all(axis=1))[0])
+
+    def node_marginals(self) -> Vector:
+        """P(y_t = k), (K, T)."""
+        return np.array(
+            [[self.probability[self.labellings[:, t] == k].sum() for t in range(self.length)]
+             for k in range(self.n_states)]
+        )  # fmt: skip
+
+    def pair_counts(self) -> Vector:
+        """Expected number of transitions j -> k, (K, K)."""
+        counts = np.zeros((self.n_states, self.n_states))
+        for t in range(1, self.length):
+            np.add.at(counts, (self.labellings[:, t - 1], self.labellings[:, t]), self.probability)
+        return counts
+
+    def best_path(self) -> NDArray:
+        """The best labelling; of equals the one with the lowest last state, then the last but one ..."""
+        best = self.labellings[self.scores == self.scores.max()]
+        return min(best, key=lambda labels: tuple(labels[::-1]))
+
+    def mixture_entropy(self, labels: NDArray, s: float) -> float:
+        """Entropy of s P + (1 - s) delta(labels)."""
+        q = s * self.probability
+        q[self.index(labels)] += 1.0 - s
+        q = q[q > 0]
+        return float(-(q @ np.log(q)))
+
+
+def log_recursion(scores: Vector, edges: Vector) -> tuple[float, Vector, Vector]:
+    """log Z, node marginals (K, T) and pair counts (K, K), in logarithms normalised at every position."""
+    n_states, length = scores.shape
+    alpha, beta = np.zeros_like(scores), np.zeros_like(scores)
+    log_partition = 0.0
+    for t in range(length):
+        alpha[:, t] = scores[:, t] + (log_sum_exp(alpha[:, t - 1, None] + edges) if t > 0 else 0.0)
+        norm = float(log_sum_exp(alpha[:, t]))
+        alpha[:, t] -= norm
+        log_partition += norm
+    counts = np.zeros((n_states, n_states))
+    for t in range(length - 2, -1, -1):
+        onwards = edges + scores[:, t + 1] + beta[:, t + 1]
+        beta[:, t] = log_sum_exp(onwards, axis=1)
+        beta[:, t] -= beta[:, t].max()
+        pair = alpha[:, t, None] + onwards
+        counts += np.exp(pair - log_sum_exp(pair.ravel()))
+    marginals = alpha + beta
+    return log_partition, np.exp(marginals - log_sum_exp(marginals)), counts
+
+
+@dataclass(frozen=True)
+class DenseProblem:
+    """A tiny training problem with dense features x (N, F); every number of it by enumeration."""
+
+    x: Vector
+    offsets: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    item_weights: Vector
+    n_states: int
+
+    @property
+    def n_node_coords(self) -> int:
+        return self.n_states * self.x.shape[1]
+
+    @property
+    def n_coords(self) -> int:
+        return self.n_node_coords + self.n_states**2
+
+    @property
+    def position_weights(self) -> Vector:
+        return np.repeat(self.item_weights, np.diff(self.offsets))
+
+    def items(self, w: Vector) -> list[Enumeration]:
+        edges = w[self.n_node_coords :].reshape(self.n_states, self.n_states)
+        scores = w[: self.n_node_coords].reshape(self.n_states, -1) @ self.x.T
+        return [Enumeration(scores[:, a:b], edges) for a, b in pairwise(self.offsets)]
+
+    def labels(self) -> list[NDArray]:
+        return [self.targets[a:b] for a, b in pairwise(self.offsets)]
+
+    def log_likelihoods(self, w: Vector) -> Vector:
+        """log P(y_i | x_i), (I,)."""
+        pairs = zip(self.items(w), self.labels(), strict=True)
+        return np.array([item.log_probability[item.index(y)] for item, y in pairs])
+
+    def loss(self, w: Vector) -> float:
+        return float(-(self.item_weights @ self.log_likelihoods(w)))
+
+    def marginals(self, w: Vector) -> Vector:
+        return np.hstack([item.node_marginals() for item in self.items(w)])
+
+    def expected_edges(self, w: Vector) -> Vector:
+        pairs = zip(self.item_weights, self.items(w), strict=True)
+        return sum(c * item.pair_counts() for c, item in pairs).ravel()
+
+    def gradient(self, w: Vector) -> Vector:
+        """Expected less observed feature counts, each item weighed."""
+        residual = self.marginals(w)
+        residual[self.targets, np.arange(self.targets.size)] -= 1.0
+        edges = self.expected_edges(w)
+        for c, y in zip(self.item_weights, self.labels(), strict=True):
+            np.add.at(edges, y[:-1] * self.n_states + y[1:], -c)
+        return np.concatenate([((residual * self.position_weights) @ self.x).ravel(), edges])
+
+    def dual_loss(self, w: Vector, s: float) -> float:
+        """The entropy of the mixtures s P_w + (1 - s) delta(y), each item weighed."""
+        triples = zip(self.item_weights, self.items(w), self.labels(), strict=True)
+        return float(sum(c * item.mixture_entropy(y, s) for c, item, y in triples))
+
+    def token_model(self, w: Vector, c: Vector) -> Vector:
+        """sum_t c_t (diag p_t - p_t p_t') (x) x_t x_t', on the node coordinates; c (N,)."""
+        p = self.marginals(w)
+        model = np.zeros((self.n_node_coords, self.n_node_coords))
+        for t in range(c.size):
+            within = np.diag(p[:, t]) - np.outer(p[:, t], p[:, t])
+            model += c[t] * np.kron(within, np.outer(self.x[t], self.x[t]))
+        return model
+
+
+def random_problem(
+    seed: int,
+    n_states: int = 3,
+    n_features: int = 4,
+    lengths: tuple[int, ...] = (1, 3, 2, 4, 1, 3),
+    is_binary: bool = False,
+    item_weights: tuple[float, ...] | None = None,
+) -> DenseProblem:
+    """Random features (about half of them 0) and labels."""
+    random = np.random.default_rng(seed)
+    n_positions = sum(lengths)
+    x = (random.random((n_positions, n_features)) < 0.5).astype(float)
+    if not is_binary:
+        x *= random.normal(size=x.shape)
+    return DenseProblem(
+        x,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        random.integers(0, n_states, n_positions).astype(np.int32),
+        np.ones(len(lengths)) if item_weights is None else np.array(item_weights),
+        n_states,
+    )
+
+
+def finite_differences(function: Callable[[Vector], Vector | float], w: Vector, step: float = 1e-5) -> Vector:
+    """Central differences of `function` (a scalar or a vector) by each weight: (d,) or (d, size)."""
+    return np.array(
+        [(np.asarray(function(w + e)) - function(w - e)) / (2 * step) for e in step * np.eye(w.size)]
+    )
+
+
+def elastic_net_conjugate(g: Vector, l1: float, l2: float) -> float:
+    """sup_w -g'w - l1 |w|_1 - l2/2 |w|^2."""
+    excess = np.maximum(np.abs(g) - l1, 0.0)
+    if l2 == 0:
+        return np.inf if excess.max(initial=0.0) > 1e-12 * l1 else 0.0
+    return float((excess**2).sum() / (2 * l2))

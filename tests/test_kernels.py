@@ -1,0 +1,230 @@
+"""Kernels one by one, against numpy on dense arrays."""
+
+import numpy as np
+import pytest
+
+from crfqn.features import FeatureStore
+from crfqn.kernels.chain import CHUNK, chunk_end, load_scores, longest_item, padded_edges
+from crfqn.kernels.chain_log import log_sum_exp
+from crfqn.kernels.columns import (
+    add_columns,
+    binary_dot,
+    coordinate_gradients,
+    feature_gradients,
+    valued_dot,
+)
+from crfqn.kernels.descent import soft_threshold
+from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
+from crfqn.kernels.gather import gather_features
+from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
+
+
+def exponential(x):
+    result = np.array(x, float)
+    exp_in_place(result, np.empty(result.size, np.int64))
+    return result
+
+
+def test_exponential_to_a_few_units_in_the_last_place():
+    random = np.random.default_rng(0)
+    halves = -np.log(2) * (np.arange(1022) + 0.5)  # where the reduction changes its integer
+    grid = np.concatenate(
+        [
+            np.linspace(-708, 0, 200_001),
+            -np.logspace(-300, 2, 20_000),
+            random.uniform(-2, 0, 50_000),
+            *(halves * (1 + step * 1e-16) for step in range(-4, 5)),
+        ]
+    )
+    grid = grid[(grid >= UNDERFLOW) & (grid <= 0)]
+    found, exact = exponential(grid), np.exp(grid.astype(np.longdouble))
+    error = np.abs(found - exact) / np.spacing(exact.astype(float))
+    assert error.max() <= 4.0
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13, 64, 100])
+def test_exponential_of_any_size(size):
+    x = np.random.default_rng(size).uniform(-700, 0, size)
+    scratch = np.empty(size + 7, np.int64)  # more scratch than needed is allowed
+    result = x.copy()
+    exp_in_place(result, scratch)
+    np.testing.assert_allclose(result, np.exp(x), rtol=1e-15)
+
+
+def test_exponential_of_zero_is_one():
+    np.testing.assert_array_equal(exponential([0.0, -0.0, -1e-320]), 1.0)
+
+
+def test_exponential_underflows_to_a_normal_number():
+    found = exponential([-708.0, -708.5, -745.0, -1e4, -1e300, -np.inf])
+    np.testing.assert_array_equal(found, found[0])
+    assert np.finfo(float).tiny <= found[0] <= 3.4e-308
+
+
+@pytest.mark.parametrize("n_states", [1, 7, 8, 9, 26])
+def test_edges_are_padded_with_zeros(n_states):
+    random = np.random.default_rng(n_states)
+    edges = 3 * random.normal(size=(n_states, n_states)) + 100
+    m, m_transposed = padded_edges(edges)
+    width = -(-n_states // 8) * 8
+    assert m.shape == (width, width)
+    np.testing.assert_allclose(m[:n_states, :n_states], np.exp(edges - edges.max()), rtol=1e-14)
+    assert not m[n_states:].any()
+    assert not m[:, n_states:].any()
+    np.testing.assert_array_equal(m_transposed, m.T)
+
+
+# 1, 2 and 4 registers, and every way to put them together
+WIDTHS = [LANES * n for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("begin", "end"), [(0, 0), (0, 1), (0, 20), (3, 11), (19, 20)])
+def test_sums_of_weighted_rows(width, begin, end):
+    random = np.random.default_rng(width)
+    matrix, weights, start = (
+        random.normal(size=(20, width)),
+        random.normal(size=90),
+        random.normal(size=width),
+    )
+    out = start.copy()
+    add_products(out, matrix, begin, end, weights, 5, 4)
+    expected = start + weights[5:85:4][begin:end] @ matrix[begin:end]
+    np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_sums_of_picked_rows(width, is_binary, dtype):
+    random = np.random.default_rng(width)
+    matrix, start = random.normal(size=(20, width)), random.normal(size=width)
+    indices = random.integers(0, 20, 15).astype(dtype)
+    values = np.empty(0) if is_binary else random.normal(size=15)
+    scale = np.ones(15) if is_binary else values
+    for begin, end in ((0, 15), (4, 9), (7, 7)):
+        out = start.copy()
+        add_picked(out, matrix, indices, begin, end, values)
+        expected = start + scale[begin:end] @ matrix[indices[begin:end]]
+        np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5])
+def test_aligned_rows(n_rows):
+    for width in (8, 40):
+        rows = aligned_rows(n_rows, width)
+        assert rows.shape == (n_rows, width)
+        assert rows.flags.c_contiguous
+        assert not rows.any()
+        assert rows.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("n_states", [1, 3, 8, 11])
+@pytest.mark.parametrize("length", [1, 7, 8, 20])
+def test_load_scores(n_states, length):
+    scores = 5 * np.random.default_rng(n_states).normal(size=(n_states, 30))
+    width = -(-n_states // 8) * 8
+    psi, shift, spread = np.full((40, width), 0.5), np.empty(40), np.empty(40)
+    centred = np.zeros((40, width))
+    load_scores(scores, 4, length, centred, psi, shift, spread, np.empty(40 * width, np.int64))
+    part = scores[:, 4 : 4 + length]
+    np.testing.assert_array_equal(shift[:length], part.max(axis=0))
+    np.testing.assert_array_equal(spread[:length], part.max(axis=0) - part.min(axis=0))
+    np.testing.assert_array_equal(centred[:length, :n_states], (part - part.max(axis=0)).T)
+    assert not centred[:, n_states:].any()
+    assert not centred[length:].any()
+    np.testing.assert_allclose(psi[:length, :n_states], np.exp(part - part.max(axis=0)).T, rtol=1e-14)
+    assert not psi[:length, n_states:].any()
+    np.testing.assert_array_equal(psi[length:], 0.5)  # nothing behind the chunk is touched
+
+
+def test_chunks_are_as_large_as_they_may_be():
+    lengths = np.array([CHUNK - 1, 1, 1, CHUNK, CHUNK + 1, 3, CHUNK - 3, 1])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    stops = [0]
+    while stops[-1] < lengths.size:
+        stops.append(chunk_end(stops[-1], lengths.size, offsets))
+    assert stops == [0, 2, 3, 4, 5, 7, 8]
+    assert chunk_end(0, 1, offsets) == 1
+    assert longest_item(0, 4, offsets) == CHUNK
+    assert longest_item(0, lengths.size, offsets) == CHUNK + 1
+    assert longest_item(3, 3, offsets) == 0
+
+
+def test_log_sum_exp():
+    values = np.random.default_rng(1).normal(size=9)
+    assert log_sum_exp(values, 9) == pytest.approx(np.log(np.exp(values).sum()), rel=1e-14)
+    assert log_sum_exp(values, 4) == pytest.approx(np.log(np.exp(values[:4]).sum()), rel=1e-14)
+    assert log_sum_exp(values + 1e6, 9) == pytest.approx(1e6 + log_sum_exp(values, 9), rel=1e-14)
+    assert log_sum_exp(np.array([-1e300, 1e300]), 2) == 1e300
+
+
+def test_soft_threshold():
+    points = [(3.0, 1.0, 2.0), (-3.0, 1.0, -2.0), (1.0, 1.0, 0.0), (-1.0, 1.0, 0.0), (0.3, 1.0, 0.0)]
+    for x, threshold, expected in [*points, (0.0, 0.0, 0.0), (2.5, 0.0, 2.5)]:
+        assert soft_threshold(x, threshold) == expected
+
+
+@pytest.mark.parametrize("size", range(10))
+def test_dot_products_of_columns(size):
+    random = np.random.default_rng(size)
+    row = random.normal(size=50)
+    positions = np.sort(random.choice(50, size, replace=False)).astype(np.int32)
+    values = random.normal(size=size)
+    assert binary_dot(positions, row) == pytest.approx(row[positions].sum(), rel=1e-12, abs=1e-14)
+    assert valued_dot(positions, values, row) == pytest.approx(values @ row[positions], rel=1e-12, abs=1e-14)
+
+
+@pytest.fixture(params=["binary", "real"])
+def store(request):
+    """70 positions, 13 features: full, empty and single columns among them."""
+    random = np.random.default_rng(2)
+    x = (random.random((70, 13)) < random.random(13)).astype(float)
+    x[:, 3], x[:, 4] = 0.0, 1.0
+    x[:, 5] = np.eye(70)[69]
+    if request.param == "real":
+        x *= random.normal(size=x.shape)
+    return FeatureStore.from_matrix(x, np.array([0, 30, 70])), x
+
+
+def test_gradients_of_coordinates(store):
+    store, x = store
+    residual = np.random.default_rng(3).normal(size=(3, 70))
+    states, features = np.divmod(np.sort(np.random.default_rng(4).choice(39, 20, replace=False)), 13)
+    out = np.full(20, np.nan)
+    coordinate_gradients(2, 17, states, features, store.indptr, store.indices, store.values, residual, out)
+    np.testing.assert_allclose(out[2:17], (residual @ x)[states, features][2:17], atol=1e-12)
+    assert np.isnan(out[[0, 1, 17, 18, 19]]).all()
+
+
+def test_image_of_a_direction(store):
+    store, x = store
+    random = np.random.default_rng(5)
+    states, features = np.divmod(np.sort(random.choice(39, 20, replace=False)), 13)
+    weights, start = random.normal(size=20), random.normal(size=(3, 70))
+    scores, dense = start.copy(), np.zeros((3, 13))
+    dense[states[2:17], features[2:17]] = weights[2:17]
+    add_columns(2, 17, states, features, weights, store.indptr, store.indices, store.values, scores)
+    np.testing.assert_allclose(scores, start + dense @ x.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("slab", [1, 7, 35, 70, 1000])
+def test_gradients_of_features(store, slab):
+    store, x = store
+    residual = np.random.default_rng(6).normal(size=(70, 8))
+    out = np.full((9, 8), np.nan)
+    feature_gradients(2, 11, slab, store.indptr, store.indices, store.values, residual, out)
+    np.testing.assert_allclose(out, (x.T @ residual)[2:11], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_sampled", [0, 1, 20, 70])
+def test_gather(store, n_sampled):
+    store, x = store
+    features = np.array([0, 3, 4, 5, 12])
+    sampled = np.sort(np.random.default_rng(7).choice(70, n_sampled, replace=False))
+    place = np.full(70, -1, np.int32)
+    place[sampled] = np.arange(n_sampled)
+    out = np.zeros((5, n_sampled), np.float32)
+    gather_features(1, 5, features, place, store.indptr, store.indices, store.values, out)
+    np.testing.assert_array_equal(out[1:], x[sampled][:, features[1:]].T.astype(np.float32))
+    assert not out[0].any()

@@ -1,0 +1,318 @@
+"""Prox-QN on small random chains: the optimum of an independent solver, with every metric and setting.
+
+The references (`problems.Problem.optimum`) come from enumeration and scipy. Ceilings on iterations and passes
+are about one and a half times what was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from unittest import mock
+
+import numpy as np
+import pytest
+from problems import CountedChain, Problem, dense_weights, ends_within, make_problem
+
+from crfqn.errors import InputError
+from crfqn.penalties import ElasticNet
+from crfqn.result import Result, Status
+from crfqn.solvers import warm_up
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.warm_up import Stage
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+PROBLEMS = {
+    "binary": make_problem(1),
+    "two labels": make_problem(2, n_items=25, n_features=10, n_states=2, longest=5),
+    "real": make_problem(3, is_binary=False),
+    "wide": make_problem(4, n_items=30, n_features=25, n_states=3),
+    "length 1": make_problem(5, n_items=30, longest=1),
+    "weighted": replace(make_problem(6), weights=np.array([0.5, 3, 1, 2, 0.1, 1, 1, 7, 1, 2, 0.3, 1])),
+}
+STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
+SOLVERS = {
+    "default": ProxQN(),
+    "token-wise": ProxQN(metric="token-wise"),
+    "diagonal": ProxQN(metric="diagonal"),
+    "identity": ProxQN(metric="identity"),
+    "paper": ProxQN.paper(),
+    # What large problems do: start on samples, let few coordinates in, sample and refresh the metric.
+    "warm-up": ProxQN(warm_up=(Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0))),
+    "few may enter": ProxQN(max_entry=3),
+    "sampled metric": ProxQN(metric_positions=5, refresh=2),
+    "no room for a matrix": ProxQN(max_dense=0),
+    "short memory": ProxQN(memory=1),
+}
+
+
+@pytest.fixture(autouse=True)
+def _samples_of_any_size(request):
+    """Let small problems warm up too, where the solver asks for stages of its own."""
+    names = getattr(request.node, "callspec", None)
+    is_asked = names is not None and names.params.get("solver") == "warm-up"
+    with mock.patch.object(warm_up, "FEWEST_POSITIONS", 1 if is_asked else warm_up.FEWEST_POSITIONS):
+        yield
+
+
+@cache
+def optimum(name: str, l1: float, l2: float) -> float:
+    return PROBLEMS[name].optimum(l1, l2)[0]
+
+
+def run(problem: Problem, l1: float, l2: float = 0.0, solver: ProxQN | None = None, **settings) -> Result:
+    settings = {"tol": 1e-6, **settings}
+    with ends_within(15):
+        return minimize(problem.objective(), ElasticNet(l1, l2), solver or ProxQN(), **settings)
+
+
+def value_of(problem: Problem, result: Result, l1: float, l2: float = 0.0) -> float:
+    return problem.value(dense_weights(problem, result.coords, result.weights), l1, l2)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_reaches_the_optimum(name, strengths, solver):
+    problem, reference = PROBLEMS[name], optimum(name, *strengths)
+    tol = 1e-6 if strengths[1] == 0 else 1e-8  # with l2 the certificate is as near as the value
+    # The paper sweeps floor(d / |A|) times: once, where all weights are active, hence many short steps.
+    max_iter = 3000 if solver == "paper" else 300
+    result = run(problem, *strengths, SOLVERS[solver], tol=tol, max_iter=max_iter)
+    assert result.status is Status.CONVERGED
+    assert result.gap <= tol
+    assert result.value == pytest.approx(value_of(problem, result, *strengths), rel=1e-12)
+    assert result.value == pytest.approx(reference, rel=1e-8)
+    # What the result says of itself is true: sorted non-zero weights, a descent, gaps that hold.
+    assert (np.diff(result.coords) > 0).all()
+    assert (result.weights != 0).all()
+    trace = result.trace
+    assert np.diff(trace.value).max(initial=0.0) <= 1e-13 * result.value
+    true_gap = (np.minimum.accumulate(trace.value) - min(reference, result.value)) / trace.value
+    is_known = ~np.isnan(trace.gap)
+    assert is_known[0]
+    assert (trace.gap[is_known] >= true_gap[is_known] - 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "strengths", "most_iterations", "most_passes"),
+    [
+        ("binary", (1.0, 0.0), 30, 35),
+        ("binary", (0.4, 0.0), 35, 40),
+        ("two labels", (0.5, 0.5), 45, 50),
+        ("real", (1.0, 0.0), 25, 30),
+        ("wide", (1.0, 0.0), 70, 75),
+        ("wide", (0.0, 0.5), 65, 70),
+    ],
+)
+def test_ceilings(name, strengths, most_iterations, most_passes):
+    result = run(PROBLEMS[name], *strengths)
+    assert result.status is Status.CONVERGED
+    assert result.n_iter <= most_iterations
+    assert result.passes <= most_passes
+
+
+def test_passes_are_inference_passes():
+    problem = PROBLEMS["binary"]
+    chain = CountedChain(problem)
+    result = minimize(problem.objective(chain), ElasticNet(0.5), ProxQN())
+    assert result.passes == chain.n_passes > 5
+
+
+def test_first_iterations_of_the_default_beat_the_plain_metric():
+    passes = {name: run(PROBLEMS["wide"], 1.0, solver=SOLVERS[name], tol=1e-4).passes for name in SOLVERS}
+    assert passes["default"] < passes["paper"]
+
+
+@pytest.mark.parametrize("solver", ["default", "warm-up", "paper"])
+def test_bit_identical_when_repeated_and_for_any_number_of_threads(solver):
+    problem = PROBLEMS["wide"]
+    results = [
+        minimize(problem.objective(n_threads=n), ElasticNet(0.5), SOLVERS[solver], tol=1e-5)
+        for n in (1, 1, 2, 3)
+    ]
+    for other in results[1:]:
+        assert other.weights.tobytes() == results[0].weights.tobytes()
+        assert other.coords.tobytes() == results[0].coords.tobytes()
+        assert other.trace.value.tobytes() == results[0].trace.value.tobytes()
+
+
+class TestWarmUp:
+    STAGES = (Stage(4, 3.0), Stage(2, 1.0))
+
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch):
+        monkeypatch.setattr(warm_up, "FEWEST_POSITIONS", 1)
+
+    def test_previews_go_to_the_callback_and_leave_no_trace(self):
+        seen = []
+        result = run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES), callback=seen.append)
+        assert {row.share for row in seen} == {7 / 30, 0.5, 1.0}
+        assert [row for row in seen if row.share == 1.0] == result.trace.rows
+        assert all(np.isnan(row.gap) for row in seen if row.share < 1.0)
+        passes = [row.passes for row in seen]
+        assert passes == sorted(passes)
+        # A pass over a share of the items counts as this share.
+        assert 0 < result.trace.passes[0] < 30
+
+    def test_it_is_skipped_where_samples_would_be_small_and_from_given_weights(self, monkeypatch):
+        start = (np.array([0]), np.array([0.1]))
+        assert (
+            run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES), start=start).trace.passes[0] == 1
+        )
+        monkeypatch.setattr(warm_up, "FEWEST_POSITIONS", 10_000)
+        assert run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES)).trace.passes[0] == 1
+
+    @pytest.mark.parametrize(
+        ("stop", "status"),
+        [("callback", Status.CALLBACK), ("seconds", Status.MAX_SECONDS), ("key", Status.INTERRUPTED)],
+    )
+    def test_a_stop_within_it_keeps_what_is_known(self, stop, status):
+        def callback(progress):
+            if stop == "key":
+                raise KeyboardInterrupt
+            return stop == "callback" and progress.n_nonzero > 0
+
+        problem, limit = PROBLEMS["wide"], {"max_seconds": 1e-9} if stop == "seconds" else {}
+        result = run(problem, 0.5, solver=ProxQN(warm_up=self.STAGES), callback=callback, **limit)
+        assert result.status is status
+        assert len(result.trace) == 1
+        assert result.value == pytest.approx(value_of(problem, result, 0.5), rel=1e-12)
+        assert (result.n_nonzero > 0) == (stop == "callback")
+
+    def test_a_sample_may_be_empty(self):
+        # Two long items are enough positions for a sample, yet every 8th item is none of them.
+        problem = PROBLEMS["binary"]
+        pair = replace(problem, offsets=problem.offsets[[0, 6, 12]])
+        chain = pair.objective()
+        result = minimize(chain, ElasticNet(1.0), ProxQN(warm_up=(Stage(8, 1.0),)), tol=1e-5)
+        assert result.status is Status.CONVERGED
+
+
+class TestEndsOfTheScale:
+    @pytest.mark.parametrize("factor", [1.0, 1.5, 1e6])
+    @pytest.mark.parametrize("solver", ["default", "paper", "warm-up"])
+    def test_l1_max_gives_zero_weights_at_once(self, factor, solver):
+        problem = PROBLEMS["two labels"]
+        result = run(problem, factor * (1 + 1e-12) * problem.l1_max, solver=SOLVERS[solver])
+        assert (result.status, result.gap, result.n_nonzero) == (Status.CONVERGED, 0.0, 0)
+        assert result.n_iter == 0
+        assert len(result.trace) == 1
+        # At zero weights every labelling is as likely as any other: no tolerance beyond rounding is needed.
+        assert result.value == pytest.approx(problem.offsets[-1] * np.log(problem.n_states), rel=1e-14)
+
+    def test_just_below_l1_max_some_weight_moves(self):
+        problem = PROBLEMS["two labels"]
+        result = run(problem, 0.97 * problem.l1_max)
+        assert 1 <= result.n_nonzero <= 6
+        assert result.status is Status.CONVERGED
+
+    def test_one_label_costs_nothing(self):
+        problem = replace(
+            make_problem(0, n_states=1), targets=np.zeros_like(make_problem(0, n_states=1).targets)
+        )
+        result = run(problem, 0.1)
+        assert (result.status, result.value, result.gap, result.n_nonzero) == (Status.CONVERGED, 0.0, 0.0, 0)
+
+    @pytest.mark.parametrize("solver", ["default", "paper", "warm-up"])
+    def test_without_l1_all_weights_that_can_help_are_used(self, solver):
+        result = run(PROBLEMS["wide"], 0.0, 1.0, SOLVERS[solver], max_iter=3000 if solver == "paper" else 300)
+        assert result.status is Status.CONVERGED
+        assert result.value == pytest.approx(optimum("wide", 0.0, 1.0), rel=1e-6)
+        assert result.n_nonzero == PROBLEMS["wide"].n_coords
+
+    def test_without_any_penalty_it_goes_down_until_a_limit(self):
+        # Nothing bounds the weights here, and no certificate exists: the limit has to end the run.
+        result = run(PROBLEMS["wide"], 0.0, 0.0, max_iter=30)
+        assert result.status in (Status.MAX_ITER, Status.CONVERGED)
+        assert result.value < 0.05 * result.trace.value[0]
+        assert np.isnan(result.trace.gap).all()
+
+
+class TestStart:
+    def test_from_the_optimum_nothing_is_left_to_do(self):
+        problem = PROBLEMS["binary"]
+        cold = run(problem, 0.5)
+        warm = run(problem, 0.5, start=(cold.coords, cold.weights), tol=1e-5)
+        assert (warm.n_iter, warm.passes) == (0, 1)
+        assert warm.value == pytest.approx(cold.value, rel=1e-14)
+
+    def test_from_a_neighbour_on_the_path_it_is_cheaper(self):
+        problem = PROBLEMS["wide"]
+        neighbour, cold = run(problem, 0.55), run(problem, 0.5)
+        warm = run(problem, 0.5, start=(neighbour.coords, neighbour.weights))
+        assert warm.value == pytest.approx(cold.value, rel=1e-8)
+        assert warm.passes < cold.passes
+
+    @pytest.mark.parametrize("solver", ["default", "paper", "few may enter"])
+    def test_from_far_away_it_gets_to_the_same_place(self, solver):
+        problem = PROBLEMS["real"]
+        coords = np.arange(0, problem.n_coords, 2)
+        far = 30.0 * np.random.default_rng(0).normal(size=coords.size)
+        result = run(problem, 1.0, solver=SOLVERS[solver], start=(coords, far))
+        assert result.trace.value[0] > 10 * result.value
+        assert result.value == pytest.approx(optimum("real", 1.0, 0.0), rel=1e-8)
+
+    def test_the_start_is_left_alone(self):
+        problem = PROBLEMS["real"]
+        coords, weights = np.array([1, 4, 20]), np.array([1.0, -2.0, 0.5])
+        run(problem, 1.0, start=(coords, weights))
+        assert (coords.tolist(), weights.tolist()) == ([1, 4, 20], [1.0, -2.0, 0.5])
+
+
+class TestDegenerateFeatures:
+    def test_duplicated_features_share_a_weight(self):
+        problem = PROBLEMS["binary"]
+        twice = problem.with_matrix(np.hstack([problem.matrix, problem.matrix]))
+        for solver in ("default", "diagonal", "identity", "paper"):
+            result = run(twice, 1.0, solver=SOLVERS[solver])
+            assert result.status is Status.CONVERGED
+            assert result.value == pytest.approx(optimum("binary", 1.0, 0.0), rel=1e-8)
+
+    def test_duplicated_features_with_l2_get_equal_weights(self):
+        problem = PROBLEMS["binary"]
+        twice = problem.with_matrix(np.hstack([problem.matrix, problem.matrix]))
+        result = run(twice, 0.2, 0.5, tol=1e-9)
+        n_nodes = 2 * problem.n_states * problem.n_features
+        w = dense_weights(twice, result.coords, result.weights)[:n_nodes].reshape(problem.n_states, 2, -1)
+        np.testing.assert_allclose(w[:, 0], w[:, 1], atol=1e-4)
+
+    @pytest.mark.parametrize("strengths", [(0.5, 0.0), (0.0, 0.5)], ids=str)
+    def test_a_feature_that_never_fires_gets_no_weight(self, strengths):
+        problem = PROBLEMS["binary"]
+        matrix = np.insert(problem.matrix, 2, 0.0, axis=1)
+        result = run(problem.with_matrix(matrix), *strengths, tol=1e-6)
+        assert result.value == pytest.approx(optimum("binary", *strengths), rel=1e-6)
+        n_features = matrix.shape[1]
+        is_node = result.coords < problem.n_states * n_features
+        assert 2 not in result.coords[is_node] % n_features
+
+    def test_a_constant_feature_alone(self):
+        problem = PROBLEMS["binary"].with_matrix(np.ones((PROBLEMS["binary"].matrix.shape[0], 1)))
+        reference, _ = problem.optimum(0.3, 0.0)
+        assert run(problem, 0.3).value == pytest.approx(reference, rel=1e-8)
+
+    def test_items_of_length_1_are_a_multinomial_regression(self):
+        problem = PROBLEMS["length 1"]
+        result = run(problem, 0.5)
+        n_nodes = problem.n_states * problem.n_features
+        assert (result.coords < n_nodes).all()
+        w = dense_weights(problem, result.coords, result.weights)[:n_nodes].reshape(problem.n_states, -1)
+        scores = problem.matrix @ w.T
+        log_z = np.log(np.exp(scores).sum(axis=1))
+        loss = (log_z - scores[np.arange(problem.n_items), problem.targets]).sum()
+        assert result.value == pytest.approx(loss + 0.5 * np.abs(w).sum(), rel=1e-12)
+
+    def test_bad_settings_are_refused(self):
+        with pytest.raises(InputError, match="metric: expected one of"):
+            ProxQN(metric="euclidean")
+        with pytest.raises(InputError, match="memory and max_sweeps: expected >= 1, got 0 and 30"):
+            ProxQN(memory=0)
+
+    def test_one_item(self):
+        problem = make_problem(8, n_items=1, longest=4)
+        problem = replace(problem, targets=np.arange(problem.targets.size, dtype=np.int32) % 3)
+        reference, _ = problem.optimum(0.2, 0.0)
+        assert run(problem, 0.2).value == pytest.approx(reference, rel=1e-8)
