@@ -114,6 +114,15 @@ def test_ceilings(name, strengths, most_iterations, most_passes):
     assert result.passes <= most_passes
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_violation_speaks_for_the_coordinates_that_may_not_enter(name):
+    problem = PROBLEMS[name]
+    result = run(problem, 0.5, solver=ProxQN(max_entry=1), tol=1e-3)
+    first = result.trace.rows[0]
+    assert (first.n_active, first.is_screening) == (1, True)
+    assert first.violation == pytest.approx(problem.l1_max - 0.5, rel=1e-12)
+
+
 def test_passes_are_inference_passes():
     problem = PROBLEMS["binary"]
     chain = CountedChain(problem)

@@ -33,16 +33,20 @@ LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number
 
 @kernel
 def padded_edges(edges):
-    """M = exp(edge - largest) and its transpose, both (width, width), zeros in the padding."""
+    """M = exp(edge - largest) and its transpose, (width, width), zeros in the padding; largest and smallest edge."""
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
     m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
-    largest = edges.max()
+    largest = smallest = edges[0, 0]
+    for j in range(n_states):
+        for k in range(n_states):
+            largest = edges[j, k] if edges[j, k] > largest else largest
+            smallest = edges[j, k] if edges[j, k] < smallest else smallest
     for j in range(n_states):
         for k in range(n_states):
             m[j, k] = np.exp(edges[j, k] - largest)
             m_transposed[k, j] = m[j, k]
-    return m, m_transposed
+    return m, m_transposed, largest, smallest
 
 
 @kernel
@@ -126,7 +130,7 @@ def add_outer(alpha, u, length, raw, n_states):
     rows, width = alpha.shape
     flat = alpha.reshape(rows * width)
     for block in range(1, length, BLOCK):
-        stop = min(block + BLOCK, length)
+        stop = block + BLOCK if block + BLOCK < length else length
         for j in range(n_states):
             # Row e = t + 1 of u belongs to row t of alpha, one width back.
             add_products(raw[j], u, block, stop, flat, j - width, width)
@@ -200,10 +204,11 @@ def chunk_end(first, last, offsets):
 
 @kernel
 def longest_item(first, last, offsets):
-    """The length of the longest of these items."""
-    longest = 0
+    """The length of the longest of these items, or the size of a chunk if that is more."""
+    longest = CHUNK
     for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
+        length = offsets[i + 1] - offsets[i]
+        longest = length if length > longest else longest
     return longest
 
 
@@ -230,11 +235,10 @@ def forward_backward(first, last, offsets, scores, edges, targets, weights, resi
     edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
     sums : float64 (I, 3), out: log partition, expected node score, score of the targets.
     """
-    m, m_transposed = padded_edges(edges)
-    largest_edge = edges.max()
-    edge_range = largest_edge - edges.min()
+    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    edge_range = largest_edge - smallest_edge
     n_states, width = edges.shape[0], m.shape[0]
-    rows = max(CHUNK, longest_item(first, last, offsets))
+    rows = longest_item(first, last, offsets)
     psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
     p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
@@ -248,7 +252,7 @@ def forward_backward(first, last, offsets, scores, edges, targets, weights, resi
         for i in range(chunk, stop):
             a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
             for t in range(a, b):
-                widest = max(widest, spread[t])
+                widest = spread[t] if spread[t] > widest else widest
                 sums[i, 0] += shift[t]
             if a == b:
                 continue

@@ -14,7 +14,7 @@ def log_sum_exp(values, n):
     """log sum_{k < n} exp(values[k]), shifted by the largest."""
     largest = values[0]
     for k in range(1, n):
-        largest = max(largest, values[k])
+        largest = values[k] if values[k] > largest else largest
     total = 0.0
     for k in range(n):
         total += np.exp(values[k] - largest)

@@ -86,8 +86,11 @@ def feature_gradients(first, last, slab, indptr, indices, values, residual, out)
     (slab x width numbers stay in the cache); out: float64 (last - first, width).
     """
     n_positions = residual.shape[0]
-    cursor = indptr[first:last].copy()
-    out[:, :] = 0.0
+    cursor = np.empty(last - first, np.int64)
+    for f in range(first, last):
+        cursor[f - first] = indptr[f]
+        for k in range(residual.shape[1]):
+            out[f - first, k] = 0.0
     for stop in range(slab, n_positions + slab, slab):
         for f in range(first, last):
             begin, column_end = cursor[f - first], indptr[f + 1]

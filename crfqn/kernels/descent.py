@@ -10,6 +10,8 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel
 
+LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate without curvature
+
 
 @inner
 def soft_threshold(x, threshold):
@@ -57,9 +59,8 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
     curvature = np.empty(n)
     d_hat = np.zeros(q.shape[1])
     for j in range(n):
-        curvature[j] = (
-            max(diagonal[j] - inner_product(q[j], q_hat[j]), 1e-3 * diagonal[j]) + damping[j] + l2[j]
-        )
+        own, least = diagonal[j] - inner_product(q[j], q_hat[j]), LEAST_SHARE * diagonal[j]
+        curvature[j] = (own if own > least else least) + damping[j] + l2[j]
         if d[j] != 0:
             add_scaled(d_hat, q_hat[j], d[j])
     first_move = 0.0
@@ -77,7 +78,8 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
                 add_scaled(d_hat, q_hat[j], z)
                 if is_dense:
                     add_scaled(base_d, base[j], np.float32(z))
-                largest_move = max(largest_move, abs(z) * a)
+                move = a * (z if z > 0.0 else -z)
+                largest_move = move if move > largest_move else largest_move
         if sweep == 0:
             first_move = largest_move
         if largest_move <= tolerance * first_move:
