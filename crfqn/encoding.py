@@ -1,7 +1,7 @@
-"""From what users have to what the estimators compute with: sequences to matrices, labels to codes.
+"""From what users have to what the estimators compute with: sequences to matrices (labels: `labels.py`).
 
-Items may be 2-D arrays, or lists of positions that are dicts or lists of strings; labels may be flat or
-nested. Columns and classes come out sorted, so that the result does not depend on the order of the items.
+Items may be 2-D arrays, or lists of positions that are dicts or lists of strings. Columns come out sorted, so
+that the result does not depend on the order of the items.
 Long inputs go straight into flat buffers of 4 bytes a feature: no list of all entries exists.
 
 Shapes: I items, N positions, F features.
@@ -9,17 +9,17 @@ Shapes: I items, N positions, F features.
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.features import BLOCK, check_not_empty, locate
+from crfqn.features import BLOCK, check_not_empty
 from crfqn.sequences import Sequences, check_names
+from crfqn.wording import describe, shorten
 
 UNSEEN = -1
 PLAIN_TYPES = frozenset([str, bool, int, float])
@@ -207,7 +207,7 @@ def _as_items(X: Any) -> Sequence[Any]:
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise InputError(
             "expected crfqn.Sequences or a list of items (2-D arrays, or lists of dicts or of lists of "
-            f"strings), got {_describe(X)}"
+            f"strings), got {describe(X)}"
         )
     return X if isinstance(X, (list, tuple)) else list(X)
 
@@ -233,13 +233,15 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
             matrices.append(np.empty((0, 0)))
             continue
         if not _is_matrix(item):
-            raise InputError(f"item {i}: expected a matrix like the items before, got {_describe(item)}")
+            raise InputError(f"item {i}: expected a matrix like the items before, got {describe(item)}")
         matrix = item if hasattr(item, "tocsr") else np.asarray(item)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(
                 f"item {i}: expected a 2-D matrix (positions x features) of booleans or real numbers, "
                 f"got shape {matrix.shape} and dtype {matrix.dtype}"
             )
+        if not matrix.shape[1] and matrix.shape[0]:
+            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
             raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")
@@ -329,7 +331,7 @@ def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Seque
     offsets = array("q", [0])
     for i, item in enumerate(items):
         if not isinstance(item, (list, tuple, np.ndarray)) or _is_matrix(item):
-            raise InputError(f"item {i}: expected a list of positions, got {_describe(item)}")
+            raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
         for t, position in enumerate(item):
             try:
                 buffers.add(position)
@@ -355,191 +357,26 @@ def _is_string_row(position: Any) -> bool:
 def _what_is_wrong(position: Any) -> str | None:
     """Return why `_Buffers.add` refuses a position; None if it should not have."""
     if isinstance(position, str):
-        return f"expected a dict or a list of strings, got the single string {_shorten(position)}"
+        return f"expected a dict or a list of strings, got the single string {shorten(position)}"
     if isinstance(position, Mapping):
         for key, value in position.items():
             if not isinstance(key, str):
-                return f"expected feature names that are strings, got {_describe(key)}"
+                return f"expected feature names that are strings, got {describe(key)}"
             if isinstance(value, (str, np.bool_)):
                 continue
             if not isinstance(value, Real):
-                return (
-                    f"feature {_shorten(key)}: expected a number, boolean or string, got {_describe(value)}"
-                )
+                return f"feature {shorten(key)}: expected a number, boolean or string, got {describe(value)}"
             try:
                 is_finite = math.isfinite(value)
             except OverflowError:
-                return f"feature {_shorten(key)}: the number is too large for a float, {_shorten(value)}"
+                return f"feature {shorten(key)}: the number is too large for a float, {shorten(value)}"
             if not is_finite:
-                return f"feature {_shorten(key)}: expected a finite number, got {value}"
+                return f"feature {shorten(key)}: expected a finite number, got {value}"
         return None
     if isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
         for name in position:
             if not isinstance(name, str):
                 hint = "; for numbers, pass each item as a 2-D array" if isinstance(name, Real) else ""
-                return f"expected a list of strings, but it contains {_describe(name)}{hint}"
+                return f"expected a list of strings, but it contains {describe(name)}{hint}"
         return None
-    return f"expected a dict or a list of strings, got {_describe(position)}"
-
-
-def _describe(value: Any) -> str:
-    return "None" if value is None else f"{_shorten(value)} of type {type(value).__name__}"
-
-
-def _shorten(value: Any) -> str:
-    text = (
-        repr(value)
-        if not isinstance(value, int) or abs(value) < 10**40
-        else "an integer of 40 digits or more"
-    )
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# ---- labels
-
-
-def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Turn labels into codes 0 ... K - 1.
-
-    Parameters
-    ----------
-    y : array-like of labels, shape (N,), or list of I array-likes
-        Labels by position, all of them strings, numbers or booleans.
-    offsets : ndarray of int64, shape (I + 1,)
-
-    Returns
-    -------
-    classes : ndarray, shape (K,)
-        The distinct labels, sorted.
-    codes : ndarray of int32, shape (N,)
-        Label of position n: classes[codes[n]].
-
-    Raises
-    ------
-    InputError
-        For numbers of labels that do not fit the positions, missing or mixed labels (named by item and
-        position).
-    """
-    labels = _flat_labels(y, offsets)
-    _check_labels(labels, offsets)
-    if isinstance(labels, np.ndarray):
-        classes, codes = np.unique(labels, return_inverse=True)
-        return classes, codes.astype(np.int32)
-    distinct = sorted(set(labels))
-    classes = np.asarray(distinct) if distinct else np.empty(0, np.int64)
-    if classes.dtype.kind not in "biufU":
-        raise InputError(f"expected labels that fit 64-bit integers, got {_shorten(distinct[-1])}")
-    return classes, _codes(labels, distinct)
-
-
-def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
-    """Turn labels into their codes in `classes` (K,), shape (N,); `y` and errors as in `encode_labels`.
-
-    Raises
-    ------
-    InputError
-        Also for a label that is not in `classes` (named with item and position).
-    """
-    labels = _flat_labels(y, offsets)
-    if isinstance(labels, np.ndarray):
-        labels = labels.tolist()
-    known = classes.tolist()
-    try:
-        return _codes(labels, known)
-    except (KeyError, TypeError):
-        _check_labels(labels, offsets)
-    n = next(n for n, label in enumerate(labels) if label not in known)
-    label = _shorten(labels[n])
-    raise InputError(f"{locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
-
-
-def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
-    """Cut an array of N rows, one for each position, into one view for each item."""
-    rows = np.asarray(flat)
-    cuts = offsets.tolist()
-    return [rows[start:stop] for start, stop in pairwise(cuts)]
-
-
-def _codes(labels: list, classes: list) -> NDArray[np.int32]:
-    code_of: Callable[[Any], int] = dict(zip(classes, range(len(classes)), strict=True)).__getitem__
-    return np.fromiter(map(code_of, labels), np.int32, len(labels))
-
-
-def _flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return the labels by position: an array of numbers, or a list of Python objects."""
-    n_items, n_positions = offsets.size - 1, int(offsets[-1])
-    if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
-        raise InputError(f"expected labels by position, or one list of labels an item, got {_describe(y)}")
-    if hasattr(y, "__array__"):
-        y = np.asarray(y)
-        if y.ndim == 1 and y.dtype.kind in "biuf":
-            labels: NDArray | list = y
-        else:
-            y = labels = y.tolist() if y.ndim == 1 else list(y)
-    else:
-        y = labels = list(y)
-    if isinstance(labels, list):
-        one_of_each_type = {type(label): label for label in labels}.values()
-        if any(map(_is_label_list, one_of_each_type)):
-            return _joined_labels(labels, offsets)
-    if len(labels) != n_positions:
-        raise InputError(
-            f"expected one label for each of the {n_positions} positions (or one list for each of the "
-            f"{n_items} items), got {len(labels)} labels"
-        )
-    return labels
-
-
-def _is_label_list(label: Any) -> bool:
-    is_array = hasattr(label, "__array__") and not isinstance(label, np.generic)
-    return is_array or isinstance(label, (list, tuple))
-
-
-def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
-    lengths = np.diff(offsets).tolist()
-    if len(y) != len(lengths):
-        raise InputError(f"expected labels for {len(lengths)} items, got {len(y)} lists of labels")
-    pieces = []
-    for i, (piece, length) in enumerate(zip(y, lengths, strict=True)):
-        if not _is_label_list(piece):
-            raise InputError(f"item {i}: expected a list of {length} labels, got {_describe(piece)}")
-        piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
-        if not isinstance(piece, (list, tuple)) or len(piece) != length:
-            n = len(piece) if isinstance(piece, (list, tuple)) else 0
-            raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
-        pieces.append(piece)
-    return list(chain.from_iterable(pieces))
-
-
-def _label_kind(kind: type) -> str | None:
-    if issubclass(kind, str):
-        return "strings"
-    if issubclass(kind, (bool, np.bool_)):
-        return "booleans"
-    return "numbers" if issubclass(kind, (int, float, np.integer, np.floating)) else None
-
-
-def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
-    """Refuse missing labels and labels of different kinds."""
-    if isinstance(labels, np.ndarray):
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            n = int(np.argmin(np.isfinite(labels)))
-            raise InputError(f"{locate(offsets, n)}: expected a label, got {labels[n]}")
-        return
-    kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
-    suspects = {
-        kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
-    }
-    for n, label in enumerate(labels) if suspects else ():
-        if kinds[type(label)] is None:
-            reason = f"expected a string or number as label, got {_describe(label)}"
-            raise InputError(f"{locate(offsets, n)}: {reason}")
-        if type(label) in suspects and not math.isfinite(label):
-            raise InputError(f"{locate(offsets, n)}: expected a label, got {label}")
-    if len(set(kinds.values())) > 1:
-        first = kinds[type(labels[0])]
-        n = next(n for n, label in enumerate(labels) if kinds[type(label)] != first)
-        raise InputError(
-            f"expected labels of one kind, got {first} like {_shorten(labels[0])} ({locate(offsets, 0)}) "
-            f"and {kinds[type(labels[n])]} like {_shorten(labels[n])} ({locate(offsets, n)})"
-        )
+    return f"expected a dict or a list of strings, got {describe(position)}"

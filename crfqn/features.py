@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.transpose import count_columns, count_taken, merge_duplicates, scatter_rows, scatter_taken
-from crfqn.threads import Pool
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
 ALL_ONES = np.empty(0)
-N_COLUMN_PARTS = 32
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
@@ -176,7 +175,7 @@ class FeatureStore:
         entry = _index_dtype(n_positions).itemsize + (0 if is_binary else 8)
         return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
 
-    def parts(self, n_parts: int = 32) -> NDArray[np.int64]:
+    def parts(self, n_parts: int = N_PARTS) -> NDArray[np.int64]:
         """Cut the items into parts of about equally many positions.
 
         Part p is made of the items parts[p] ... parts[p + 1]; parts may be empty. The cuts depend on the
@@ -187,15 +186,7 @@ class FeatureStore:
         ndarray of int64, shape (n_parts + 1,)
             No part has more than N / n_parts positions plus the longest item.
         """
-        if n_parts < 1:
-            raise InputError(f"n_parts must be at least 1, got {n_parts}")
-        targets = self.n_positions * np.arange(n_parts + 1) // n_parts
-        after = np.searchsorted(self.offsets, targets)
-        before = np.maximum(after - 1, 0)
-        is_nearer_before = targets - self.offsets[before] < self.offsets[after] - targets
-        cuts = np.where(is_nearer_before, before, after).astype(np.int64)
-        cuts[-1] = self.n_items
-        return cuts
+        return cut_into_parts(self.offsets, n_parts)
 
     def take(
         self, items: NDArray[np.integer], pool: Pool | None = None
@@ -209,12 +200,11 @@ class FeatureStore:
         positions = np.repeat(self.offsets[items] - offsets[:-1], lengths) + np.arange(offsets[-1])
         new_index = np.full(self.n_positions, -1, self.indices.dtype)
         new_index[positions] = np.arange(positions.size)
-        cuts = np.searchsorted(self.indptr, np.linspace(0, self.nnz, N_COLUMN_PARTS + 1))
-        cuts[0], cuts[-1] = 0, self.n_features
+        cuts = cut_into_parts(self.indptr)
         counts = np.zeros(self.n_features, np.int64)
         each = (pool or Pool(1)).each
         each(
-            N_COLUMN_PARTS,
+            N_PARTS,
             lambda part: count_taken(
                 cuts[part], cuts[part + 1], self.indptr, self.indices, new_index, counts
             ),
@@ -227,7 +217,7 @@ class FeatureStore:
             source = (self.indptr, self.indices, self.values, new_index)
             scatter_taken(cuts[part], cuts[part + 1], *source, indptr, indices, values)
 
-        each(N_COLUMN_PARTS, scatter)
+        each(N_PARTS, scatter)
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:

@@ -37,16 +37,28 @@ class Record(Protocol):
     def seconds(self) -> float: ...
     @property
     def passes(self) -> float: ...
+    @property
+    def share(self) -> float: ...
 
 
 def _number(value: float, pattern: str) -> str:
     return "-" if value != value else format(value, pattern)  # nan: not known yet
 
 
+def _iteration(record: Any) -> str:
+    """The iteration, or the share of the items during the warm-up on a sample."""
+    return f"{record.iteration:d}" if record.share == 1 else f"1/{1 / record.share:.0f}"
+
+
+def _objective(record: Any) -> str:
+    """The objective; a sample's is scaled up, and marked as the estimate that it is."""
+    return _number(record.value, ",.3f") if record.share == 1 else f"~{record.value / record.share:,.0f}"
+
+
 # together 78 wide: they fit a terminal of 80
 COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
-    ("iter", 5, lambda record: f"{record.iteration:d}"),
-    ("objective", 15, lambda record: _number(record.value, ",.3f")),
+    ("iter", 5, _iteration),
+    ("objective", 15, _objective),
     ("gap", 8, lambda record: _number(record.gap, ".2e")),
     ("violation", 9, lambda record: _number(record.violation, ".2e")),
     ("active", 10, lambda record: f"{record.n_active:,d}"),

@@ -12,7 +12,28 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crfqn.errors import InputError
+
+N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
+
+
+def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
+    """Cut a run of things into parts of about equal weight, (n_parts + 1,) boundaries; parts may be empty.
+
+    `ends` (n + 1,) starts at 0 and adds up their weights: the offsets of items, the indptr of columns.
+    """
+    if n_parts < 1:
+        raise InputError(f"n_parts must be at least 1, got {n_parts}")
+    goals = int(ends[-1]) * np.arange(n_parts + 1) // n_parts
+    after = np.searchsorted(ends, goals)
+    before = np.maximum(after - 1, 0)
+    is_nearer_before = goals - ends[before] < ends[after] - goals
+    cuts = np.where(is_nearer_before, before, after).astype(np.int64)
+    cuts[0], cuts[-1] = 0, ends.size - 1
+    return cuts
 
 
 def available_cores() -> int:

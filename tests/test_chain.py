@@ -11,8 +11,7 @@ from crfqn.kernels.chain import CHUNK, LARGEST_RANGE
 from crfqn.kernels.chain_log import log_item
 from crfqn.structures import chain as module
 from crfqn.structures.chain import Chain
-from crfqn.structures.structure import cut_into_parts
-from crfqn.threads import Pool
+from crfqn.threads import Pool, cut_into_parts
 
 
 @pytest.fixture(params=[32, 1, 2], ids=["32 parts", "1 part", "2 parts"])

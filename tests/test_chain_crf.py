@@ -482,7 +482,7 @@ class TestMessages:
             (sp.eye_array(3).tocsr(), [1, 2, 3], r"^expected a list of items, got one matrix or array"),
             ("text", [1], "^expected crfqn.Sequences or a list of items"),
             (["text"], [["a"]], "^item 0: expected a list of positions, got 'text'"),
-            ([np.ones((2, 0))], [["a", "b"]], r"^expected .*at least one feature"),
+            ([np.ones((2, 0))], [["a", "b"]], r"^item 0: expected at least one feature"),
             (Sequences(np.ones((2, 0)), [0, 2]), [["a", "b"]], "^expected a matrix with at least one feature"),
             ([1j * ONE], [["a"]], "^item 0: expected a 2-D matrix .* real numbers, got .* complex128$"),
         ],

@@ -21,11 +21,11 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
-    {"errors", "threads", "kernels"},
+    {"errors", "wording", "threads", "kernels"},
     {"features", "structures", "penalties", "result"},
     {"objectives"},
     {"solvers"},
-    {"sequences", "encoding", "estimators", "readers", "datasets", "download", "bundled", "pixels"}
+    {"sequences", "encoding", "labels", "estimators", "readers", "datasets", "download", "bundled", "pixels"}
     | {"model_file", "progress"},
     {"recipes", "recipe_schema", "cli"},
 ]

@@ -21,6 +21,7 @@ class StandIn:
     seconds: float = 1.0
     passes: float = 7.5
     is_screening: bool = False
+    share: float = 1.0
 
 
 def log_console():
@@ -44,6 +45,11 @@ def test_a_line_has_every_field():
     line = format_record(StandIn())
     assert line.split() == ["3", "54,880.567", "1.23e-03", "5.00e-01", "12,345", "2,415", "7.5", "1.00"]
     assert len(line) == len(HEADING) < 80
+
+
+def test_a_sample_shows_its_share_and_an_estimate():
+    fields = format_record(StandIn(share=1 / 16, value=4750.0)).split()
+    assert fields[:2] == ["1/16", "~76,000"]
 
 
 def test_unknown_gap_is_a_dash():

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.encoding import Vocabulary, encode_known_labels, encode_labels, encode_sequences, split_by_item
+from crfqn.encoding import Vocabulary, encode_sequences
+from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF, check_item_weights
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.features import FeatureStore
+from crfqn.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.sequences import Sequences
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
@@ -174,6 +176,8 @@ class ChainCRF(SparseCRF):
         """The share of positions that are labelled right, each item weighed by `sample_weight`."""
         check_is_fitted(self)
         sequences = self._encode(X)
+        if sequences.n_positions == 0:
+            raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
         predicted = np.concatenate([np.asarray([], self.classes_.dtype), *self.predict(sequences)])

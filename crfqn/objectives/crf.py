@@ -23,8 +23,8 @@ from crfqn.objectives.coordinates import Split, merge_weights, split_coords
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.screening import Screening, screen
 from crfqn.objectives.token_model import token_model
-from crfqn.structures.structure import N_PARTS, Inference, Structure
-from crfqn.threads import Pool
+from crfqn.structures.structure import Inference, Structure
+from crfqn.threads import Pool, cut_into_parts
 
 Coords = NDArray[np.int64]
 Vector = NDArray[np.float64]
@@ -113,9 +113,9 @@ class CRFObjective:
         values = store.values**2 if squared else store.values
         out = np.empty(coords.size)
         out[split.n_nodes :] = edge_values[split.edges]
-        work = np.cumsum(store.indptr[split.features + 1] - store.indptr[split.features])
-        parts = np.searchsorted(work, np.arange(N_PARTS + 1) * (work[-1] / N_PARTS)) if work.size else [0, 0]
-        parts[0], parts[-1] = 0, split.n_nodes
+        work = np.zeros(split.n_nodes + 1, np.int64)
+        np.cumsum(store.indptr[split.features + 1] - store.indptr[split.features], out=work[1:])
+        parts = cut_into_parts(work)
 
         def run(part: int) -> None:
             coordinate_gradients(
@@ -123,7 +123,7 @@ class CRFObjective:
                 store.indptr, store.indices, values, rows, out,
             )  # fmt: skip
 
-        self.pool.each(len(parts) - 1, run)
+        self.pool.each(parts.size - 1, run)
         return out
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.chain import forward_backward
 from crfqn.kernels.viterbi import viterbi
-from crfqn.structures.structure import Decoded, Inference, cut_into_parts
-from crfqn.threads import Pool
+from crfqn.structures.structure import Decoded, Inference
+from crfqn.threads import Pool, cut_into_parts
 
 NO_TARGETS = np.empty(0, np.int32)
 

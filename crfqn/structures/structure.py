@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from crfqn.threads import Pool
 
-N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
-
 
 @dataclass(frozen=True, eq=False)
 class Inference:
@@ -73,12 +71,3 @@ class Structure(Protocol):
     def decode(
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
     ) -> Decoded: ...
-
-
-def cut_into_parts(offsets: NDArray[np.int64], n_parts: int = N_PARTS) -> NDArray[np.int64]:
-    """Item boundaries (n_parts + 1,) that share out the positions evenly."""
-    n_positions = int(offsets[-1])
-    targets = np.arange(n_parts + 1) * (n_positions / n_parts)
-    parts = np.searchsorted(offsets, targets, side="left").astype(np.int64)
-    parts[0], parts[-1] = 0, offsets.size - 1
-    return parts

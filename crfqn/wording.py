@@ -1,0 +1,16 @@
+"""How error messages show a value that came: short, and with its type."""
+
+from typing import Any
+
+
+def describe(value: Any) -> str:
+    return "None" if value is None else f"{shorten(value)} of type {type(value).__name__}"
+
+
+def shorten(value: Any) -> str:
+    text = (
+        repr(value)
+        if not isinstance(value, int) or abs(value) < 10**40
+        else "an integer of 40 digits or more"
+    )
+    return text if len(text) <= 60 else f"{text[:57]}..."
