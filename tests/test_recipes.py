@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crfqn.bundled import bundled
 from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.digits import make_digit_strings
 from crfqn.recipe_schema import parse_recipe
@@ -55,11 +56,11 @@ def test_found_by_name_and_by_path(monkeypatch, tmp_path, recipe_file):
     path = recipe_file(DIGITS)
     monkeypatch.chdir(tmp_path)
     for name in ("ocr", "models/ocr", Path("models/ocr"), "models/ocr/"):
-        assert find_recipe(name) == ROOT / "models" / "ocr" / "recipe.toml"
+        assert find_recipe(name) == bundled("models") / "ocr" / "recipe.toml"
     assert find_recipe("mine") == Path("mine/recipe.toml")
     assert find_recipe(path) == path
     (tmp_path / "ocr").mkdir()  # a folder of that name, perhaps with the data
-    assert find_recipe("ocr") == ROOT / "models" / "ocr" / "recipe.toml"
+    assert find_recipe("ocr") == bundled("models") / "ocr" / "recipe.toml"
 
 
 @pytest.mark.parametrize("name", ["orc", "elsewhere/ocr", "", "models"])
