@@ -1,7 +1,7 @@
 """The feature-indexed store: which positions have a feature, and with which value.
 
 For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
-feature (by feature, CSC); prediction reads the features of one position (by position, CSR, built on request).
+feature (by feature, CSC). The same entries by position (CSR) are built on request.
 Binary features store no values, and positions are int32 while they fit: 4 bytes an entry instead of 12.
 
 Shapes: I items, N positions, F features, nnz entries that are not 0.
@@ -174,6 +174,20 @@ class FeatureStore:
         """Size in bytes of a store before it is built (by feature only)."""
         entry = _index_dtype(n_positions).itemsize + (0 if is_binary else 8)
         return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
+
+    @cached_property
+    def largest_squares(self) -> NDArray[np.float64]:
+        """max_t x_tf^2 of each feature, (F,): the square of the unit that it is measured in."""
+        if self.is_binary:
+            return np.ones(self.n_features)
+        result = np.zeros(self.n_features)
+        filled = np.flatnonzero(np.diff(self.indptr))
+        starts = self.indptr[filled]
+        if filled.size:
+            largest = np.maximum.reduceat(self.values, starts)
+            smallest = np.minimum.reduceat(self.values, starts)
+            result[filled] = np.maximum(np.abs(largest), np.abs(smallest)) ** 2
+        return result
 
     def parts(self, n_parts: int = N_PARTS) -> NDArray[np.int64]:
         """Cut the items into parts of about equally many positions.

@@ -13,7 +13,8 @@ class Status(Enum):
     """Why a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the tolerance is reached"
-    STALLED = "stopped: no further decrease is possible at machine precision"
+    STALLED = "stopped: rounding hides any further decrease of the objective"
+    LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
     MAX_ITER = "stopped: the limit of iterations is reached"
     MAX_SECONDS = "stopped: the time limit is reached"
     CALLBACK = "stopped: a callback asked for it"

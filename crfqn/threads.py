@@ -2,7 +2,7 @@
 
 The parts never depend on the number of threads, and every part writes to places of its own (or to a row
 of its own, summed in order afterwards): so results are bit-identical for any number of threads. Kernels
-release the GIL; a worker takes every n-th part, which costs one task a thread instead of one a part.
+release the GIL; a worker takes the next part when it is done with one, so unequal parts balance.
 """
 
 from __future__ import annotations
@@ -66,13 +66,15 @@ class Pool:
                 task(part)
             return
 
-        def share(worker: int) -> None:
-            for part in range(worker, n_parts, self.n_threads):
+        parts = iter(range(n_parts))
+
+        def share() -> None:
+            for part in parts:  # drawing from a range's iterator is atomic: every part goes to one thread
                 task(part)
 
-        others = [self._executor.submit(share, worker) for worker in range(1, min(self.n_threads, n_parts))]
+        others = [self._executor.submit(share) for _ in range(1, min(self.n_threads, n_parts))]
         try:
-            share(0)
+            share()
         finally:
             for other in others:
                 other.exception()  # waits: no task may outlive this call, not even after an interrupt

@@ -162,3 +162,8 @@ def test_inputs_stay_unchanged():
     penalty.value(COORDS, w), penalty.dual_scales(COORDS, g)
     np.testing.assert_array_equal(w, w_before)
     np.testing.assert_array_equal(g, g_before)
+
+
+def test_scaled_keeps_the_free():
+    penalty = ElasticNet(2.0, 4.0, free=np.array([1, 5])).scaled(0.25)
+    assert (penalty.l1, penalty.l2, penalty.free.tolist()) == (0.5, 1.0, [1, 5])

@@ -15,12 +15,15 @@ import pytest
 from problems import CountedChain, Problem, dense_weights, ends_within, make_problem
 
 from crfqn.errors import InputError
+from crfqn.features import FeatureStore
+from crfqn.objectives.crf import CRFObjective, Point
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers import warm_up
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.warm_up import Stage
+from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -324,11 +327,76 @@ class TestDegenerateFeatures:
     def test_bad_settings_are_refused(self):
         with pytest.raises(InputError, match="metric: expected one of"):
             ProxQN(metric="euclidean")
-        with pytest.raises(InputError, match="memory and max_sweeps: expected >= 1, got 0 and 30"):
-            ProxQN(memory=0)
+        wrong = {
+            "memory": 0,
+            "max_sweeps": 0,
+            "refresh": 0,
+            "metric_positions": 0,
+            "max_entry": 0,
+            "armijo": 1.0,
+            "cooling": 0.0,
+        }
+        for name, value in (wrong | {"backtrack": 1.5, "sweep_tolerance": -1.0, "outside": -0.1}).items():
+            with pytest.raises(InputError, match=f"^{name}: expected a number .*, got {value}$"):
+                ProxQN(**{name: value})
 
     def test_one_item(self):
         problem = make_problem(8, n_items=1, longest=4)
         problem = replace(problem, targets=np.arange(problem.targets.size, dtype=np.int32) % 3)
         reference, _ = problem.optimum(0.2, 0.0)
         assert run(problem, 0.2).value == pytest.approx(reference, rel=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1, 0.01])
+def test_units_of_the_features_do_not_matter(scale):
+    """X and l1 times s is the same problem in other units: as many passes, the same value."""
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(400, 30)) * (random.random((400, 30)) < 0.3)
+    targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
+    store = FeatureStore.from_matrix(scale * rows, np.arange(401))
+    objective = CRFObjective(store, Chain(store.offsets, 4), targets)
+    edges = np.arange(30 * 4, 30 * 4 + 16)  # of no use to items of length 1
+    result = minimize(objective, ElasticNet(2.0 * scale), ProxQN(), tol=1e-5)
+    assert result.status is Status.CONVERGED
+    assert not np.isin(result.coords, edges).any()
+    assert result.passes <= 40
+    assert result.value == pytest.approx(units_value(), rel=1e-6)
+
+
+@cache
+def units_value() -> float:
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(400, 30)) * (random.random((400, 30)) < 0.3)
+    targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
+    store = FeatureStore.from_matrix(rows, np.arange(401))
+    objective = CRFObjective(store, Chain(store.offsets, 4), targets)
+    return minimize(objective, ElasticNet(2.0), ProxQN(metric="identity"), tol=1e-7).value
+
+
+def test_a_failed_search_says_so():
+    """An objective that grows whatever is done (its gradient lies): no step is good enough."""
+
+    class Uphill(Point):
+        def gradient(self, coords):
+            return -super().gradient(coords)
+
+    class UphillObjective(CRFObjective):
+        def at(self, coords, weights):
+            return Uphill(**vars(super().at(coords, weights)))
+
+    problem = PROBLEMS["binary"]
+    whole = problem.objective()
+    objective = UphillObjective(whole.store, whole.structure, whole.targets)
+    start = minimize(whole, ElasticNet(1.0), ProxQN(), tol=1e-6)
+    result = minimize(objective, ElasticNet(1.0), ProxQN(), (start.coords, start.weights), tol=1e-12)
+    assert result.status is Status.LINE_SEARCH_FAILED
+    assert result.value == pytest.approx(start.value)
+
+
+def test_what_a_solver_needs_is_checked():
+    class Poor:
+        def at(self, coords, weights):
+            return object()
+
+    with pytest.raises(InputError, match="ProxQN needs curvature and token_model; this objective has none"):
+        minimize(Poor(), ElasticNet(1.0), ProxQN())

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.errors import InputError
+from crfqn.estimators.blas import single_threaded_blas
 from crfqn.features import FeatureStore
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.scores import add_image
@@ -81,11 +82,11 @@ class SparseCRF(BaseEstimator):
         weights: NDArray[np.float64] | None,
         start: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
     ) -> Result:
-        """Minimise, keep the result, and warn unless it has converged."""
+        """Minimise from `start`."""
         solver = self._make_solver()
-        with Pool(self.n_threads) as pool, self._display() as callback:
+        with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             objective = CRFObjective(store, structure, targets, weights, pool=pool)
-            result = minimize(
+            return minimize(
                 objective,
                 ElasticNet(float(self.l1), float(self.l2)),
                 solver,
@@ -95,6 +96,10 @@ class SparseCRF(BaseEstimator):
                 max_seconds=self.max_seconds,
                 callback=callback,
             )
+
+    def _keep(self, result: Result) -> None:
+        """The fitted attributes of a training, and a warning unless it has converged."""
+        self._set_weights(result.coords, result.weights)
         self.result_ = result
         self.n_iter_ = result.n_iter
         if not result.status.is_success and result.status is not Status.INTERRUPTED:
@@ -103,7 +108,6 @@ class SparseCRF(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return result
 
     def _display(self) -> _Callbacks:
         return _Callbacks(self.callback, ProgressDisplay() if self.verbose else None)

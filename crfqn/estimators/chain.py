@@ -47,10 +47,11 @@ class ChainCRF(SparseCRF):
         Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. The
         bound is loose, the truth nearer by orders of magnitude.
     max_iter : int, default 500
+        Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
     solver : {"prox-qn", "prox-qn-paper"} or a solver object, default "prox-qn"
-        "prox-qn-paper" is the method exactly as published; `crfqn.solvers.prox_qn.ProxQN(...)` takes settings.
+        "prox-qn-paper" is the method as published; `crfqn.solvers.prox_qn.ProxQN(...)` takes settings.
     n_threads : int, optional
         All cores by default. The result does not depend on it, bit by bit.
     random_state : int, RandomState or None
@@ -148,15 +149,18 @@ class ChainCRF(SparseCRF):
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
         start = self._warm_weights(sequences, vocabulary, classes)
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
-        self.data_fingerprint_ = fingerprint(store, targets)
         result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, sequences.n_features
-        self._set_weights(result.coords, result.weights)
+        self.data_fingerprint_ = fingerprint(store, targets)
+        self._keep(result)
         return self
 
     def predict(self, X: Any) -> list[NDArray]:
         """The most probable label sequence of each item: a list of 1-D arrays of labels."""
-        return self.decode(X).labels
+        chain, scores, edges = self._open(X)
+        with Pool(self.n_threads) as pool:
+            best = chain.decode(scores, edges, pool)
+        return split_by_item(self.classes_[best.states], chain.offsets)
 
     def decode(self, X: Any) -> Decoding:
         """The most probable label sequence of each item, and the logarithm of its probability."""

@@ -13,13 +13,10 @@ indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a column; v
 where every stored value is 1.
 """
 
-import numba
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, strict_kernel
 from crfqn.kernels.rows import add_picked
-
-strict_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @strict_kernel

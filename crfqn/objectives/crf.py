@@ -81,6 +81,10 @@ class CRFObjective:
     def n_positions(self) -> int:
         return self.store.n_positions
 
+    @property
+    def total_weight(self) -> float:
+        return float(self.weights.sum())
+
     def sample(self, stride: int) -> CRFObjective:
         """The loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
         items = np.arange(stride // 2, self.n_items, stride)
@@ -180,6 +184,13 @@ class Point:
             row *= (1.0 - row) * owner.position_weights
         counts = self.inference.edge_residual + owner.observed_edges
         return owner.column_sums(coords, variance, np.maximum(counts, 0.0), squared=True)
+
+    def unit(self, coords: Coords) -> Vector:
+        """The unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
+        split = self.objective.split(coords)
+        return np.concatenate(
+            [self.objective.store.largest_squares[split.features], np.ones(split.edges.size)]
+        )
 
     def screen(self, threshold: float) -> Screening:
         """Every coordinate with |gradient| > threshold, block of features by block."""

@@ -3,9 +3,8 @@
     H ~ sum_t weight_t x_t x_t' (x) (diag p_t - p_t p_t')
 
 It needs no inference, only the marginals that the gradient has needed anyway. For a flat model it is the exact
-Hessian. A sample of the positions is enough for a metric (every 10th ... 30th took hardly more iterations than
-all); the sampled matrix is then scaled to the exact diagonal, so that a rare feature that the sample missed
-still has its curvature.
+Hessian. A sample of the positions is enough for a metric; the sampled matrix is then scaled to the exact diagonal, so
+that a rare feature that the sample missed still has its curvature.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from crfqn.kernels.gather import gather_features
 
@@ -27,8 +25,7 @@ BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough 
 def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int) -> NDArray[np.float32]:
     """The model on `coords`, (n, n) symmetric, from about `n_sampled` positions; edges get their diagonal only.
 
-    O(n^2 n_sampled) in matrix products of fixed tiles, each on one thread: bit-identical for any number of
-    threads.
+    O(n^2 n_sampled) in matrix products of fixed tiles, shared out over the threads.
     """
     owner = point.objective
     store, pool = owner.store, owner.pool
@@ -66,9 +63,8 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int) -> NDAr
         k = slice(bounds[state], bounds[state + 1])
         model[k, k] += with_p[k] @ rows[k].T
 
-    with threadpool_limits(limits=1, user_api="blas"):
-        pool.each(len(tiles), multiply)
-        pool.each(owner.structure.n_states, add_own)
+    pool.each(len(tiles), multiply)
+    pool.each(owner.structure.n_states, add_own)
     return scale_to_diagonal(model, point.curvature(coords, marginals))
 
 
@@ -78,10 +74,14 @@ def sample_positions(
     """About `n_sampled` positions, and what each stands for.
 
     A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to
-    u_t = weight_t (1 - sum_k p_t(k)^2), systematically and without chance, and counts by its inverse. Drawn
-    evenly, the sample of a well-fitted model would consist of decided positions, which have no curvature.
+    weight_t sqrt(sum_k p_t(k) (1 - p_t(k))), systematically and without chance, and counts by its inverse. Drawn
+    evenly, the sample of a well-fitted model would consist of decided positions, which have no curvature: on the
+    digit strings that took 369 passes, against 220.
     """
-    undecided = weights * np.sqrt(np.maximum(1.0 - np.einsum("kt,kt->t", marginals, marginals), 0.0))
+    undecided = np.zeros(weights.size)
+    for row in marginals:
+        undecided += row * (1.0 - row)
+    undecided = weights * np.sqrt(np.maximum(undecided, 0.0))
     total = undecided.sum()
     if total == 0:
         return np.empty(0, np.intp), np.empty(0)

@@ -118,7 +118,7 @@ def most_promising(
     frequent features in, which are the most correlated ones.
     """
     violation = penalty.violation(coords, w, g)
-    gain = violation**2 / (point.curvature(coords) + 1.0)
+    gain = violation**2 / (point.curvature(coords) + point.unit(coords))
     gain[(w != 0) | np.isin(coords, penalty.free)] = np.inf
     order = np.argsort(-gain, kind="stable")
     return np.sort(order[:limit]), float(violation[order[limit:]].max())

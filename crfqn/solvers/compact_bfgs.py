@@ -2,7 +2,7 @@
 
     B = B0 - Q R Q',   Q = [B0 S, Y],   R = inverse of [[S' B0 S, L], [L', -D]],   Q^ = R Q'
 
-an object of its own, over the active set only: it forgets, restricts itself to a subset, and multiplies.
+an object of its own, over the active set only: it restricts itself to a subset, and multiplies.
 B0 is a diagonal (gamma I or a curvature) or a dense matrix.
 """
 
@@ -83,12 +83,6 @@ class CompactBFGS:
         self.s_base_s = bordered(self.s_base_s[first:, first:], self.base_s @ s, self.base_s @ s)
         self._refresh()
         return True
-
-    def forget(self) -> None:
-        """Drop all pairs."""
-        self.s, self.y, self.base_s = self.s[:0], self.y[:0], self.base_s[:0]
-        self.s_y = self.s_base_s = np.empty((0, 0))
-        self._refresh()
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking).

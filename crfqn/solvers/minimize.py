@@ -45,10 +45,16 @@ def minimize(
         raise InputError(f"tol: expected a number >= 0, got {tol!r}")
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
+    first = objective.at(*start)
+    missing = [name for name in getattr(solver, "needs", ()) if not hasattr(first, name)]
+    if missing:
+        raise InputError(f"{type(solver).__name__} needs {' and '.join(missing)}; this objective has none")
     run = _Run(objective, penalty, start, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
-        for state in solver.steps(objective, penalty, objective.at(*start)):
+        states = solver.steps(objective, penalty, first)
+        del first  # the solver drops it when it can: a point is as large as the data
+        for state in states:
             status = run.record(state) if state.share == 1.0 else run.preview(state)
             if status is not None:
                 break
@@ -138,7 +144,7 @@ class _Run:
         if asked_to_stop:
             return Status.CALLBACK
         if state.is_final:
-            return Status.STALLED
+            return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
         return self._limit(progress)
 
     def _limit(self, progress: Progress) -> Status | None:

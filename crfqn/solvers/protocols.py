@@ -42,6 +42,8 @@ class Point(Protocol):
 
     def curvature(self, coords: Coords) -> Vector: ...
 
+    def unit(self, coords: Coords) -> Vector: ...
+
     def token_model(self, coords: Coords, n_sampled: int) -> NDArray[np.float32]: ...
 
     def screen(self, threshold: float) -> Screening: ...
@@ -67,6 +69,9 @@ class Objective(Protocol):
 
     @property
     def n_items(self) -> int: ...
+
+    @property
+    def total_weight(self) -> float: ...
 
     @property
     def n_positions(self) -> int: ...
@@ -105,7 +110,8 @@ class State:
     """Where a solver stands after a step.
 
     `dual_value` is the best lower bound on the optimum that this step has proved (-inf for none); `violation`
-    is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it.
+    is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it,
+    because rounding hides the decrease, or (`has_failed`) because no trial along the search was good enough.
     `share` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     """
 
@@ -116,10 +122,14 @@ class State:
     dual_value: float = -np.inf
     is_screening: bool = False
     is_final: bool = False
+    has_failed: bool = False
     share: float = 1.0
 
 
 class Solver(Protocol):
-    """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more."""
+    """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
+
+    A solver may name in `needs` what it asks of points besides values, gradients and rays.
+    """
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...

@@ -39,7 +39,9 @@ def warm_start(
     samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
     for stage in useful:
         sample = samples[stage.stride]
-        share = sample.n_items / objective.n_items
+        share = sample.total_weight / objective.total_weight
+        if share == 0:
+            continue
         scaled = penalty.scaled(share * stage.stronger)
         before = sample.n_passes
         for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(coords, weights))):
