@@ -186,7 +186,8 @@ class FeatureStore:
         if filled.size:
             largest = np.maximum.reduceat(self.values, starts)
             smallest = np.minimum.reduceat(self.values, starts)
-            result[filled] = np.maximum(np.abs(largest), np.abs(smallest)) ** 2
+            with np.errstate(over="ignore"):
+                result[filled] = np.maximum(np.abs(largest), np.abs(smallest)) ** 2
         return result
 
     def parts(self, n_parts: int = N_PARTS) -> NDArray[np.int64]:

@@ -484,6 +484,7 @@ class TestMessages:
             ("text", [1], "^expected crfqn.Sequences or a list of items"),
             (["text"], [["a"]], "^item 0: expected a list of positions, got 'text'"),
             ([np.ones((2, 0))], [["a", "b"]], r"^item 0: expected at least one feature"),
+            ([np.array([[1e20, 1.0]])], [["a"]], r"up to 1e\+12 in size, but feature 0 reaches 1e\+20: scale it"),
             (Sequences(np.ones((2, 0)), [0, 2]), [["a", "b"]], "^expected a matrix with at least one feature"),
             ([1j * ONE], [["a"]], "^item 0: expected a 2-D matrix .* real numbers, got .* complex128$"),
         ],

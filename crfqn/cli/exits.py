@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
     WRONG_INPUT = 2, "wrong usage, input, recipe or model file"
     NO_DATA = 3, "the data is not on this machine, or fails its check"
     NOT_CONVERGED = 4, "training stopped before it converged; the model is saved"
-    INTERRUPTED = 130, "interrupted (Ctrl-C, SIGTERM); the best model so far is saved"
+    INTERRUPTED = 130, "interrupted (Ctrl-C, SIGTERM); the best model so far, if there is one, is saved"
 
 
 def say(message: str = "") -> None:
@@ -47,9 +47,13 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     def run(*arguments: Any, **options: Any) -> None:
         try:
             code = function(*arguments, **options) or ExitCode.OK
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except BrokenPipeError:
             code = ExitCode.OK
+        except OSError as error:
+            say(f"crfqn: cannot write: {error.strerror or error}")
+            code = ExitCode.WRONG_INPUT
         except KeyboardInterrupt:
             say("Interrupted; nothing was saved.")
             code = ExitCode.INTERRUPTED
@@ -75,13 +79,15 @@ def _report(error: Exception) -> ExitCode:
 
 def prepare_stdout() -> None:
     """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
-    if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+    if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def close_stdout() -> None:
     """Flush stdout now, so that a reader who left does not cause an error message at the exit."""
+    if sys.stdout is None:  # closed by the caller
+        return
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:  # a full disk has been reported by then
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

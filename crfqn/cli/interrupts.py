@@ -66,6 +66,8 @@ class Interrupts:
             self.is_requested = True
         elif self._is_training and not self.is_requested:
             self.is_requested = True
-            say("\nStopping after this iteration; the best model so far will be saved. Again: stop at once.")
+            say(
+                "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
+            )
         else:
             raise KeyboardInterrupt

@@ -109,7 +109,7 @@ def _fit_and_save(
         scores = score_labels(
             prepared.y_test, [[str(label) for label in item] for item in model.predict(prepared.X_test)]
         )
-    print(_summary(model, output, scores), flush=True)
+    print(_summary(model, output, scores, is_interrupted), flush=True)
     return code
 
 
@@ -154,13 +154,16 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: "ChainCRF") -> str:
     )
 
 
-def _summary(model: "ChainCRF", output: Path, scores: Scores | None) -> str:
+def _summary(model: "ChainCRF", output: Path, scores: Scores | None, is_interrupted: bool) -> str:
+    from crfqn.result import Status
+
     result = model.result_
+    message = Status.INTERRUPTED.value if is_interrupted else result.message
     n_weights = model.coef_.shape[0] * (model.coef_.shape[0] + model.coef_.shape[1])
     rows = [
-        ("status", result.message),
+        ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result.gap)),
+        ("gap", _gap(result.gap, result.violation)),
         ("non-zeros", f"{result.n_nonzero:,} of {n_weights:,} weights"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
@@ -176,7 +179,9 @@ def _summary(model: "ChainCRF", output: Path, scores: Scores | None) -> str:
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
-def _gap(gap: float) -> str:
+def _gap(gap: float, violation: float) -> str:
+    if math.isnan(violation):
+        return "unknown: stopped before the first look at all weights"
     if math.isnan(gap):
         return "unknown: no certificate exists for this objective"
     return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"

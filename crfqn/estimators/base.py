@@ -31,6 +31,7 @@ from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
+LARGEST_VALUE = 1e12
 SOLVERS: dict[str, Callable[[], Any]] = {"prox-qn": ProxQN, "prox-qn-paper": ProxQN.paper}
 
 
@@ -194,3 +195,14 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
     if not weights.any():
         raise InputError("sample_weight: expected at least one positive weight, got only zeros")
     return weights
+
+
+def check_size(store: FeatureStore) -> None:
+    """Refuse features whose squares, summed up, would leave no digits or overflow."""
+    largest = np.sqrt(store.largest_squares)
+    feature = int(np.argmax(largest))
+    if largest[feature] > LARGEST_VALUE:
+        raise InputError(
+            f"expected feature values up to {LARGEST_VALUE:g} in size, but feature {feature} reaches "
+            f"{largest[feature]:g}: scale it"
+        )

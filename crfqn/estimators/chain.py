@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.encoding import Vocabulary, encode_sequences
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF, check_item_weights
+from crfqn.estimators.base import SparseCRF, check_item_weights, check_size
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
@@ -149,6 +149,7 @@ class ChainCRF(SparseCRF):
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
         start = self._warm_weights(sequences, vocabulary, classes)
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
+        check_size(store)
         result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, sequences.n_features
         self.data_fingerprint_ = fingerprint(store, targets)

@@ -1,10 +1,12 @@
 """Numba kernels: arrays and scalars in, arrays out; no classes, no exceptions, no prints.
 
-One place for the compiler's flags (`exponential.py` alone has its own, and says why). `fastmath` lets sums be
+One place for the compiler's flags. `fastmath` lets sums be
 re-associated (vectorised) but keeps NaN and infinity meaningful. `nogil` lets the thread pool run one kernel on
 several parts at once; `cache` keeps the machine code on disk, because compilation is part of the user's time.
 """
 
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numba
@@ -12,9 +14,24 @@ import numba
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 
 
+def compiled(function: Any, fastmath: Iterable[str]) -> Any:
+    """Compile as a GIL-free kernel, cached on disk where a folder for it can be written."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+    try:
+        return numba.njit(cache=True, **flags)(function)
+    except RuntimeError as error:  # numba found no place for the cache
+        warnings.warn(
+            f"compiled code cannot be kept, so every process compiles anew ({error}); "
+            "name a writable folder in the environment variable NUMBA_CACHE_DIR",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return numba.njit(**flags)(function)
+
+
 def kernel(function: Any) -> Any:
-    """Compile `function` as a cached, GIL-free numba kernel."""
-    return numba.njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+    """A kernel whose sums may be re-associated."""
+    return compiled(function, FAST_MATH)
 
 
 def strict_kernel(function: Any) -> Any:
@@ -22,7 +39,7 @@ def strict_kernel(function: Any) -> Any:
 
     For gathers: a sum that may be re-associated is compiled into vector gathers, four times slower than loads.
     """
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled(function, ())
 
 
 def inner(function: Any) -> Any:

@@ -4,8 +4,11 @@ A scalar `exp` costs about 5 ns and would be a quarter of a forward-backward pas
 Waite's reduction with a polynomial, is branch-free and compiles to vector instructions.
 """
 
-import numba
+from typing import Any
+
 import numpy as np
+
+from crfqn.kernels import compiled
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01
@@ -14,8 +17,12 @@ ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer 
 UNDERFLOW = -708.0
 
 
-# Only `contract` (fused multiply-add) of the fast-math flags: re-association would cancel ROUND.
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def fused_kernel(function: Any) -> Any:
+    """A kernel with fused multiply-adds only: re-association would cancel ROUND."""
+    return compiled(function, {"contract"})
+
+
+@fused_kernel
 def exp_in_place(x: np.ndarray, exponents: np.ndarray) -> None:
     """Replace x by exp(x) for x <= 0; values under -708 give 3e-308 instead of a denormal.
 

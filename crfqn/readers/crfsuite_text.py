@@ -30,7 +30,7 @@ def read_crfsuite_text(path: str | Path) -> Labeled:
     ------
     DataError
         An attribute without a name or with a value that is not a finite number (file, line and field are
-        named), no items at all, a declaration (`@weight`).
+        named), no items at all, a declaration (`@weight`), a line with spaces in the place of tabs.
     """
     inputs: list[list[dict[str, float]]] = []
     labels: list[list[str]] = []
@@ -42,6 +42,11 @@ def read_crfsuite_text(path: str | Path) -> Labeled:
         label, *fields = line.split("\t")
         if label.startswith("@weight"):
             raise DataError(f"{path}, line {number}: item weights ({label!r}) are not read from this format")
+        if not fields and " " in label.strip():
+            raise DataError(
+                f"{path}, line {number}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
+                "attributes, tab-separated"
+            )
         if not is_inside:
             inputs.append([])
             labels.append([])
