@@ -522,3 +522,12 @@ class TestScores:
         )
         assert log_likelihood(model, None, [["3", "4"], ["4"]]) == -11
         assert log_likelihood(model, None, [["3", "x"]]) == -np.inf
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_disk_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "crfqn.cli", "data", "list"]
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 2
+    assert run.stderr == "crfqn: cannot write: No space left on device\n"

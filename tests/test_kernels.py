@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crfqn import kernels
 from crfqn.features import FeatureStore
 from crfqn.kernels.chain import CHUNK, chunk_end, load_scores, longest_item, padded_edges
 from crfqn.kernels.chain_log import log_sum_exp
@@ -229,3 +230,18 @@ def test_gather(store, n_sampled):
     gather_features(1, 5, features, place, store.indptr, store.indices, store.values, out)
     np.testing.assert_array_equal(out[1:], x[sampled][:, features[1:]].T.astype(np.float32))
     assert not out[0].any()
+
+
+def test_without_a_place_for_compiled_code(monkeypatch):
+    """A read-only container: numba finds no folder for its cache."""
+    njit = kernels.numba.njit
+
+    def without_cache(cache=False, **flags):
+        if cache:
+            raise RuntimeError("no locator available")
+        return njit(**flags)
+
+    monkeypatch.setattr(kernels.numba, "njit", without_cache)
+    with pytest.warns(RuntimeWarning, match=r"cannot be kept.*no locator available.*NUMBA_CACHE_DIR"):
+        twice = kernels.kernel(lambda x: 2 * x)
+    assert twice(21) == 42

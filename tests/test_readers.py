@@ -164,6 +164,10 @@ def test_crfsuite_text_from_standard_input(monkeypatch):
     ("text", "message"),
     [
         (
+            "A\tx\nA x y\n",
+            "line 2: spaces, but no tab: 'A x y'; expected a label and its attributes, tab-separated",
+        ),
+        (
             b"A\tx\nB\ty\ttime=12:30:59",
             r"line 2, field 3: 'time=12:30:59' has the value '30:59'; .*written \\:",
         ),
