@@ -244,4 +244,5 @@ def test_without_a_place_for_compiled_code(monkeypatch):
     monkeypatch.setattr(kernels.numba, "njit", without_cache)
     with pytest.warns(RuntimeWarning, match=r"cannot be kept.*no locator available.*NUMBA_CACHE_DIR"):
         twice = kernels.kernel(lambda x: 2 * x)
+    monkeypatch.undo()
     assert twice(21) == 42

@@ -164,7 +164,7 @@ def test_crfsuite_text_from_standard_input(monkeypatch):
     ("text", "message"),
     [
         (
-            "A\tx\nA x y\n",
+            b"A\tx\nA x y\n",
             "line 2: spaces, but no tab: 'A x y'; expected a label and its attributes, tab-separated",
         ),
         (
