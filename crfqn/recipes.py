@@ -37,7 +37,7 @@ class Observed:
     y: list[list[str]] | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Prepared:
     """The data of a recipe, cut and mapped.
 
@@ -52,6 +52,11 @@ class Prepared:
     y_test: list[list[str]]
     feature_names: Sequence[str] | None
     fingerprint: str
+
+    def take_train(self) -> Any:
+        """Hand over X_train and forget it: a training then holds it only until its own store is built."""
+        taken, self.X_train = self.X_train, None
+        return taken
 
 
 def list_recipes() -> list[str]:

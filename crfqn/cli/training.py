@@ -118,7 +118,7 @@ def _fit(model: "ChainCRF", prepared: Prepared, interrupts: Interrupts) -> None:
 
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
-        model.fit(prepared.X_train, prepared.y_train)
+        model.fit(prepared.take_train(), prepared.y_train)
     model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
 
 

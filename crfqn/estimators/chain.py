@@ -143,15 +143,18 @@ class ChainCRF(SparseCRF):
         """
         self._check_parameters()
         sequences, vocabulary = encode_sequences(X)
+        del X  # so that a caller who does not keep it gets its memory back once the store is built
         classes, targets = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
         if weights is not None and not weights.all():
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
         start = self._warm_weights(sequences, vocabulary, classes)
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
+        n_features = sequences.n_features
+        del sequences
         check_size(store)
         result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
-        self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, sequences.n_features
+        self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
         self.data_fingerprint_ = fingerprint(store, targets)
         self._keep(result)
         return self

@@ -43,9 +43,10 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int) -> NDAr
 
     pool.each(-(-features.size // 64), gather)
     p = marginals[:, sampled].astype(np.float32)
-    rows = x[where]
-    rows *= np.sqrt(c).astype(np.float32)
-    with_p = rows * p[split.states]
+    x *= np.sqrt(c).astype(np.float32)
+    with_p = p[split.states]
+    for row, feature in zip(with_p, where, strict=True):
+        row *= x[feature]
     n = coords.size
     model = np.zeros((n, n), np.float32)
     n_blocks = -(-split.n_nodes // BLOCK)
@@ -61,7 +62,7 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int) -> NDAr
 
     def add_own(state: int) -> None:
         k = slice(bounds[state], bounds[state + 1])
-        model[k, k] += with_p[k] @ rows[k].T
+        model[k, k] += with_p[k] @ x[where[k]].T
 
     pool.each(len(tiles), multiply)
     pool.each(owner.structure.n_states, add_own)
