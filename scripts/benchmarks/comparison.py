@@ -164,5 +164,5 @@ def numbers(comparison: Comparison) -> dict[str, object]:
     for judged in (comparison.crfqn, comparison.crfsuite):
         if judged:
             fields = {name: value for name, value in vars(judged.run).items() if name not in MODEL}
-            content[judged.run.library] = {**fields, **asdict(judged.verdict)}
+            content[judged.run.name] = {**fields, **asdict(judged.verdict)}
     return content

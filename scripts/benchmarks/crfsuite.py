@@ -37,7 +37,7 @@ def train(recipe: str, l1: float, n_iterations: int) -> Run:
     rows = trainer.logparser.iterations
     log_seconds = np.array([row["time"] for row in rows])
     return Run(
-        library="CRFsuite",
+        name="CRFsuite",
         iterations=np.array([row["num"] for row in rows]),
         seconds=np.cumsum(log_seconds),
         values=np.array([row["loss"] for row in rows]),

@@ -62,7 +62,7 @@ class Run:
     facts : what else is worth printing
     """
 
-    library: str
+    name: str
     iterations: NDArray[np.int64]
     seconds: NDArray[np.float64]
     values: NDArray[np.float64]

@@ -34,7 +34,7 @@ def train(recipe: str, l1: float, tol: float, n_threads: int | None, repeats: in
         say(f"  crfqn: run {repeat + 1} of {repeats}, {total:.1f} s, gap {result.gap:.1e}")
         runs.append(
             Run(
-                library="crfqn",
+                name="crfqn",
                 iterations=np.array([row.iteration for row in result.trace.rows]),
                 seconds=result.trace.seconds,
                 values=result.trace.value,
