@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.alone import environment, peak_memory, run_alone, say
 from benchmarks.problem import Problem, Run
 
-WARM_UP = 0.2  # of the training items: enough positions that every stage of the solver runs
+WARM_UP = 0.2  # of the training items: enough positions that a warm-up stage runs, and with it every kernel
 STRONGER = 5.0  # times the penalty, for few weights: a warm-up of a second or two
 
 
