@@ -1,0 +1,71 @@
+"""Taxonomies from text files, plain or gzip-compressed: one path or one chain of nodes a line.
+
+If any line holds the separator, every line is a path and a node's name is the path to it: `a/b` has the nodes `a`
+and `a/b`. Otherwise the fields of a line, separated by white space, are the names of nodes from parent to child: two
+of them make an edge list, more a path of names that are unique in the whole file, as the LSHTC challenges have it.
+Blank lines and lines that begin with `#` are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from crfqn.errors import DataError, InputError
+from crfqn.label_tree import LabelTree, path_names
+from crfqn.readers.lines import text_lines
+from crfqn.wording import shorten
+
+
+def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
+    """Read a taxonomy.
+
+    Parameters
+    ----------
+    path : str or Path
+    separator : str
+        Between the parts of a path.
+
+    Returns
+    -------
+    LabelTree
+        All names are strings.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, a path has an empty part, a node has two parents, there is a cycle, or there is
+        no node at all. The message names the file, the nodes and, except for cycles over several lines, the line.
+    """
+    lines = [(number, line.strip()) for number, line in text_lines(path)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    try:
+        return LabelTree.from_edges(_edges(path, lines, separator))
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _edges(
+    path: str | Path, lines: list[tuple[int, str]], separator: str
+) -> Iterator[tuple[str | None, str]]:
+    """Yield (parent, child), and (None, first name of a line)."""
+    is_path = any(separator in line for _, line in lines)
+    first_above: dict[str, tuple[str, int]] = {}
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        try:
+            names = path_names(line, separator) if is_path else line.split()
+        except InputError as error:
+            raise DataError(f"{where}: {error}") from error
+        yield None, names[0]
+        for parent, child in pairwise(names):
+            other, other_number = first_above.setdefault(child, (parent, number))
+            if parent == child:
+                raise DataError(f"{where}: node {shorten(child)} is its own parent")
+            if parent != other:
+                raise DataError(
+                    f"{where}: node {shorten(child)} has the parent {shorten(parent)}, but "
+                    f"{shorten(other)} in line {other_number}; expected one"
+                )
+            yield parent, child
