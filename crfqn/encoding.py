@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.columns import BLOCK
 from crfqn.errors import InputError
-from crfqn.features import BLOCK, check_not_empty
+from crfqn.features import check_not_empty
 from crfqn.sequences import Sequences, check_names
 from crfqn.wording import describe, shorten
 

@@ -7,21 +7,25 @@ Binary features store no values, and positions are int32 while they fit: 4 bytes
 Shapes: I items, N positions, F features, nnz entries that are not 0.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.columns import (
+    ALL_ONES,
+    Compressed,
+    CompressedRows,
+    NotFinite,
+    index_dtype,
+    open_matrix,
+    sort_by_column,
+)
 from crfqn.errors import InputError
-from crfqn.kernels.transpose import count_columns, count_taken, merge_duplicates, scatter_rows, scatter_taken
+from crfqn.kernels.transpose import count_taken, scatter_taken
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
-
-# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
-BLOCK = 1 << 17
-ALL_ONES = np.empty(0)
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
@@ -94,7 +98,9 @@ class FeatureStore:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def from_matrix(cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False) -> "FeatureStore":
+    def from_matrix(
+        cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False, pool: Pool | None = None
+    ) -> "FeatureStore":
         """Build the store of a matrix of positions x features.
 
         Parameters
@@ -105,6 +111,8 @@ class FeatureStore:
         offsets : array-like of int, shape (I + 1,)
         allow_empty : bool
             Accept items without positions, and no items at all (prediction does).
+        pool : Pool, optional
+            Threads that share the rows of a dense matrix.
 
         Raises
         ------
@@ -117,8 +125,8 @@ class FeatureStore:
         Cost O(nnz + N + F). A CSR or dense matrix needs no memory beyond the result and a few MB, for any
         dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
         """
-        rows = _open_matrix(matrix)
-        is_by_feature = isinstance(rows, _CompressedRows) and rows.is_by_feature
+        rows = open_matrix(matrix)
+        is_by_feature = isinstance(rows, CompressedRows) and rows.is_by_feature
         n_positions, n_features = (
             (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
         )
@@ -128,10 +136,10 @@ class FeatureStore:
         if not allow_empty:
             check_not_empty(cuts)
         try:
-            columns = _transpose(rows)
+            columns = sort_by_column(rows, pool)
             if is_by_feature:
-                columns = _transpose(_CompressedRows(*columns, n_columns=n_features))
-        except _NotFinite as error:
+                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features))
+        except NotFinite as error:
             row, column, value = error.args
             position, feature = (column, row) if is_by_feature else (row, column)
             raise InputError(
@@ -172,7 +180,7 @@ class FeatureStore:
     @staticmethod
     def nbytes_needed(nnz: int, n_positions: int, n_features: int, n_items: int, is_binary: bool) -> int:
         """Size in bytes of a store before it is built (by feature only)."""
-        entry = _index_dtype(n_positions).itemsize + (0 if is_binary else 8)
+        entry = index_dtype(n_positions).itemsize + (0 if is_binary else 8)
         return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
 
     @cached_property
@@ -225,7 +233,7 @@ class FeatureStore:
             ),
         )
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        indices = np.empty(indptr[-1], _index_dtype(positions.size))
+        indices = np.empty(indptr[-1], index_dtype(positions.size))
         values = ALL_ONES if self.is_binary else np.empty(indices.size)
 
         def scatter(part: int) -> None:
@@ -235,6 +243,17 @@ class FeatureStore:
         each(N_PARTS, scatter)
         return FeatureStore(indptr, indices, values, offsets), positions
 
+    def with_constant(self) -> "FeatureStore":
+        """The same store with one more feature, the last, that is 1 at every position (for an intercept).
+
+        Copies the entries once: O(nnz + N + F).
+        """
+        n = self.n_positions
+        indptr = np.append(self.indptr, self.nnz + n)
+        indices = np.concatenate([self.indices, np.arange(n, dtype=self.indices.dtype)])
+        values = ALL_ONES if self.is_binary else np.concatenate([self.values, np.ones(n)])
+        return FeatureStore(indptr, indices, values, self.offsets)
+
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
         """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.
 
@@ -243,8 +262,10 @@ class FeatureStore:
         return self._rows
 
     @cached_property
-    def _rows(self) -> "_Compressed":
-        return _transpose(_CompressedRows(self.indptr, self.indices, self.values, n_columns=self.n_positions))
+    def _rows(self) -> "Compressed":
+        return sort_by_column(
+            CompressedRows(self.indptr, self.indices, self.values, n_columns=self.n_positions)
+        )
 
     def __repr__(self) -> str:
         kind = "binary" if self.is_binary else "real"
@@ -252,147 +273,3 @@ class FeatureStore:
             f"FeatureStore({self.n_items} items, {self.n_positions} positions, {self.n_features} features, "
             f"{self.nnz} {kind} entries, {self.nbytes / 1e6:.1f} MB)"
         )
-
-
-class _Compressed(NamedTuple):
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.integer]
-    values: NDArray[np.float64]
-
-
-class _Block(NamedTuple):
-    """Rows first_row ... of a matrix, in the dtypes of the kernels."""
-
-    first_row: int
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.integer]
-    values: NDArray[np.float64]
-
-
-class _NotFinite(Exception):
-    """Args: row, column, value."""
-
-
-def _index_dtype(size: int) -> np.dtype:
-    return np.dtype(np.int32 if size < 2**31 else np.int64)
-
-
-def _values_or_ones(data: NDArray) -> NDArray[np.float64]:
-    """Float64 copy of a block's values, or length 0 if all of them are 1."""
-    if (data == 1).all():
-        return ALL_ONES
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
-        return data.astype(np.float64)
-
-
-class _CompressedRows:
-    """Rows of a CSR (or, `is_by_feature`, of the transpose of a CSC) matrix, read block by block."""
-
-    def __init__(
-        self, indptr: NDArray, indices: NDArray, data: NDArray, n_columns: int, is_by_feature: bool = False
-    ) -> None:
-        self.indptr, self.indices, self.data = indptr.astype(np.int64, copy=False), indices, data
-        self.n_rows, self.n_columns, self.is_by_feature = indptr.size - 1, n_columns, is_by_feature
-        n_entries = int(self.indptr[-1])
-        if self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any() or n_entries > indices.size:
-            raise InputError(
-                "damaged sparse matrix: indptr must start at 0, not decrease and fit the indices"
-            )
-
-    def blocks(self, is_all_ones: bool = False) -> Iterator[_Block]:
-        dtype = _index_dtype(self.n_columns)
-        first = 0
-        while first < self.n_rows:
-            limit = self.indptr[first] + BLOCK
-            last = max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1)
-            indptr = self.indptr[first : last + 1]
-            entries = slice(int(indptr[0]), int(indptr[-1]))
-            indices = self.indices[entries]
-            if indices.size and not 0 <= indices.min() <= indices.max() < self.n_columns:
-                wrong = indices[(indices < 0) | (indices >= self.n_columns)][0]
-                raise InputError(
-                    f"damaged sparse matrix: index {wrong} is outside 0 ... {self.n_columns - 1}"
-                )
-            values = ALL_ONES if is_all_ones or not self.data.size else _values_or_ones(self.data[entries])
-            # Read-only and strided arrays are types of their own to numba: copies save a second compilation.
-            indptr = np.require(indptr, requirements=["C", "W"])
-            yield _Block(first, indptr, np.require(indices, dtype, ["C", "W"]), values)
-            first = last
-
-
-class _DenseRows:
-    """Rows of a 2-D array, read block by block; only entries that are not 0 are passed on."""
-
-    def __init__(self, array: NDArray) -> None:
-        self.array = array
-        self.n_rows, self.n_columns = array.shape
-
-    def blocks(self, is_all_ones: bool = False) -> Iterator[_Block]:
-        dtype = _index_dtype(self.n_columns)
-        n_block = max(1, BLOCK // max(1, self.n_columns))
-        for first in range(0, self.n_rows, n_block):
-            part = self.array[first : first + n_block]
-            rows, columns = np.nonzero(part)
-            indptr = np.searchsorted(rows, np.arange(part.shape[0] + 1))
-            values = ALL_ONES if is_all_ones else _values_or_ones(part[rows, columns])
-            yield _Block(first, indptr, columns.astype(dtype), values)
-
-
-def _open_matrix(matrix: Any) -> _CompressedRows | _DenseRows:
-    is_sparse = hasattr(matrix, "tocsr")
-    found: Any = matrix if is_sparse else np.asarray(matrix)
-    if found.ndim != 2 or found.dtype.kind not in "biuf":
-        raise InputError(
-            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
-            f"got shape {found.shape} and dtype {found.dtype}"
-        )
-    if not is_sparse:
-        return _DenseRows(found)
-    if found.format not in ("csr", "csc"):
-        found = found.tocsr()
-    is_by_feature = found.format == "csc"
-    n_columns = found.shape[0 if is_by_feature else 1]
-    return _CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature)
-
-
-def _transpose(source: _CompressedRows | _DenseRows) -> _Compressed:
-    """Sort the entries by column: count, then scatter, each over the blocks of rows in their order."""
-    counts = np.zeros(source.n_columns, np.int64)
-    is_binary = is_all_ones = True
-    for block in source.blocks():
-        if block.values.size:
-            is_all_ones = False
-            is_binary = is_binary and bool(((block.values == 0) | (block.values == 1)).all())
-            _check_finite(block)
-        count_columns(block.indices, block.values, counts)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    indices = np.empty(indptr[-1], _index_dtype(source.n_rows))
-    values = ALL_ONES if is_binary else np.empty(indices.size)
-    heads = indptr[:-1].copy()
-    n_duplicates = sum(
-        scatter_rows(*block, indptr, heads, indices, values) for block in source.blocks(is_all_ones)
-    )
-    result = _Compressed(indptr, indices, values)
-    return _merged(result) if n_duplicates else result
-
-
-def _check_finite(block: _Block) -> None:
-    is_bad = ~np.isfinite(block.values)
-    if is_bad.any():
-        at = int(np.argmax(is_bad))
-        row = int(np.searchsorted(block.indptr - block.indptr[0], at, side="right")) - 1
-        raise _NotFinite(block.first_row + row, int(block.indices[at]), float(block.values[at]))
-
-
-def _merged(matrix: _Compressed) -> _Compressed:
-    """Sum duplicates; what is left may have become binary, or have stopped being so."""
-    indptr, indices, values = matrix
-    if not values.size:
-        values = np.ones(indices.size)
-    n_left = merge_duplicates(indptr, indices, values)
-    indices, values = indices[:n_left].copy(), values[:n_left].copy()
-    if not np.isfinite(values).all():
-        at = int(np.argmin(np.isfinite(values)))
-        column = int(np.searchsorted(indptr, at, side="right")) - 1
-        raise _NotFinite(int(indices[at]), column, float(values[at]))
-    return _Compressed(indptr, indices, ALL_ONES if (values == 1).all() else values)

@@ -9,20 +9,20 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn import features
+from crfqn.columns import BLOCK
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore, check_offsets, locate
 from crfqn.kernels.transpose import count_columns, merge_duplicates, scatter_rows
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
-FULL_BLOCK = features.BLOCK
+FULL_BLOCK = BLOCK
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "longdouble"]
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Small matrices must cross the borders of blocks too."""
-    monkeypatch.setattr(features, "BLOCK", 7)
+    monkeypatch.setattr("crfqn.columns.BLOCK", 7)
 
 
 def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):
@@ -169,6 +169,22 @@ def test_attributes_and_sizes():
     assert FeatureStore.nbytes_needed(10, 2**31, 0, 0, is_binary=True) == 80 + 8 + 8
 
 
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_with_constant(is_binary):
+    dense = random_matrix(is_binary=is_binary)
+    store = FeatureStore.from_matrix(dense, [0, 20, 23])
+    before = (store.indptr.copy(), store.indices.copy(), store.values.copy())
+    wider = store.with_constant()
+    assert_holds(wider, np.c_[dense, np.ones(23)])
+    assert (wider.is_binary, wider.n_items, wider.indices.dtype) == (is_binary, 2, store.indices.dtype)
+    for array, copy in zip((store.indptr, store.indices, store.values), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_with_constant_where_no_feature_ever_fires():
+    assert_holds(FeatureStore.from_matrix(np.zeros((3, 2)), [0, 3]).with_constant(), np.eye(3)[[2, 2, 2]])
+
+
 def test_pickle():
     store = FeatureStore.from_matrix(random_matrix(), [0, 23])
     store.by_position()
@@ -307,7 +323,7 @@ def test_damaged_sparse_matrices_are_refused_before_the_kernel(layout):
 @pytest.mark.parametrize("value", [1, 3])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype, monkeypatch):
-    monkeypatch.setattr(features, "BLOCK", FULL_BLOCK)
+    monkeypatch.setattr("crfqn.columns.BLOCK", FULL_BLOCK)
     n_positions, n_features, n_row = 8000, 2000, 250
     rng = np.random.default_rng(0)
     steps = rng.integers(0, n_features // n_row, (n_positions, n_row))

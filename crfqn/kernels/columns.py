@@ -62,6 +62,25 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
 
 
 @strict_kernel
+def square_sums(
+    first, last, states, features, indptr, indices, values, residual, inverse_weights, share, out
+):
+    """out[c] = sum_t x_{t,f_c}^2 |r_t| (1 - share |r_t| / weight_t) for c in first..last-1, r the residuals of k_c.
+
+    With share 1 that is the curvature sum_t weight x^2 p (1 - p): r = weight (p - observed), so that
+    weight p (1 - p) = |r| (1 - |r| / weight), whether the state is observed or not.
+    """
+    for c in range(first, last):
+        row, total = residual[states[c]], 0.0
+        for e in range(indptr[features[c]], indptr[features[c] + 1]):
+            t = np.uint64(indices[e])
+            size = abs(row[t])
+            term = size * (1.0 - share * size * inverse_weights[t])
+            total += term * values[e] * values[e] if values.size > 0 else term
+        out[c] = total
+
+
+@strict_kernel
 def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
     """scores[k_c, t] += weights[c] x_{t,f_c} for c in first..last-1: the image of a sparse direction."""
     for c in range(first, last):
@@ -75,24 +94,33 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
                 row[np.uint64(indices[e])] += weight * values[e]
 
 
+@strict_kernel
+def feature_ceilings(first, last, indptr, indices, values, largest, out):
+    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger."""
+    for f in range(first, last):
+        total = 0.0
+        for e in range(indptr[f], indptr[f + 1]):
+            size = largest[np.uint64(indices[e])]
+            total += size * abs(values[e]) if values.size > 0 else size
+        out[f] = total
+
+
 @kernel
-def feature_gradients(first, last, slab, indptr, indices, values, residual, out):
-    """out[f - first, k] = sum_t x_tf residual[t, k] for the features first..last-1 and every state.
+def feature_gradients(features, slab, indptr, indices, values, residual, out):
+    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
 
     residual: float64 (N, width), position-major, width a multiple of LANES; `slab`: positions walked at a time
-    (slab x width numbers stay in the cache); out: float64 (last - first, width).
+    (slab x width numbers stay in the cache); out: float64 (number of features, width), zero before.
     """
     n_positions = residual.shape[0]
-    cursor = np.empty(last - first, np.int64)
-    for f in range(first, last):
-        cursor[f - first] = indptr[f]
-        for k in range(residual.shape[1]):
-            out[f - first, k] = 0.0
+    cursor = np.empty(features.size, np.int64)
+    for i in range(features.size):
+        cursor[i] = indptr[features[i]]
     for stop in range(slab, n_positions + slab, slab):
-        for f in range(first, last):
-            begin, column_end = cursor[f - first], indptr[f + 1]
+        for i in range(features.size):
+            begin, column_end = cursor[i], indptr[features[i] + 1]
             end = begin
             while end < column_end and indices[end] < stop:
                 end += 1
-            add_picked(out[f - first], residual, indices, begin, end, values)
-            cursor[f - first] = end
+            add_picked(out[i], residual, indices, begin, end, values)
+            cursor[i] = end

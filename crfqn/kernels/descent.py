@@ -2,8 +2,8 @@
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_j l1_j |w_j + d_j| + l2_j/2 (w_j + d_j)^2,   B = B0 - Q Q^
 
-with B0 a diagonal or a dense matrix, and Q (n, 2m), Q^ (2m, n) the compact secant corrections. d^ = Q^ d and
-(dense) B0 d are kept up to date, so that a coordinate costs O(m), and O(n) more only where it moves.
+with B0 a diagonal, a dense or a sparse matrix, and Q (n, 2m), Q^ (2m, n) the compact secant corrections. d^ = Q^ d and
+B0 d (of a matrix) are kept up to date, so that a coordinate costs O(m), and a row of B0 more only where it moves.
 """
 
 import numpy as np
@@ -39,13 +39,23 @@ def inner_product(x, y):
     return total
 
 
+@inner
+def add_entries(target, indices, data, begin, end, scale):
+    """target += scale * a row of a compressed matrix."""
+    for e in range(begin, end):
+        target[np.uint64(indices[e])] += scale * data[e]
+
+
 @kernel
-def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d):
+def descend(
+    dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d
+):
     """Sweep cyclically over the coordinates until the model is solved well enough.
 
     Parameters
     ----------
-    base : float32 (n, n) B0, or (0, 0) where B0 is the diagonal; diagonal : float64 (n,) of B0
+    dense : float32 (n, n) B0, or (0, 0); indptr, indices, data : B0's rows compressed, int32 (n + 1,), int32 and
+        float32, or empty; where both are missing B0 is the diagonal. diagonal : float64 (n,) of B0
     q, q_hat : float64 (n, 2m), Q and Q^ transposed; damping, g, w, l1, l2 : float64 (n,)
     tolerance : stop when a sweep's largest move, in gradient units, is below tolerance * the first sweep's
     d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
@@ -55,7 +65,7 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
     The number of sweeps made.
     """
     n = g.size
-    is_dense = base.shape[0] > 0
+    is_dense, is_sparse = dense.shape[0] > 0, indptr.size > 0
     curvature = np.empty(n)
     d_hat = np.zeros(q.shape[1])
     for j in range(n):
@@ -67,7 +77,7 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
     for sweep in range(max_sweeps):
         largest_move = 0.0
         for j in range(n):
-            base_part = base_d[j] if is_dense else diagonal[j] * d[j]
+            base_part = base_d[j] if is_dense or is_sparse else diagonal[j] * d[j]
             c = w[j] + d[j]
             slope = g[j] + base_part - inner_product(q[j], d_hat) + damping[j] * d[j] + l2[j] * c
             a = curvature[j]
@@ -77,7 +87,9 @@ def descend(base, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, toleran
                 d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
                 if is_dense:
-                    add_scaled(base_d, base[j], np.float32(z))
+                    add_scaled(base_d, dense[j], np.float32(z))
+                elif is_sparse:
+                    add_entries(base_d, indices, data, indptr[j], indptr[j + 1], np.float32(z))
                 move = a * (z if z > 0.0 else -z)
                 largest_move = move if move > largest_move else largest_move
         if sweep == 0:

@@ -8,6 +8,7 @@ Shapes of a block of R rows with M entries: indptr (R + 1,) int64, indices (M,),
 if every entry is 1. Entries that are 0 are left out.
 """
 
+import numpy as np
 from numpy import int64
 from numpy.typing import NDArray
 
@@ -81,6 +82,42 @@ def merge_duplicates(indptr: NDArray, indices: NDArray, values: NDArray) -> int:
         start = stop
         indptr[column + 1] = write
     return write
+
+
+@kernel
+def count_entries(rows, counts):
+    """counts[j] += the entries of column j that are not 0; returns whether all are 1, and where one is not finite.
+
+    rows: float64 (R, columns), C order. The place is row * columns + column of the first such entry, or -1.
+    """
+    is_binary, fault = True, int64(-1)
+    for r in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = rows[r, j]
+            if x != 0.0:
+                counts[j] += 1
+                if x != 1.0:
+                    is_binary = False
+                    if fault < 0 and not np.isfinite(x):
+                        fault = r * rows.shape[1] + j
+    return is_binary, fault
+
+
+@kernel
+def scatter_entries(rows, first_row, heads, out_indices, out_values):
+    """Write the entries that are not 0 into the columns; `heads` (columns,) int64 move along.
+
+    `out_values` of length 0: the result stores no values.
+    """
+    for r in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = rows[r, j]
+            if x != 0.0:
+                head = heads[j]
+                out_indices[head] = first_row + r
+                if out_values.size > 0:
+                    out_values[head] = x
+                heads[j] = head + 1
 
 
 @kernel

@@ -10,6 +10,7 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.kernels.columns import coordinate_gradients
+from crfqn.kernels.columns import coordinate_gradients, square_sums
+from crfqn.kernels.taxonomy import add_undecided
 from crfqn.objectives.coordinates import Split, merge_weights, split_coords
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.screening import Screening, screen
-from crfqn.objectives.token_model import token_model
+from crfqn.objectives.token_model import Model, token_model
 from crfqn.structures.structure import Inference, Structure
-from crfqn.threads import Pool, cut_into_parts
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 Coords = NDArray[np.int64]
 Vector = NDArray[np.float64]
@@ -60,11 +62,14 @@ class CRFObjective:
             raise InputError(
                 f"expected targets within 0 ... {structure.n_states - 1}, got {targets.min()} ... {targets.max()}"
             )
+        structure.check_targets(targets)
         self.store = store
         self.structure = structure
         self.targets = np.ascontiguousarray(targets, np.int32)
         self.weights = np.ones(structure.n_items) if weights is None else np.asarray(weights, np.float64)
         self.position_weights = np.repeat(self.weights, np.diff(store.offsets))
+        self.inverse_weights = np.zeros(store.n_positions)
+        np.divide(1.0, self.position_weights, out=self.inverse_weights, where=self.position_weights > 0)
         self.pool = pool or Pool(n_threads)
         self.n_passes = 0.0
 
@@ -87,7 +92,10 @@ class CRFObjective:
 
     def sample(self, stride: int) -> CRFObjective:
         """The loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
-        items = np.arange(stride // 2, self.n_items, stride)
+        return self.take(np.arange(stride // 2, self.n_items, stride))
+
+    def take(self, items: NDArray[np.integer]) -> CRFObjective:
+        """The loss over some items (ascending), with the same coordinates."""
         store, positions = self.store.take(items, self.pool)
         structure = self.structure.over(store.offsets)
         return CRFObjective(store, structure, self.targets[positions], self.weights[items], pool=self.pool)
@@ -107,27 +115,36 @@ class CRFObjective:
         """Weighted observed transitions, (E,)."""
         return self.structure.counts(self.targets, self.weights).reshape(-1)
 
-    def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector, squared: bool = False) -> Vector:
-        """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge.
-
-        With `squared`, x_tf^2 in the place of x_tf.
-        """
-        split = self.split(coords)
+    def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector) -> Vector:
+        """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge."""
         store = self.store
-        values = store.values**2 if squared else store.values
+
+        def sweep(first: int, last: int, split: Split, out: Vector) -> None:
+            coordinate_gradients(
+                first,
+                last,
+                split.states,
+                split.features,
+                store.indptr,
+                store.indices,
+                store.values,
+                rows,
+                out,
+            )
+
+        return self.each_column(coords, sweep, edge_values)
+
+    def each_column(
+        self, coords: Coords, sweep: Callable[[int, int, Split, Vector], None], edge_values: Vector
+    ) -> Vector:
+        """`sweep` fills in parts of equal work what belongs to nodes; edges get their values."""
+        split = self.split(coords)
         out = np.empty(coords.size)
         out[split.n_nodes :] = edge_values[split.edges]
         work = np.zeros(split.n_nodes + 1, np.int64)
-        np.cumsum(store.indptr[split.features + 1] - store.indptr[split.features], out=work[1:])
+        np.cumsum(self.store.indptr[split.features + 1] - self.store.indptr[split.features], out=work[1:])
         parts = cut_into_parts(work)
-
-        def run(part: int) -> None:
-            coordinate_gradients(
-                parts[part], parts[part + 1], split.states, split.features,
-                store.indptr, store.indices, values, rows, out,
-            )  # fmt: skip
-
-        self.pool.each(parts.size - 1, run)
+        self.pool.each(N_PARTS, lambda part: sweep(parts[part], parts[part + 1], split, out))
         return out
 
 
@@ -162,28 +179,63 @@ class Point:
         """Partial derivatives of the loss at `coords` (paper, equations 20 and 21)."""
         return self.objective.column_sums(coords, self.inference.residual, self.inference.edge_residual)
 
-    def marginals(self) -> Vector:
-        """Node marginals, (K, N), a fresh array; items of weight 0 give 0."""
+    def marginals_at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
+        """Node marginals of some states (ascending) at some positions, (states, positions); 0 where the weight is 0."""
         owner = self.objective
-        c = owner.position_weights
-        p = self.inference.residual.copy()
-        p[owner.targets, np.arange(c.size)] += c
-        if np.any(c != 1):
-            np.divide(p, c, out=p, where=c > 0)
+        p = self.inference.residual[np.ix_(states, positions)] * owner.inverse_weights[positions]
+        lineages = owner.structure.lineages
+        targets = owner.targets[positions]
+        lengths = np.diff(lineages.indptr)[targets]
+        first = np.cumsum(lengths) - lengths
+        entry = np.arange(lengths.sum()) + np.repeat(lineages.indptr[targets] - first, lengths)
+        observed, column = lineages.states[entry], np.repeat(np.arange(targets.size), lengths)
+        if states.size == 0:
+            return p
+        row = np.minimum(np.searchsorted(states, observed), states.size - 1)
+        is_asked = (states[row] == observed) & (owner.inverse_weights[positions[column]] > 0)
+        p[row[is_asked], column[is_asked]] += 1.0
         return p
 
-    def curvature(self, coords: Coords, marginals: Vector | None = None) -> Vector:
+    def undecided(self, states: NDArray[np.integer]) -> Vector:
+        """sum_k p_t(k) (1 - p_t(k)) over some states, (N,): what each position leaves open."""
+        owner = self.objective
+        residual = self.inference.residual  # not within a thread's share: inference needs the threads itself
+        out = np.zeros(owner.n_positions)
+        cuts = owner.n_positions * np.arange(N_PARTS + 1) // N_PARTS
+
+        def run(part: int) -> None:
+            add_undecided(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
+
+        owner.pool.each(N_PARTS, run)
+        return out
+
+    def curvature(self, coords: Coords) -> Vector:
         """Diagonal of the token-wise model: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); edges likewise.
 
-        The expected count of an edge stands for its variance, which it bounds from above. `marginals`, where
-        the caller has them, are overwritten.
+        The expected count of an edge stands for its variance, which it bounds from above.
         """
+        counts = np.maximum(self.inference.edge_residual + self.objective.observed_edges, 0.0)
+        return self._square_sums(coords, 1.0, counts)
+
+    def roughness(self, coords: Coords) -> Vector:
+        """sum_t weight x_tf^2 |p_t(k) - observed|: how much curvature a coordinate may meet on its way to a fit.
+
+        Where p is 0 and the label is k there is none at the point, but p has to pass through 1/2.
+        """
+        return self._square_sums(coords, 0.0, np.abs(self.inference.edge_residual))
+
+    def _square_sums(self, coords: Coords, share: float, edge_values: Vector) -> Vector:
+        """sum_t x_tf^2 |r_t| (1 - share |r_t| / weight_t) of the residuals r of each coordinate's state."""
         owner = self.objective
-        variance = self.marginals() if marginals is None else marginals
-        for row in variance:  # in place and a state at a time: K N numbers are enough once
-            row *= (1.0 - row) * owner.position_weights
-        counts = self.inference.edge_residual + owner.observed_edges
-        return owner.column_sums(coords, variance, np.maximum(counts, 0.0), squared=True)
+        residual, inverse = self.inference.residual, owner.inverse_weights
+
+        def sweep(first: int, last: int, split: Split, out: Vector) -> None:
+            square_sums(
+                first, last, split.states, split.features, owner.store.indptr, owner.store.indices,
+                owner.store.values, residual, inverse, share, out,
+            )  # fmt: skip
+
+        return owner.each_column(coords, sweep, edge_values)
 
     def unit(self, coords: Coords) -> Vector:
         """The unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
@@ -196,25 +248,15 @@ class Point:
         """Every coordinate with |gradient| > threshold, block of features by block."""
         return screen(self.objective, self.inference, threshold)
 
-    def token_model(self, coords: Coords, n_sampled: int) -> NDArray[np.float32]:
+    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
         """The token-wise model of the Hessian on `coords`, from about n_sampled positions."""
-        return token_model(self, coords, n_sampled)
+        return token_model(self, coords, n_sampled, max_dense)
 
     def dual_value(self, scale: float) -> float:
-        """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1].
-
-        D = sum_i weight_i [s (H_i + pi_i log pi_i) - s (1 - pi_i) log s - r_i log r_i], r_i = s pi_i + 1 - s,
-        where H_i is the entropy of p_i and pi_i = p_i(y_i). The gradient there is s times the point's.
-        """
-        owner, s = self.objective, scale
-        c = owner.weights
-        entropy = float(c @ self.inference.log_partition) - self.inference.expected_score
-        log_pi = -self.item_losses
-        pi = np.exp(np.minimum(log_pi, 0.0))
-        r = s * pi + (1.0 - s)
-        # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
-        r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
-        return float(s * entropy + c @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r))
+        """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1]; its gradient is s g."""
+        inference, weights = self.inference, self.objective.weights
+        entropy = float(weights @ inference.log_partition) - inference.expected_score
+        return mixture_dual(weights, entropy, self.item_losses, scale)
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """The ray w + step * direction."""
@@ -249,3 +291,16 @@ class Ray:
         start = self.origin
         coords, weights = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
         return Point(start.objective, coords, weights, scores, edges)
+
+
+def mixture_dual(weights: Vector, entropy: float, item_losses: Vector, scale: float) -> float:
+    """sum_i weight_i [s (H_i + pi_i log pi_i) - s (1 - pi_i) log s - r_i log r_i], r_i = s pi_i + 1 - s.
+
+    H_i is the entropy of p_i, `entropy` their weighted sum, and pi_i = p_i(y_i) = exp(-item_losses).
+    """
+    s, log_pi = scale, -item_losses
+    pi = np.exp(np.minimum(log_pi, 0.0))
+    r = s * pi + (1.0 - s)
+    # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
+    r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
+    return float(s * entropy + weights @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r))

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.chain import forward_backward
 from crfqn.kernels.viterbi import viterbi
-from crfqn.structures.structure import Decoded, Inference
+from crfqn.structures.structure import NO_TARGETS, Decoded, Inference, Lineages
 from crfqn.threads import Pool, cut_into_parts
-
-NO_TARGETS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +44,17 @@ class Chain:
         """The number of edge weights, K * K."""
         return self.n_states**2
 
+    @property
+    def lineages(self) -> Lineages:
+        """Labels exclude each other: each has only itself."""
+        return Lineages(np.arange(self.n_states + 1), np.arange(self.n_states))
+
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """The same structure over other items."""
         return Chain(offsets, self.n_states)
+
+    def check_targets(self, targets: NDArray[np.int32]) -> None:
+        """Any state is a label."""
 
     def infer(
         self,

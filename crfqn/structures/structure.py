@@ -6,12 +6,28 @@ Shapes: K states, N positions, I items; scores are label-major, (K, N).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.threads import Pool
+
+NO_TARGETS = np.empty(0, np.int32)
+NO_EDGES = np.empty(0)
+
+
+class Lineages(NamedTuple):
+    """The states that are true where state k is: states[indptr[k] ... indptr[k + 1]], k itself first.
+
+    States that exclude each other have only themselves; a node of a taxonomy has its ancestors too.
+    """
+
+    indptr: NDArray[np.int64]
+    states: NDArray[np.integer]
+
+    def of(self, k: int) -> NDArray[np.integer]:
+        return self.states[self.indptr[k] : self.indptr[k + 1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +69,12 @@ class Structure(Protocol):
     @property
     def n_edges(self) -> int: ...
 
+    @property
+    def lineages(self) -> Lineages: ...
+
     def over(self, offsets: NDArray[np.int64]) -> Structure: ...
+
+    def check_targets(self, targets: NDArray[np.int32]) -> None: ...
 
     def infer(
         self,

@@ -1,0 +1,196 @@
+"""The entries of any matrix sorted by column: from dense or sparse rows, of any dtype, to the arrays of a store.
+
+For `features.FeatureStore`. Entries are read in blocks of rows, converted and checked on the way, so that the result is
+the only large array; zeros are left out, duplicates summed, and a matrix of ones keeps no values.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.transpose import (
+    count_columns,
+    count_entries,
+    merge_duplicates,
+    scatter_entries,
+    scatter_rows,
+)
+from crfqn.threads import N_PARTS, Pool
+
+# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
+BLOCK = 1 << 17
+ALL_ONES = np.empty(0)
+
+
+class Compressed(NamedTuple):
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+
+
+class Block(NamedTuple):
+    """Rows first_row ... of a matrix, in the dtypes of the kernels."""
+
+    first_row: int
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+
+
+class NotFinite(Exception):
+    """Args: row, column, value."""
+
+
+def index_dtype(size: int) -> np.dtype:
+    return np.dtype(np.int32 if size < 2**31 else np.int64)
+
+
+def values_or_ones(data: NDArray) -> NDArray[np.float64]:
+    """Float64 copy of a block's values, or length 0 if all of them are 1."""
+    if (data == 1).all():
+        return ALL_ONES
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
+        return data.astype(np.float64)
+
+
+class CompressedRows:
+    """Rows of a CSR (or, `is_by_feature`, of the transpose of a CSC) matrix, read block by block."""
+
+    def __init__(
+        self, indptr: NDArray, indices: NDArray, data: NDArray, n_columns: int, is_by_feature: bool = False
+    ) -> None:
+        self.indptr, self.indices, self.data = indptr.astype(np.int64, copy=False), indices, data
+        self.n_rows, self.n_columns, self.is_by_feature = indptr.size - 1, n_columns, is_by_feature
+        n_entries = int(self.indptr[-1])
+        if self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any() or n_entries > indices.size:
+            raise InputError(
+                "damaged sparse matrix: indptr must start at 0, not decrease and fit the indices"
+            )
+
+    def blocks(self, is_all_ones: bool = False) -> Iterator[Block]:
+        dtype = index_dtype(self.n_columns)
+        first = 0
+        while first < self.n_rows:
+            limit = self.indptr[first] + BLOCK
+            last = max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1)
+            indptr = self.indptr[first : last + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            indices = self.indices[entries]
+            if indices.size and not 0 <= indices.min() <= indices.max() < self.n_columns:
+                wrong = indices[(indices < 0) | (indices >= self.n_columns)][0]
+                raise InputError(
+                    f"damaged sparse matrix: index {wrong} is outside 0 ... {self.n_columns - 1}"
+                )
+            values = ALL_ONES if is_all_ones or not self.data.size else values_or_ones(self.data[entries])
+            # Read-only and strided arrays are types of their own to numba: copies save a second compilation.
+            indptr = np.require(indptr, requirements=["C", "W"])
+            yield Block(first, indptr, np.require(indices, dtype, ["C", "W"]), values)
+            first = last
+
+
+class DenseRows:
+    """Rows of a 2-D array, read in a fixed number of parts that threads share; only entries that are not 0 count."""
+
+    def __init__(self, array: NDArray) -> None:
+        self.array = array
+        self.n_rows, self.n_columns = array.shape
+
+    def columns(self, pool: Pool) -> Compressed:
+        """The entries by column: count, then scatter, each part of the rows for itself."""
+        cuts = self.n_rows * np.arange(N_PARTS + 1) // N_PARTS
+        counts = np.zeros((N_PARTS, self.n_columns), np.int64)
+        is_binary = np.ones(N_PARTS, bool)
+        faults: list[tuple[int, int, float]] = []
+
+        def count(part: int) -> None:
+            rows = self._part(cuts[part], cuts[part + 1])
+            is_binary[part], fault = count_entries(rows, counts[part])
+            if fault >= 0:
+                row, column = divmod(fault, self.n_columns)
+                faults.append((int(cuts[part]) + row, column, float(rows[row, column])))
+
+        pool.each(N_PARTS, count)
+        if faults:
+            raise NotFinite(*min(faults))
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0))])
+        heads = indptr[:-1] + np.cumsum(counts, axis=0) - counts
+        indices = np.empty(indptr[-1], index_dtype(self.n_rows))
+        values = ALL_ONES if is_binary.all() else np.empty(indices.size)
+
+        def scatter(part: int) -> None:
+            rows = self._part(cuts[part], cuts[part + 1])
+            scatter_entries(rows, cuts[part], heads[part], indices, values)
+
+        pool.each(N_PARTS, scatter)
+        return Compressed(indptr, indices, values)
+
+    def _part(self, first: int, last: int) -> NDArray[np.float64]:
+        with np.errstate(
+            over="ignore"
+        ):  # a long double beyond float64 becomes infinite, and is refused as such
+            return np.require(self.array[first:last], np.float64, ["C", "A", "W"])
+
+
+def open_matrix(matrix: Any) -> CompressedRows | DenseRows:
+    is_sparse = hasattr(matrix, "tocsr")
+    found: Any = matrix if is_sparse else np.asarray(matrix)
+    if found.ndim != 2 or found.dtype.kind not in "biuf":
+        raise InputError(
+            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
+            f"got shape {found.shape} and dtype {found.dtype}"
+        )
+    if not is_sparse:
+        return DenseRows(found)
+    if found.format not in ("csr", "csc"):
+        found = found.tocsr()
+    is_by_feature = found.format == "csc"
+    n_columns = found.shape[0 if is_by_feature else 1]
+    return CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature)
+
+
+def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None) -> Compressed:
+    """Sort the entries by column: count, then scatter, each over the blocks of rows in their order."""
+    if isinstance(source, DenseRows):
+        return source.columns(pool or Pool(1))
+    counts = np.zeros(source.n_columns, np.int64)
+    is_binary = is_all_ones = True
+    for block in source.blocks():
+        if block.values.size:
+            is_all_ones = False
+            is_binary = is_binary and bool(((block.values == 0) | (block.values == 1)).all())
+            check_finite(block)
+        count_columns(block.indices, block.values, counts)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    indices = np.empty(indptr[-1], index_dtype(source.n_rows))
+    values = ALL_ONES if is_binary else np.empty(indices.size)
+    heads = indptr[:-1].copy()
+    n_duplicates = sum(
+        scatter_rows(*block, indptr, heads, indices, values) for block in source.blocks(is_all_ones)
+    )
+    result = Compressed(indptr, indices, values)
+    return merged(result) if n_duplicates else result
+
+
+def check_finite(block: Block) -> None:
+    is_bad = ~np.isfinite(block.values)
+    if is_bad.any():
+        at = int(np.argmax(is_bad))
+        row = int(np.searchsorted(block.indptr - block.indptr[0], at, side="right")) - 1
+        raise NotFinite(block.first_row + row, int(block.indices[at]), float(block.values[at]))
+
+
+def merged(matrix: Compressed) -> Compressed:
+    """Sum duplicates; what is left may have become binary, or have stopped being so."""
+    indptr, indices, values = matrix
+    if not values.size:
+        values = np.ones(indices.size)
+    n_left = merge_duplicates(indptr, indices, values)
+    indices, values = indices[:n_left].copy(), values[:n_left].copy()
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        column = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise NotFinite(int(indices[at]), column, float(values[at]))
+    return Compressed(indptr, indices, ALL_ONES if (values == 1).all() else values)

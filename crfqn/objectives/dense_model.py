@@ -1,0 +1,80 @@
+"""The token-wise model by matrix products: for data whose active features are in many positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.kernels.gather import gather_features
+from crfqn.objectives.coordinates import Split
+from crfqn.objectives.sampling import diagonal_scale, sample_positions
+
+if TYPE_CHECKING:
+    from crfqn.objectives.crf import Point
+
+BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
+
+
+def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled: int) -> NDArray[np.float32]:
+    """The model from about `n_sampled` positions, in matrix products of fixed tiles, shared out over the threads."""
+    owner = point.objective
+    pool = owner.pool
+    states, row = np.unique(split.states, return_inverse=True)
+    sampled, c = sample_positions(point.undecided(states), owner.position_weights, n_sampled)
+    features, where = np.unique(split.features, return_inverse=True)
+    x = gathered(point, features, sampled) * np.sqrt(c).astype(np.float32)
+    with_p = point.marginals_at(states, sampled).astype(np.float32)[row]
+    for products, feature in zip(with_p, where, strict=True):
+        products *= x[feature]
+    model = np.zeros((coords.size, coords.size), np.float32)
+    n_blocks = -(-split.n_nodes // BLOCK)
+    tiles = [(i, j) for i in range(n_blocks) for j in range(i + 1)]
+
+    def multiply(part: int) -> None:
+        i, j = (slice(b * BLOCK, min((b + 1) * BLOCK, split.n_nodes)) for b in tiles[part])
+        tile = -(with_p[i] @ with_p[j].T)
+        model[i, j] = tile
+        model[j, i] = tile.T
+
+    bounds = np.searchsorted(split.states, np.arange(owner.structure.n_states + 1))
+    lineages = owner.structure.lineages
+
+    def add_joint(part: int) -> None:
+        below = slice(bounds[states[part]], bounds[states[part] + 1])
+        for state in lineages.of(states[part]):
+            above = slice(bounds[state], bounds[state + 1])
+            block = with_p[below] @ x[where[above]].T
+            model[below, above] += block
+            if above != below:
+                model[above, below] += block.T
+
+    pool.each(len(tiles), multiply)
+    pool.each(states.size, add_joint)
+    return scale_to_diagonal(model, point.curvature(coords))
+
+
+def gathered(point: Point, features: NDArray[np.int64], sampled: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Values of the features at the sampled positions, (features, positions)."""
+    owner = point.objective
+    store = owner.store
+    place = np.full(store.n_positions, -1, np.int32)
+    place[sampled] = np.arange(sampled.size, dtype=np.int32)
+    x = np.zeros((features.size, sampled.size), np.float32)
+
+    def gather(part: int) -> None:
+        first, last = part * 64, min((part + 1) * 64, features.size)
+        gather_features(first, last, features, place, store.indptr, store.indices, store.values, x)
+
+    owner.pool.each(-(-features.size // 64), gather)
+    return x
+
+
+def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:
+    """D model D with the given diagonal; positive semidefinite as before. Empty rows get the diagonal alone."""
+    scale = diagonal_scale(np.diagonal(model).astype(np.float64), diagonal)
+    model *= scale[:, None]
+    model *= scale
+    model[np.diag_indices_from(model)] = diagonal
+    return model

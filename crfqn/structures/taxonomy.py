@@ -1,0 +1,149 @@
+"""The taxonomy: exact inference for items that are labelled by a node of a forest. It knows no weights, no features.
+
+Scores of the nodes are label-major, (K, N), one position an item; the score of a label is the sum of the scores on its
+path from the top (paper, section 6.2 and appendix D.2). What is no label yet has a score: inner nodes share what their
+leaves have in common. A virtual root, which no score could tell apart, is no node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
+from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference, Lineages
+from crfqn.threads import N_PARTS, Pool
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Taxonomy:
+    """Items over one forest of K nodes, numbered parents first.
+
+    Parameters
+    ----------
+    parents : ndarray of int32, shape (K,): the number of each node's parent, -1 at the top
+    is_label : ndarray of bool, shape (K,): whether an item can be labelled by the node
+    n_items : int
+    """
+
+    parents: NDArray[np.int32]
+    is_label: NDArray[np.bool_]
+    n_items: int
+
+    def __post_init__(self) -> None:
+        if self.parents.ndim != 1 or self.parents.size == 0 or self.parents.shape != self.is_label.shape:
+            raise InputError(
+                f"a taxonomy needs one parent and one flag a node, at least one node, "
+                f"got shapes {self.parents.shape} and {self.is_label.shape}"
+            )
+        wrong = np.flatnonzero((self.parents >= np.arange(self.parents.size)) | (self.parents < -1))
+        if wrong.size:
+            raise InputError(
+                f"expected every parent before its children, but node {wrong[0]} has parent {self.parents[wrong[0]]}"
+            )
+        if not self.is_label.any():
+            raise InputError("a taxonomy needs at least one node that is a label, got none")
+
+    @property
+    def n_states(self) -> int:
+        """The number of nodes, K."""
+        return self.parents.size
+
+    @property
+    def n_edges(self) -> int:
+        """None: what goes with a parent and its child is in the child's weights."""
+        return 0
+
+    @cached_property
+    def lineages(self) -> Lineages:
+        """Each node with its ancestors, itself first."""
+        paths = [np.arange(self.n_states)]
+        while (paths[-1] >= 0).any():
+            above = paths[-1]
+            paths.append(np.where(above >= 0, self.parents[above], -1))
+        table = np.stack(paths[:-1], axis=1)
+        is_node = table >= 0
+        return Lineages(np.concatenate([[0], np.cumsum(is_node.sum(axis=1))]), table[is_node])
+
+    def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
+        """The same forest over other items."""
+        return Taxonomy(self.parents, self.is_label, offsets.size - 1)
+
+    def check_targets(self, targets: NDArray[np.int32]) -> None:
+        """Refuse targets that are no labels."""
+        wrong = np.flatnonzero(~self.is_label[targets])
+        if wrong.size:
+            raise InputError(f"expected labels as targets, but item {wrong[0]} has node {targets[wrong[0]]}")
+
+    def infer(
+        self,
+        scores: Vector,
+        edges: Vector = NO_EDGES,
+        targets: NDArray[np.int32] = NO_TARGETS,
+        weights: Vector | None = None,
+        pool: Pool | None = None,
+    ) -> Inference:
+        """One inference pass: log partitions, residuals of all nodes, expected and target scores.
+
+        Without `targets` nothing is subtracted: the residuals are the node marginals.
+
+        Notes
+        -----
+        O(N K), threaded over items, bit-identical for any number of threads. Scores of any finite size are safe.
+        """
+        scores = np.ascontiguousarray(scores)
+        if weights is None:
+            weights = np.ones(self.n_items)
+        residual = np.empty_like(scores)
+        sums = np.zeros((self.n_items, 3))
+        arrays = (self.parents, self.is_label, scores, targets, weights, residual, sums)
+        self._each(lambda first, last: tree_marginals(first, last, *arrays), pool)
+        return Inference(
+            log_partition=sums[:, 0],
+            target_score=sums[:, 2],
+            expected_score=float(weights @ sums[:, 1]),
+            residual=residual,
+            edge_residual=NO_EDGES,
+        )
+
+    def marginals(self, scores: Vector, pool: Pool | None = None) -> Vector:
+        """P(the label is node k or lies under it), (K, N)."""
+        return self.infer(scores, pool=pool).residual
+
+    def path_scores(self, scores: Vector, pool: Pool | None = None) -> Vector:
+        """The sum of the scores from the top to each node, (K, N)."""
+        scores = np.ascontiguousarray(scores)
+        out = np.empty_like(scores)
+        self._each(lambda first, last: path_sums(first, last, self.parents, scores, out), pool)
+        return out
+
+    def log_partition(self, scores: Vector, pool: Pool | None = None) -> Vector:
+        """log Z of every item, (N,), in nats."""
+        return self.infer(scores, pool=pool).log_partition
+
+    def entropy(self, scores: Vector, pool: Pool | None = None) -> Vector:
+        """Entropy of every item's distribution over the labels, (N,), in nats."""
+        inference = self.infer(scores, pool=pool)
+        return inference.log_partition - (inference.residual * scores).sum(axis=0)
+
+    def counts(self, targets: NDArray[np.int32], weights: Vector | None = None) -> Vector:
+        """Observed edges: there are none."""
+        return NO_EDGES
+
+    def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
+        """The best label of every item, as a node, and its path score; ties go to the lower node."""
+        sums = self.path_scores(scores, pool)
+        best, states = np.empty(self.n_items), np.empty(self.n_items, np.int32)
+        self._each(lambda first, last: best_labels(first, last, self.is_label, sums, best, states), pool)
+        return Decoded(states, best)
+
+    def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
+        """run(first, last) over a fixed number of stretches of items."""
+        cuts = self.n_items * np.arange(N_PARTS + 1) // N_PARTS
+        (pool or Pool(1)).each(N_PARTS, lambda part: run(cuts[part], cuts[part + 1]))
