@@ -3,7 +3,7 @@
     B = B0 - Q R Q',   Q = [B0 S, Y],   R = inverse of [[S' B0 S, L], [L', -D]],   Q^ = R Q'
 
 an object of its own, over the active set only: it restricts itself to a subset, and multiplies.
-B0 is a diagonal (gamma I or a curvature) or a dense matrix.
+B0 is a diagonal (gamma I or a curvature), a dense or a sparse matrix.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from crfqn.solvers.protocols import Matrix, Vector
+
 NO_MATRIX = np.empty((0, 0), np.float32)
+NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
 SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make B indefinite
+
+
+def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
+    """Add to the diagonal of a dense or compressed matrix, in place."""
+    if isinstance(matrix, np.ndarray):
+        matrix[np.diag_indices_from(matrix)] += numbers.astype(np.float32)
+    else:
+        matrix.setdiag(matrix.diagonal() + numbers.astype(np.float32))
 
 
 def has_curvature(s: Vector, y: Vector) -> bool:
@@ -31,12 +41,12 @@ class CompactBFGS:
 
     Parameters
     ----------
-    diagonal : ndarray of float64, shape (n,): B0, or the diagonal of the dense B0
-    base : ndarray of float32, shape (n, n), or (0, 0) where B0 is the diagonal
+    diagonal : ndarray of float64, shape (n,): B0, or the diagonal of the matrix B0
+    base : ndarray or scipy CSR array of float32, shape (n, n), symmetric; or (0, 0) where B0 is the diagonal
     memory : int, the number of pairs kept (m of the paper)
     """
 
-    def __init__(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX, memory: int = 10) -> None:
+    def __init__(self, diagonal: Vector, base: Matrix = NO_MATRIX, memory: int = 10) -> None:
         self.memory = memory
         n = diagonal.size
         self.q: Vector = np.empty((n, 0))
@@ -45,7 +55,7 @@ class CompactBFGS:
         self.y = np.empty((0, n))
         self.rebase(diagonal, base)
 
-    def rebase(self, diagonal: Vector, base: NDArray[np.float32] = NO_MATRIX) -> None:
+    def rebase(self, diagonal: Vector, base: Matrix = NO_MATRIX) -> None:
         """Take another B0 and keep the pairs."""
         self.diagonal, self.base = diagonal, base
         # After a restriction a pair is what is left of it, and may have lost its positive curvature.
@@ -60,6 +70,18 @@ class CompactBFGS:
         return self.s.shape[0]
 
     @property
+    def has_matrix(self) -> bool:
+        """Whether B0 is more than its diagonal."""
+        return self.base.shape[0] > 0
+
+    @property
+    def base_arrays(self) -> tuple[NDArray[np.float32], NDArray, NDArray, NDArray[np.float32]]:
+        """B0 as the descent takes it: a dense matrix, or the arrays of a compressed one; what it is not, is empty."""
+        if isinstance(self.base, np.ndarray):
+            return self.base, NO_INDICES, NO_INDICES, NO_DATA
+        return NO_MATRIX, self.base.indptr, self.base.indices, self.base.data
+
+    @property
     def gamma(self) -> float:
         """y's / s's of the newest pair: the scale that the paper gives to B0 = gamma I."""
         s, y = self.s[-1], self.y[-1]
@@ -72,7 +94,7 @@ class CompactBFGS:
         """
         if self.memory == 0 or not has_curvature(s, y):
             return False
-        if base_s is None or not self.base.size:
+        if base_s is None or not self.has_matrix:
             base_s = self.base_times(s[None])[0]
         first = max(self.n_pairs - self.memory + 1, 0)
         self.s = np.vstack([self.s[first:], s])
@@ -90,20 +112,23 @@ class CompactBFGS:
         R stays that of the whole vectors, so B stays positive definite, and nothing is lost.
         """
         kept = np.flatnonzero(keep)
-        base = self.base.take(kept, axis=0).take(kept, axis=1) if self.base.size else self.base
+        if isinstance(self.base, np.ndarray):
+            base = self.base.take(kept, axis=0).take(kept, axis=1) if self.has_matrix else self.base
+        else:
+            base = self.base[kept][:, kept].tocsr()
         self.diagonal, self.base = self.diagonal[kept], base
         self.s, self.y, self.base_s = self.s[:, kept], self.y[:, kept], self.base_s[:, kept]
         self.q, self.q_hat = self.q[kept], self.q_hat[kept]
 
     def base_times(self, rows: Vector) -> Vector:
         """B0 v for every row v."""
-        if self.base.size:
-            return (rows.astype(np.float32) @ self.base).astype(np.float64)
+        if self.has_matrix:
+            return (self.base @ rows.T.astype(np.float32)).T.astype(np.float64)
         return rows * self.diagonal
 
     def times(self, v: Vector, base_v: NDArray[np.floating] | None = None) -> Vector:
         """B v; `base_v`, where it is known, saves the product B0 v."""
-        if base_v is None or not self.base.size:
+        if base_v is None or not self.has_matrix:
             base_v = self.base_times(v[None])[0]
         return base_v - self.q @ (self.q_hat.T @ v)
 

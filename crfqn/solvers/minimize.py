@@ -28,9 +28,9 @@ def minimize(
 ) -> Result:
     """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
 
-    The run has converged when value - dual_value <= tol * value, proved by the duality gap. Where an
-    unpenalised coordinate leaves no certificate, the largest KKT violation has to fall below tol * l1, or
-    below tol * its first value where l1 = 0.
+    The run has converged when value - dual_value <= tol * value, proved by the duality gap. Where a coordinate is
+    unpenalised, which leaves no certificate unless its gradient is exactly zero, it is enough that the largest KKT
+    violation falls below tol * l1, and below tol * its first value where the run starts from zero or l1 = 0.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ class _Run:
         self.dual_value = -np.inf
         self.violation = np.nan
         self.n_iter = 0
-        self.scale = penalty.l1
+        is_cold = start[0].size == 0
+        self.scale = np.nan if is_cold or penalty.l1 == 0 else penalty.l1  # nan: not known yet
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
 
@@ -95,6 +96,11 @@ class _Run:
         if not np.isfinite(self.dual_value) or not np.isfinite(self.value):
             return np.nan
         return max(self.value - self.dual_value, 0.0) / abs(self.value) if self.value != 0 else 0.0
+
+    @property
+    def is_uncertified(self) -> bool:
+        """Whether a point need not prove anything: an unpenalised coordinate's gradient is hardly ever exactly zero."""
+        return self.penalty.free.size > 0 or not np.isfinite(self.dual_value)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
@@ -111,8 +117,15 @@ class _Run:
             self.value, self.weights = state.value, (state.point.coords, state.point.weights)
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening:
+            if self.penalty.free.size:
+                self.dual_value = (
+                    state.dual_value
+                )  # an old bound, from where the gradient was exactly zero, misleads
             self.violation = state.violation
-            self.scale = self.scale or state.violation
+            if np.isnan(self.scale):
+                self.scale = (
+                    state.violation if self.penalty.l1 == 0 else min(self.penalty.l1, state.violation)
+                )
         self.n_iter += not state.is_screening
         progress = self._progress(state, self.gap)
         self.trace.rows.append(progress)
@@ -134,10 +147,8 @@ class _Run:
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
-        has_converged = (
-            self.gap <= self.tol
-            if np.isfinite(self.dual_value)
-            else state.is_screening and state.violation <= self.tol * self.scale
+        has_converged = self.gap <= self.tol or (
+            self.is_uncertified and state.is_screening and state.violation <= self.tol * self.scale
         )
         if has_converged:
             return Status.CONVERGED

@@ -7,26 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 Coords = NDArray[np.int64]
 Vector = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 
 
 class Screening(Protocol):
-    """Coordinates with |gradient| above a threshold, and the largest of all."""
+    """Coordinates with |gradient| above a threshold."""
 
     @property
     def coords(self) -> Coords: ...
 
     @property
     def gradient(self) -> Vector: ...
-
-    @property
-    def largest(self) -> float: ...
 
 
 class Point(Protocol):
@@ -42,9 +41,11 @@ class Point(Protocol):
 
     def curvature(self, coords: Coords) -> Vector: ...
 
+    def roughness(self, coords: Coords) -> Vector: ...
+
     def unit(self, coords: Coords) -> Vector: ...
 
-    def token_model(self, coords: Coords, n_sampled: int) -> NDArray[np.float32]: ...
+    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Matrix | None: ...
 
     def screen(self, threshold: float) -> Screening: ...
 
