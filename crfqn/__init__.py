@@ -11,7 +11,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "estimators.chain": ["ChainCRF"],
+        "estimators.multiclass": ["MulticlassCRF"],
         "estimators.persistence": ["load"],
+        "estimators.taxonomy": ["TaxonomyCRF"],
         "sequences": ["Sequences"],
     },
 )

@@ -1,18 +1,20 @@
 """What all CRF estimators share: checked parameters, training by `minimize`, sparse weights, the result.
 
 checks -> FeatureStore -> Structure -> Objective -> minimize. A subclass says how its inputs become positions
-and labels, and which structure lies over them.
+and labels, which structure lies over them, how its weights are laid out, and what of it a model file holds.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from os import PathLike
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -20,10 +22,12 @@ from sklearn.utils import check_random_state
 
 from crfqn.errors import InputError
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.storage import Content
+from crfqn.estimators.weights import Weights
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.scores import add_image
-from crfqn.penalties import ElasticNet
+from crfqn.model_file import ModelFile
+from crfqn.objectives.sum import likelihood
+from crfqn.penalties import NO_COORDS, ElasticNet
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -35,20 +39,90 @@ LARGEST_VALUE = 1e12
 SOLVERS: dict[str, Callable[[], Any]] = {"prox-qn": ProxQN, "prox-qn-paper": ProxQN.paper}
 
 
-class SparseCRF(BaseEstimator):
-    """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2."""
+class Decoding(NamedTuple):
+    """The best labelling of each item, and log_probability, float64 (I,): the logarithm of its probability, in nats.
 
-    l1: float
-    l2: float
-    tol: float
-    max_iter: int
-    max_seconds: float | None
-    solver: Any
-    n_threads: int | None
-    random_state: Any
-    verbose: int
-    warm_start: bool
-    callback: Callable[..., object] | None
+    labels: a list of 1-D arrays for sequences, otherwise what `predict` returns.
+    """
+
+    labels: Any
+    log_probability: NDArray[np.float64]
+
+
+class SparseCRF(BaseEstimator):
+    """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2.
+
+    A subclass names itself in model files by `KIND`, and in `SETTINGS` the parameters that a file holds as they are.
+    """
+
+    classes_: NDArray
+    n_features_in_: int
+    result_: Result
+
+    KIND: ClassVar[str]
+    SETTINGS: ClassVar[tuple[str, ...]] = (
+        "l1", "l2", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        l1: float = 1.0,
+        l2: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        max_seconds: float | None = None,
+        solver: Any = "prox-qn",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Callable[..., object] | None = None,
+    ) -> None:
+        self.l1 = l1
+        self.l2 = l2
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.solver = solver
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.callback = callback
+
+    def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+        """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
+        from crfqn.estimators.persistence import save
+
+        save(self, path, extra)
+
+    @abstractmethod
+    def _set_weights(self, weights: Weights) -> None:
+        """The fitted attributes that hold the weights."""
+
+    @abstractmethod
+    def _weights(self) -> Weights:
+        """The weights that the fitted attributes hold, zeros left out."""
+
+    def _settings(self) -> dict[str, Any]:
+        """The parameters that a model file holds, as JSON values."""
+        return {name: getattr(self, name) for name in self.SETTINGS} | {"solver": str(self.solver)}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        """An estimator with these parameters; the default takes the place of a solver object."""
+        known = {name: settings[name] for name in (*cls.SETTINGS, "solver")}
+        if known["solver"] not in SOLVERS:
+            del known["solver"]
+        return cls(**known)
+
+    @abstractmethod
+    def _content(self) -> Content:
+        """What a model file holds of the fitted model, besides settings and result."""
+
+    @abstractmethod
+    def _restore(self, file: ModelFile) -> None:
+        """Take the fitted attributes from a model file; ModelFileError or InputError if they do not fit."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
@@ -81,15 +155,17 @@ class SparseCRF(BaseEstimator):
         structure: Structure,
         targets: NDArray[np.int32],
         weights: NDArray[np.float64] | None,
-        start: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
+        start: Weights | None,
+        free: NDArray[np.int64] = NO_COORDS,
     ) -> Result:
-        """Minimise from `start`."""
+        """Minimise from `start`, the coordinates `free` without penalty."""
+        check_size(store)
         solver = self._make_solver()
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
-            objective = CRFObjective(store, structure, targets, weights, pool=pool)
+            objective = likelihood(store, structure, targets, weights, pool)
             return minimize(
                 objective,
-                ElasticNet(float(self.l1), float(self.l2)),
+                ElasticNet(float(self.l1), float(self.l2), free),
                 solver,
                 **({} if start is None else {"start": start}),
                 tol=self.tol,
@@ -100,48 +176,24 @@ class SparseCRF(BaseEstimator):
 
     def _keep(self, result: Result) -> None:
         """The fitted attributes of a training, and a warning unless it has converged."""
-        self._set_weights(result.coords, result.weights)
-        self.result_ = result
+        self._set_weights(Weights(result.coords, result.weights))
+        coords, values = self._weights()  # intercepts may have been centred
+        self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
         if not result.status.is_success and result.status is not Status.INTERRUPTED:
+            distance = (
+                f"relative gap {result.gap:.2g}"
+                if np.isfinite(result.gap)
+                else f"no certified gap, largest violation {result.violation:.2g}"
+            )
             warnings.warn(
-                f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} iterations)",
+                f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
     def _display(self) -> _Callbacks:
         return _Callbacks(self.callback, ProgressDisplay() if self.verbose else None)
-
-    def _set_weights(self, coords: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """coef_ and edge_coef_ of sorted coordinates."""
-        n_states = len(self.classes_)
-        n_nodes = n_states * self.n_features_in_
-        end = int(np.searchsorted(coords, n_nodes))
-        rows, columns = np.divmod(coords[:end], self.n_features_in_)
-        self.coef_ = csr(values[:end], rows, columns, (n_states, self.n_features_in_))
-        first, second = np.divmod(coords[end:] - n_nodes, n_states)
-        self.edge_coef_ = csr(values[end:], first, second, (n_states, n_states))
-
-    def _weights(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Sorted coordinates of coef_ and edge_coef_, and their values."""
-        node, edge = self.coef_.tocoo(), self.edge_coef_.tocoo()
-        n_states, n_features = self.coef_.shape
-        coords = np.concatenate(
-            [
-                node.row.astype(np.int64) * n_features + node.col,
-                n_states * n_features + edge.row.astype(np.int64) * n_states + edge.col,
-            ]
-        )
-        order = np.argsort(coords)
-        return coords[order], np.concatenate([node.data, edge.data])[order]
-
-    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Node scores (K, N) and edge scores (K, K) of the fitted weights."""
-        n_states = len(self.classes_)
-        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
-        add_image(store, *self._weights(), scores, edges, pool)
-        return scores, edges.reshape(n_states, n_states)
 
 
 class _Callbacks:
@@ -167,34 +219,6 @@ class _Callbacks:
 def is_number(value: Any) -> bool:
     """Whether it is a real number, and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:
-    """A CSR array of the entries."""
-    return scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
-
-
-def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] | None:
-    """Weights as float64 (I,): finite, not negative, not all zero."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, Real):
-        sample_weight = np.full(n_items, sample_weight)
-    weights = np.asarray(sample_weight)
-    if weights.shape != (n_items,) or weights.dtype.kind not in "biuf":
-        raise InputError(
-            f"sample_weight: expected {n_items} numbers, one an item, "
-            f"got shape {weights.shape} and dtype {weights.dtype}"
-        )
-    weights = weights.astype(np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if wrong.size:
-        raise InputError(
-            f"sample_weight: expected finite numbers >= 0, got {weights[wrong[0]]} for item {wrong[0]}"
-        )
-    if not weights.any():
-        raise InputError("sample_weight: expected at least one positive weight, got only zeros")
-    return weights
 
 
 def check_size(store: FeatureStore) -> None:

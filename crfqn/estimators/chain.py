@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +10,30 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.encoding import Vocabulary, encode_sequences
-from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF, check_item_weights, check_size
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.base import Decoding, SparseCRF
 from crfqn.estimators.fingerprint import fingerprint
+from crfqn.estimators.item_weights import check_item_weights
+from crfqn.estimators.storage import (
+    FEATURE,
+    FROM,
+    STATE,
+    TO,
+    Content,
+    add_labels,
+    add_matrix,
+    read_labels,
+    read_matrix,
+)
+from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.model_file import ModelFile
+from crfqn.objectives.scores import add_image
 from crfqn.sequences import Sequences
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
 from crfqn.threads import Pool
-
-
-class Decoding(NamedTuple):
-    """Best paths: labels, a 1-D array an item; log_probability, float64 (I,): log P(path | x) in nats."""
-
-    labels: list[NDArray]
-    log_probability: NDArray[np.float64]
 
 
 class ChainCRF(SparseCRF):
@@ -89,31 +95,7 @@ class ChainCRF(SparseCRF):
     M-estimators. NIPS 2014.
     """
 
-    def __init__(
-        self,
-        l1: float = 1.0,
-        l2: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        max_seconds: float | None = None,
-        solver: Any = "prox-qn",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-    ) -> None:
-        self.l1 = l1
-        self.l2 = l2
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.solver = solver
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.callback = callback
+    KIND = "chain-crf"
 
     def __sklearn_tags__(self) -> Tags:
         """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
@@ -149,10 +131,10 @@ class ChainCRF(SparseCRF):
         if weights is not None and not weights.all():
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
         start = self._warm_weights(sequences, vocabulary, classes)
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
+        with Pool(self.n_threads) as pool:
+            store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
         del sequences
-        check_size(store)
         result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
         self.data_fingerprint_ = fingerprint(store, targets)
@@ -203,12 +185,6 @@ class ChainCRF(SparseCRF):
         inference = self._infer(chain, scores, edges, targets)
         return inference.target_score - inference.log_partition
 
-    def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
-        """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
-        from crfqn.estimators.persistence import save
-
-        save(self, path, extra)
-
     def _encode(self, X: Any) -> Sequences:
         if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
             X = X.with_names(self.vocabulary_.names)
@@ -231,7 +207,7 @@ class ChainCRF(SparseCRF):
 
     def _warm_weights(
         self, sequences: Sequences, vocabulary: Vocabulary | None, classes: NDArray
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    ) -> Weights | None:
         """The weights of the last fit, if `warm_start` asks for them and they fit."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
@@ -241,6 +217,54 @@ class ChainCRF(SparseCRF):
             and self.vocabulary_ == vocabulary
         )
         return self._weights() if is_same else None
+
+    def _set_weights(self, weights: Weights) -> None:
+        n_states = len(self.classes_)
+        n_nodes = n_states * self.n_features_in_
+        end = int(np.searchsorted(weights.coords, n_nodes))
+        rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
+        self.coef_ = csr(weights.values[:end], rows, columns, (n_states, self.n_features_in_))
+        first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
+        self.edge_coef_ = csr(weights.values[end:], first, second, (n_states, n_states))
+
+    def _weights(self) -> Weights:
+        n_states, n_features = self.coef_.shape
+        edges = entries(self.edge_coef_, n_states)
+        return merged(
+            entries(self.coef_, n_features), Weights(n_states * n_features + edges.coords, edges.values)
+        )
+
+    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Node scores (K, N) and edge scores (K, K) of the fitted weights."""
+        n_states = len(self.classes_)
+        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
+        add_image(store, *self._weights(), scores, edges, pool)
+        return scores, edges.reshape(n_states, n_states)
+
+    def _content(self) -> Content:
+        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
+        add_matrix(content, "node", self.coef_, STATE, FEATURE)
+        add_matrix(content, "edge", self.edge_coef_, FROM, TO)
+        add_labels(content, self.classes_)
+        if self.vocabulary_ is not None:
+            used, content.arrays["node_feature"] = np.unique(
+                content.arrays["node_feature"], return_inverse=True
+            )
+            content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
+            content.metadata["n_features"] = used.size
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        n_states, n_features = int(file.metadata["n_classes"]), int(file.metadata["n_features"])
+        self.classes_ = read_labels(file, n_states)
+        self.vocabulary_ = None
+        if "feature_names" in file.strings:
+            self.vocabulary_ = Vocabulary(file.string_list("feature_names"))
+            if len(self.vocabulary_) != n_features:
+                raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
+        self.n_features_in_ = n_features
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
+        self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
 
 
 def _without_weightless(

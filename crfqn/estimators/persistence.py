@@ -1,7 +1,8 @@
 """Estimators to model files and back: the weights that are not zero, the names that they need, how they came.
 
-A model trained on named features keeps the names with a weight only; loaded again it knows just these columns,
-and predicts the same.
+What a kind of model adds, it says itself (`SparseCRF._content`, `_restore`); here is what all have: settings, result,
+trace. A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
+columns, and predicts the same.
 """
 
 from __future__ import annotations
@@ -11,24 +12,23 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.encoding import Vocabulary
 from crfqn.errors import CrfqnError, ModelFileError
-from crfqn.estimators.base import csr
+from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.multiclass import MulticlassCRF
+from crfqn.estimators.taxonomy import TaxonomyCRF
 from crfqn.model_file import ModelFile, read_model, write_model
 from crfqn.result import Progress, Result, Status, Trace
 
-KIND = "chain-crf"
-SETTINGS = ("l1", "l2", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start")
+KINDS: dict[str, type[SparseCRF]] = {kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, TaxonomyCRF)}
 SUMMARY = ("value", "gap", "violation", "passes", "n_iter", "seconds")
 TRACE = tuple(field.name for field in fields(Progress))
 
 
-def save(model: ChainCRF, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+def save(model: SparseCRF, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model to one file, atomically; `extra` is kept as JSON.
 
     Raises
@@ -38,42 +38,22 @@ def save(model: ChainCRF, path: str | PathLike[str], extra: dict[str, Any] | Non
         The path cannot be written, or `extra` is no JSON.
     """
     check_is_fitted(model)
-    result = model.result_
-    node, edge = model.coef_.tocoo(), model.edge_coef_.tocoo()
-    arrays = {
-        "node_state": node.row.astype(np.int32),
-        "node_feature": node.col.astype(np.int64),
-        "node_weight": node.data,
-        "edge_from": edge.row.astype(np.int32),
-        "edge_to": edge.col.astype(np.int32),
-        "edge_weight": edge.data,
-        "trace": np.array([astuple(row) for row in result.trace.rows], np.float64).reshape(-1, len(TRACE)),
-    }
-    strings: dict[str, list[str]] = {}
-    n_features = model.n_features_in_
-    if model.vocabulary_ is not None:
-        used, arrays["node_feature"] = np.unique(arrays["node_feature"], return_inverse=True)
-        strings["feature_names"] = [model.vocabulary_.names[f] for f in used]
-        n_features = used.size
-    if model.classes_.dtype.kind in "US":
-        strings["classes"] = [str(label) for label in model.classes_]
-    else:
-        arrays["classes"] = model.classes_
-    metadata = {
+    result, content = model.result_, model._content()
+    rows = [astuple(row) for row in result.trace.rows]
+    arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
+    metadata = content.metadata | {
         "crfqn_version": crfqn.__version__,
-        "settings": {name: getattr(model, name) for name in SETTINGS} | {"solver": str(model.solver)},
-        "n_features": n_features,
-        "n_classes": len(model.classes_),
-        "n_nonzero": node.nnz + edge.nnz,
+        "settings": model._settings(),
+        "n_nonzero": model._weights().coords.size,
         "data_fingerprint": model.data_fingerprint_,
         "result": {name: getattr(result, name) for name in SUMMARY} | {"status": result.status.name},
         "extra": extra or {},
     }
-    write_model(path, KIND, arrays, strings, metadata)
+    write_model(path, model.KIND, arrays, content.strings, metadata)
 
 
-def load(path: str | PathLike[str]) -> ChainCRF:
-    """Read a model file: a fitted estimator, with `extra_` as it was saved.
+def load(path: str | PathLike[str]) -> Any:
+    """Read a model file: a fitted estimator of the class that was saved, with `extra_` as it was saved.
 
     Raises
     ------
@@ -81,8 +61,9 @@ def load(path: str | PathLike[str]) -> ChainCRF:
         Anything but a whole and undamaged model file of a known kind and version.
     """
     file = read_model(path)
-    if file.kind != KIND:
-        raise ModelFileError(f"{path}: expected a model of kind {KIND!r}, it is a {file.kind!r}")
+    if file.kind not in KINDS:
+        known = ", ".join(repr(kind) for kind in sorted(KINDS))
+        raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
     try:
         return _restore(file)
     except (KeyError, TypeError, ValueError, CrfqnError) as error:
@@ -91,21 +72,10 @@ def load(path: str | PathLike[str]) -> ChainCRF:
         raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
 
 
-def _restore(file: ModelFile) -> ChainCRF:
+def _restore(file: ModelFile) -> SparseCRF:
     meta = file.metadata
-    known = {name: meta["settings"][name] for name in SETTINGS}
-    solver = meta["settings"]["solver"]
-    model = ChainCRF(**known, solver=solver if solver in ("prox-qn", "prox-qn-paper") else "prox-qn")
-    n_states, n_features = int(meta["n_classes"]), int(meta["n_features"])
-    model.classes_ = _classes(file, n_states)
-    model.vocabulary_ = None
-    if "feature_names" in file.strings:
-        model.vocabulary_ = Vocabulary(file.string_list("feature_names"))
-        if len(model.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(model.vocabulary_)} names for {n_features} features")
-    model.n_features_in_ = n_features
-    model.coef_ = _matrix(file, "node", ("state", "int32", n_states), ("feature", "int64", n_features))
-    model.edge_coef_ = _matrix(file, "edge", ("from", "int32", n_states), ("to", "int32", n_states))
+    model = KINDS[file.kind]._from_settings(meta["settings"])
+    model._restore(file)
     model.data_fingerprint_ = str(meta["data_fingerprint"])
     model.result_ = _result(file, model)
     model.n_iter_ = model.result_.n_iter
@@ -113,28 +83,7 @@ def _restore(file: ModelFile) -> ChainCRF:
     return model
 
 
-def _classes(file: ModelFile, n_states: int) -> NDArray:
-    is_text = "classes" in file.strings
-    classes = np.array(file.string_list("classes")) if is_text else file.arrays.get("classes", np.empty(0))
-    if classes.shape != (n_states,) or n_states < 1:
-        raise ModelFileError(f"{file.path}: expected {n_states} classes, found {classes.shape}")
-    return classes
-
-
-def _matrix(file: ModelFile, what: str, row: tuple[str, str, int], column: tuple[str, str, int]) -> Any:
-    values = file.array(f"{what}_weight", "float64", (None,))
-    if not np.isfinite(values).all():
-        raise ModelFileError(f"{file.path}: a weight of {what}_weight is not finite")
-    places = []
-    for name, dtype, size in (row, column):
-        place = file.array(f"{what}_{name}", dtype, values.shape)
-        if place.size and not 0 <= place.min() <= place.max() < size:
-            raise ModelFileError(f"{file.path}: {what}_{name} is out of the range 0 ... {size - 1}")
-        places.append(place)
-    return csr(values, places[0], places[1], (row[2], column[2]))
-
-
-def _result(file: ModelFile, model: ChainCRF) -> Result:
+def _result(file: ModelFile, model: SparseCRF) -> Result:
     saved = file.metadata["result"]
     rows = [
         Progress(
