@@ -1,0 +1,220 @@
+"""Metrics for labels that are nodes of a taxonomy: they say how far off a prediction is, not only whether.
+
+An item has one true and one predicted node; either may be an inner node, where a document or a prediction stops
+early. Every measure follows from three numbers an item: t and p nodes on the paths from the top down to the true
+and the predicted node, both ends included, and c nodes that the two paths share:
+
+    hierarchical precision c / p, recall c / t               (Kiritchenko et al. 2005)
+    LCA precision 1 / (1 + p - c), recall 1 / (1 + t - c)    (Kosmopoulos et al. 2015)
+    tree-induced error t + p - 2 c                           (Dekel et al. 2004)
+    right at level l: c >= l
+
+The virtual root above the tops of a forest lies on no path, and is the lowest common ancestor where c = 0.
+Shapes: I items.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.metrics.paths import compare_paths
+from crfqn.wording import describe
+
+
+class PrecisionRecallF1(NamedTuple):
+    """Precision, recall, and F1, their harmonic mean (of each item, if averaged over items), each in [0, 1]."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def hierarchical_precision_recall_f1(
+    y_true: Any,
+    y_pred: Any,
+    taxonomy: Any,
+    *,
+    average: str = "micro",
+    sample_weight: Any = None,
+    separator: str = "/",
+) -> PrecisionRecallF1:
+    """Precision, recall and F1 of the nodes with their ancestors: right as far as the paths agree.
+
+    With T_i and S_i the true and the predicted node of item i, each with its ancestors but without the root,
+
+        precision = sum_i w_i |S_i & T_i| / sum_i w_i |S_i|,    recall = sum_i w_i |S_i & T_i| / sum_i w_i |T_i|.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of I labels
+        Names of nodes; or paths from the top: strings with `separator` between the names, a list of tuples, or
+        an array (I, levels) whose rows are filled up with "".
+    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes
+        None: the nodes on the paths in `y_true` and `y_pred`, or a star if they are no paths.
+    average : {"micro", "macro"}, default "micro"
+        "micro" sums over the items, as above and in the papers; "macro" is the mean of the items' own precisions,
+        recalls and F1s.
+    sample_weight : array-like of I numbers, optional
+        How often each item counts.
+    separator : str, default "/"
+
+    Raises
+    ------
+    InputError (a ValueError)
+        For no items, different numbers of items, labels that are no nodes (they are named), weights out of range,
+        and whatever `open_taxonomy` refuses.
+
+    Notes
+    -----
+    The root is the virtual one of a forest. If a taxonomy is given and has one top only, the root is this top,
+    which is on every path and would always be right. At the root itself the set is empty: two empty sets agree,
+    precision and recall are 1; where only one is empty, both are 0.
+
+    In a star the three are the accuracy. O(I depth) time and memory.
+
+    References
+    ----------
+    Kiritchenko, Matwin, Famili: Functional annotation of genes using hierarchical text categorization. BioLINK
+    SIG 2005. Kiritchenko, Matwin, Nock, Famili: Learning and evaluation in the presence of class hierarchies.
+    Canadian AI 2006.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    return _averaged(
+        paths.n_shared - paths.has_root,
+        paths.n_predicted - paths.has_root,
+        paths.n_true - paths.has_root,
+        paths.weights,
+        average,
+    )
+
+
+def lca_precision_recall_f1(
+    y_true: Any,
+    y_pred: Any,
+    taxonomy: Any,
+    *,
+    average: str = "macro",
+    sample_weight: Any = None,
+    separator: str = "/",
+) -> PrecisionRecallF1:
+    """Precision, recall and F1 of the paths up to the lowest common ancestor: a miss costs the same at any depth.
+
+    T_i and S_i hold the nodes on the paths from the true and from the predicted node of item i up to their lowest
+    common ancestor, both ends included. With one label an item in a tree, the ancestor is all that they share:
+
+        precision_i = 1 / |S_i| = 1 / (1 + edges from the predicted node up to the ancestor),
+        recall_i = 1 / |T_i| = 1 / (1 + edges from the true node up to the ancestor),
+        F1_i = 2 / (2 + edges between the true and the predicted node).
+
+    Parameters, returned values and errors are those of `hierarchical_precision_recall_f1`, except
+
+    average : {"macro", "micro"}, default "macro"
+        "macro" is the mean over the items; "micro" divides sums: sum_i w_i / sum_i w_i |S_i|.
+
+    Notes
+    -----
+    The virtual root of a forest counts as a node, like any other root: it is the lowest common ancestor of nodes
+    under different tops. So a star, where a miss has precision 1/2, has (1 + accuracy) / 2.
+
+    References
+    ----------
+    Kosmopoulos, Partalas, Gaussier, Paliouras, Androutsopoulos: Evaluation measures for hierarchical
+    classification: a unified view and novel approaches. Data Mining and Knowledge Discovery 29, 2015.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    return _averaged(
+        np.ones_like(paths.n_shared),
+        paths.n_predicted - paths.n_shared + 1,
+        paths.n_true - paths.n_shared + 1,
+        paths.weights,
+        average,
+    )
+
+
+def _averaged(
+    n_shared: NDArray[np.int64],
+    n_predicted: NDArray[np.int64],
+    n_true: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    average: str,
+) -> PrecisionRecallF1:
+    """Precision, recall and F1 of sets of these sizes, one pair of sets an item."""
+    if average not in ("micro", "macro"):
+        raise InputError(f"average: expected 'micro' or 'macro', got {describe(average)}")
+    counts = np.stack([n_shared, n_predicted, n_true]).astype(np.float64)
+    if average == "micro":
+        counts, weights = (counts * weights).sum(axis=1, keepdims=True), np.ones(1)
+    are_empty = counts.sum(axis=0) == 0
+    shared, predicted, true = counts + are_empty  # which makes the ratios of two empty sets 1
+    ratios = [_ratio(shared, predicted), _ratio(shared, true), _ratio(2 * shared, predicted + true)]
+    return PrecisionRecallF1(*(float(np.average(ratio, weights=weights)) for ratio in ratios))
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+
+
+def _score(measure: Callable[..., PrecisionRecallF1], part: str) -> Callable[..., float]:
+    """One number of a measure, as a function with the measure's parameters."""
+
+    @wraps(measure)
+    def score(*labels: Any, **options: Any) -> float:
+        return getattr(measure(*labels, **options), part)
+
+    score.__name__ = score.__qualname__ = measure.__name__.replace("precision_recall_f1", f"{part}_score")
+    score.__doc__ = (
+        f"The {part} of `{measure.__name__}`, which has the same parameters and errors, as a float."
+    )
+    # scikit-learn looks here for `sample_weight`.
+    score.__signature__ = inspect.signature(measure).replace(return_annotation="float")  # type: ignore[attr-defined]
+    return score
+
+
+hierarchical_precision_score = _score(hierarchical_precision_recall_f1, "precision")
+hierarchical_recall_score = _score(hierarchical_precision_recall_f1, "recall")
+hierarchical_f1_score = _score(hierarchical_precision_recall_f1, "f1")
+lca_precision_score = _score(lca_precision_recall_f1, "precision")
+lca_recall_score = _score(lca_precision_recall_f1, "recall")
+lca_f1_score = _score(lca_precision_recall_f1, "f1")
+
+
+def tree_induced_error(
+    y_true: Any, y_pred: Any, taxonomy: Any, *, sample_weight: Any = None, separator: str = "/"
+) -> float:
+    """The mean number of edges between the true and the predicted node, 0 at best.
+
+    The way from one top of a forest to another leads over the virtual root: two edges. Parameters and errors are
+    those of `hierarchical_precision_recall_f1`.
+
+    References
+    ----------
+    Dekel, Keshet, Singer: Large margin hierarchical classification. ICML 2004.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    n_edges = paths.n_predicted + paths.n_true - 2 * paths.n_shared
+    return float(np.average(n_edges, weights=paths.weights))
+
+
+def level_accuracy(
+    y_true: Any, y_pred: Any, taxonomy: Any, *, sample_weight: Any = None, separator: str = "/"
+) -> NDArray[np.float64]:
+    """The accuracy at each level of the taxonomy, shape (levels,); level 1, the tops, comes first.
+
+    At level l it is the share of the items with the true node's ancestor at this level predicted right, among the
+    items whose true node has one or is at this level itself. A prediction that stops above counts as a miss; nan
+    where no item's true path comes so far. Parameters and errors are those of `hierarchical_precision_recall_f1`.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    accuracies = np.full(int(paths.tree.depths.max()) + 1, np.nan)
+    for level in range(1, accuracies.size + 1):
+        weights = paths.weights * (paths.n_true >= level)
+        if weights.any():
+            accuracies[level - 1] = np.average(paths.n_shared >= level, weights=weights)
+    return accuracies

@@ -1,0 +1,115 @@
+"""The metrics over taxonomies as scorers: for `scoring=` of scikit-learn's searches and cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.metrics import make_scorer
+
+from crfqn.errors import InputError
+from crfqn.label_tree import LabelTree
+from crfqn.metrics.measures import (
+    hierarchical_f1_score,
+    hierarchical_precision_score,
+    hierarchical_recall_score,
+    lca_f1_score,
+    lca_precision_score,
+    lca_recall_score,
+    level_accuracy,
+    tree_induced_error,
+)
+from crfqn.wording import describe
+
+SCORES: dict[str, Callable[..., float]] = {
+    "hierarchical_f1": hierarchical_f1_score,
+    "hierarchical_precision": hierarchical_precision_score,
+    "hierarchical_recall": hierarchical_recall_score,
+    "lca_f1": lca_f1_score,
+    "lca_precision": lca_precision_score,
+    "lca_recall": lca_recall_score,
+    "tree_induced_error": tree_induced_error,
+}
+
+
+def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -> Callable[..., float]:
+    """Make a scorer for scikit-learn's `scoring=`: `scorer(estimator, X, y)`, greater is better.
+
+    Parameters
+    ----------
+    name : str
+        "hierarchical_f1", "hierarchical_precision", "hierarchical_recall", "lca_f1", "lca_precision",
+        "lca_recall", "tree_induced_error" (the scorer gives it a minus sign), or "level_accuracy:2" for the
+        accuracy at level 2.
+    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes, optional
+        None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator; without
+        any, what `y` and the predictions tell: paths, or a star.
+    separator : str, default "/"
+        As in `hierarchical_precision_recall_f1`.
+
+    Returns
+    -------
+    callable
+        With a taxonomy an object of `sklearn.metrics.make_scorer`, which takes part in metadata routing.
+
+    Raises
+    ------
+    InputError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from crfqn.metrics import hierarchical_scorer
+    >>> scorer = hierarchical_scorer("tree_induced_error", [("sport", "golf"), ("sport", "tennis")])
+    >>> scorer(DummyClassifier().fit([[0]], ["golf"]), [[0], [0]], ["golf", "tennis"])
+    -1.0
+    """
+    scorer = _made_scorer(name, taxonomy, separator)
+    return OwnTreeScorer(name, separator) if taxonomy is None else scorer
+
+
+@dataclass(frozen=True)
+class OwnTreeScorer:
+    """A scorer that asks the estimator for its taxonomy; see `hierarchical_scorer`."""
+
+    name: str
+    separator: str = "/"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        scorer = _made_scorer(self.name, _tree_of(estimator), self.separator)
+        return scorer(estimator, X, y, sample_weight=sample_weight)
+
+
+def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., float]:
+    settings = {"taxonomy": taxonomy, "separator": separator}
+    kind, colon, level = str(name).partition(":")
+    if kind in SCORES and not colon:
+        return make_scorer(SCORES[kind], greater_is_better=kind != "tree_induced_error", **settings)
+    if kind != "level_accuracy" or not level.isdecimal() or int(level) < 1:
+        expected = ", ".join(map(repr, SCORES))
+        raise InputError(
+            f"expected a name among {expected} or 'level_accuracy:<n>', n >= 1, got {describe(name)}"
+        )
+    return make_scorer(_accuracy_at_level, level=int(level), **settings)
+
+
+def _tree_of(estimator: Any) -> LabelTree | None:
+    """The taxonomy of a fitted estimator, or of the one inside a search or a pipeline."""
+    while estimator is not None:
+        tree = getattr(estimator, "tree_", None)
+        if isinstance(tree, LabelTree):  # scikit-learn's decision trees have another `tree_`
+            return tree
+        steps = getattr(estimator, "steps", None)
+        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
+    return None
+
+
+def _accuracy_at_level(
+    y_true: Any, y_pred: Any, taxonomy: Any, *, level: int, sample_weight: Any = None, separator: str = "/"
+) -> float:
+    accuracies = level_accuracy(y_true, y_pred, taxonomy, sample_weight=sample_weight, separator=separator)
+    if level > accuracies.size:
+        raise InputError(f"level_accuracy: expected a level from 1 to {accuracies.size}, got {level}")
+    return float(accuracies[level - 1])
