@@ -1,6 +1,5 @@
 """The command line: as a subprocess on the built-in digits, and its parts on small examples."""
 
-import io
 import json
 import os
 import re
@@ -14,8 +13,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_line import crfqn, run_here
 
-from crfqn.cli import exits, main
+from crfqn.cli import exits
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.scores import log_likelihood, score_labels
@@ -25,48 +25,9 @@ QUICK = ("--l1", "5", "--threads", "1", "--tol", "1e-2")
 ENDLESS = ("--l1", "5", "--threads", "1", "--tol", "0", "--max-iter", "100000")
 
 
-def crfqn(*arguments, cwd=None, input=None, **environment):
-    """Run the command line; `environment` values of None remove a variable."""
-    variables = {
-        **os.environ,
-        "CRFQN_CACHE": str(cwd or "."),
-        "NO_COLOR": "1",
-        "COLUMNS": "120",
-        **environment,
-    }
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "crfqn.cli", *map(str, arguments)],
-        cwd=cwd,
-        input=input,
-        env={name: value for name, value in variables.items() if value is not None},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=180,
-    )
-
-
 @pytest.fixture
 def here(monkeypatch, tmp_path):
-    """The same in this process, which saves the start-up; for what does not train."""
-
-    def run(*arguments, cwd=tmp_path, input="", **environment):
-        output, messages = io.StringIO(), io.StringIO()
-        with monkeypatch.context() as patch:
-            patch.chdir(cwd)
-            patch.setenv("COLUMNS", "120")
-            patch.setenv("CRFQN_CACHE", str(cwd))
-            for name, value in environment.items():
-                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["crfqn", *map(str, arguments)])
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
-            patch.setattr(sys, "stdout", output)
-            patch.setattr(sys, "stderr", messages)
-            with pytest.raises(SystemExit) as info:
-                main()
-        return subprocess.CompletedProcess(arguments, info.value.code, output.getvalue(), messages.getvalue())
-
-    return run
+    return lambda *arguments, cwd=tmp_path, **options: run_here(monkeypatch, cwd, *arguments, **options)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +166,7 @@ class TestMistakes:
             assert word in run.stderr
 
     def test_unknown_recipe(self, here, tmp_path):
-        self.assert_mistake(here("train", "nope", cwd=tmp_path), 2, "nope", "digits, ocr")
+        self.assert_mistake(here("train", "nope", cwd=tmp_path), 2, "nope", "digits, imageclef, lshtc1")
 
     def test_ocr_without_data(self, here, tmp_path):
         run = here("train", "models/ocr", cwd=tmp_path, CRFQN_DATA=None)
@@ -378,7 +339,7 @@ class TestData:
         assert "built in" in run.stdout
         assert "not here: crfqn data get ocr" in run.stdout
         rows = json.loads(here("data", "list", "--json", cwd=tmp_path, CRFQN_DATA=None).stdout)
-        assert [row["name"] for row in rows] == ["digits", "ocr"]
+        assert {"digits", "ocr", "stdlib"} < {row["name"] for row in rows}
 
     def test_digits(self, here):
         assert "built in" in here("data", "get", "digits").stdout

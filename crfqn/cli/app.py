@@ -12,8 +12,8 @@ EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
 app = typer.Typer(
     name="crfqn",
     help=(
-        "Label sequences with sparse conditional random fields, trained to a certified distance from the "
-        "optimum. New here? Type:  crfqn quickstart"
+        "Sparse models that label sequences, sort documents into a taxonomy or into classes, trained to a "
+        "certified distance from the optimum. New here? Type:  crfqn quickstart"
     ),
     epilog=f"Exit codes:\n{EXIT_CODES}",
     no_args_is_help=True,
@@ -33,8 +33,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
 DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
 INPUT_FORMAT = (
-    "One position a line, a blank line between items. Models of images read rows of a letter table "
-    "(letter.data); others read CRFsuite's format: label TAB attribute[:value] TAB ...; gzip is fine."
+    "Sequences: one position a line, a blank line between items; models of images read rows of a letter table "
+    "(letter.data), others CRFsuite's format: label TAB attribute[:value] TAB ... Documents: one a line; models of "
+    "texts read: text, or label TAB text; others svmlight's format: label id:value id:value ... gzip is fine."
 )
 
 
@@ -73,7 +74,7 @@ def quickstart(
 @command
 def train(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe by name (ocr, digits) or path (models/ocr, my/recipe.toml).")
+        str, typer.Argument(help="A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml).")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
@@ -107,16 +108,42 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
     ] = None,
     marginals: Annotated[
-        bool, typer.Option("--marginals", help="Add the probability of every label: label:p, tab-separated.")
+        bool,
+        typer.Option(
+            "--marginals",
+            help="Add probabilities of labels, label:p, tab-separated: of all labels of a position, of the 10 most "
+            "probable labels of a document.",
+        ),
     ] = False,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --marginals: so many labels of a document, the most probable first."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="In a taxonomy: go down from the most probable top node as long as the most probable child "
+            "has this probability, and print where that ends.",
+        ),
+    ] = None,
     score: Annotated[
-        bool, typer.Option("--score", help="Before each item: @log-probability TAB that of its labels.")
+        bool,
+        typer.Option(
+            "--score",
+            help="The log-probability of the labels in nats: before a sequence as @log-probability TAB number, "
+            "before the label of a document as number TAB label.",
+        ),
     ] = False,
 ) -> None:
-    """Label new items: one label a line, a blank line after each item. Labels in the input are not used."""
-    from crfqn.cli.prediction import predict
+    """Label new items: one label a line; of sequences, a blank line after each item.
 
-    predict(model, input, output, with_marginals=marginals, with_score=score)
+    Labels in the input are not used.
+    """
+    from crfqn.cli.prediction import Options, predict
+
+    predict(model, input, output, Options(marginals, score, top, threshold))
 
 
 @app.command()
@@ -132,8 +159,11 @@ def evaluate(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood."""
-    from crfqn.cli.prediction import evaluate
+    """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
+
+    In a taxonomy also how near misses are: hierarchical and LCA F1, tree-induced error, accuracy of each level.
+    """
+    from crfqn.cli.evaluation import evaluate
 
     evaluate(model, input, as_json=json)
 
@@ -143,7 +173,7 @@ def evaluate(
 def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
-    label: Annotated[str | None, typer.Option(help="This label only.")] = None,
+    label: Annotated[str | None, typer.Option(help="This label, or node of the taxonomy, only.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
@@ -164,7 +194,7 @@ def data_list(json: JsonOption = False) -> None:
 @data_app.command("get")
 @command
 def data_get(name: DatasetArgument, quiet: QuietOption = False) -> None:
-    """Download a dataset into the cache and check it; print where it is."""
+    """Download a dataset into the cache and check it; print where its files are."""
     from crfqn.cli.data import fetch
 
     fetch(name, is_quiet=quiet)

@@ -16,31 +16,32 @@ def list_all(*, as_json: bool) -> None:
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        place = "built in" if row["is_embedded"] else row["path"] or f"not here: crfqn data get {row['name']}"
-        print(f"{row['name']:<{width}}  {row['title']}\n{'':<{width}}  {place}")
+        print(f"{row['name']:<{width}}  {row['title']}")
+        missing = "built in" if row["is_embedded"] else f"not here: crfqn data get {row['name']}"
+        for place in row["paths"] or [missing]:
+            print(f"{'':<{width}}  {place}")
         print(f"{'':<{width}}  licence: {row['licence']}; source: {row['source']}")
 
 
 def _row(entry: Dataset) -> dict[str, Any]:
-    path = entry.locate()
     return {
         "name": entry.name,
         "title": entry.title,
         "licence": entry.licence,
         "source": entry.source,
         "is_embedded": entry.is_embedded,
-        "path": None if path is None else str(path),
+        "paths": [str(path) for path in entry.locate()],
     }
 
 
 def fetch(name: str, *, is_quiet: bool) -> None:
-    """Fetch a dataset and print where it is."""
+    """Fetch a dataset and print where its files are."""
     entry = _find(name)
     if entry.is_embedded:
         print(f"{name} is built in: nothing to fetch")
         return
-    if is_quiet or entry.locate() is not None:
-        print(entry.fetch())
+    if is_quiet or entry.locate():
+        print(*entry.fetch(), sep="\n")
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -48,10 +49,10 @@ def fetch(name: str, *, is_quiet: bool) -> None:
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(name, total=None)
-        path = entry.fetch(
+        paths = entry.fetch(
             on_progress=lambda received, total: progress.update(task, completed=received, total=total or None)
         )
-    print(path)
+    print(*paths, sep="\n")
 
 
 def verify(name: str) -> int:
@@ -64,9 +65,9 @@ def verify(name: str) -> int:
     except DataError as error:
         say(f"crfqn: {error}")
         return ExitCode.NO_DATA
-    place = "built in" if verification.path is None else verification.path
+    place = ", ".join(map(str, verification.paths)) or "built in"
     print(f"{name}: {place}: {verification.message}")
-    return ExitCode.OK if verification.is_exact else ExitCode.NO_DATA
+    return ExitCode.OK if verification.is_passed else ExitCode.NO_DATA
 
 
 def _find(name: str) -> Dataset:

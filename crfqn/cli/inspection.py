@@ -7,50 +7,75 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.cli.loading import feature_name, load_model, recipe_of
+from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, recipe_of, tree_of
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
-    from crfqn.estimators.chain import ChainCRF
     from crfqn.recipe_schema import Recipe
 
-SETTINGS = (
-    "l1",
-    "l2",
-    "solver",
-    "tol",
-    "max_iter",
-)  # of the estimator's parameters, those that shape a model
+# Of the estimator's parameters, those that shape a model.
+SETTINGS = ("l1", "l2", "solver", "tol", "max_iter")
+INTERCEPT = "(intercept)"
+MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
-    """Print the `top` weights of each label (or of one), the transitions, and the facts about the model."""
+    """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
     model = load_model(path)
-    recipe = recipe_of(model, path)
-    names = [str(name) for name in model.classes_]
+    names = _node_names(model)
     if label is not None and label not in names:
-        raise InputError(f"{path}: the model has no label {label!r}; it has: {', '.join(names)}")
-    facts = _facts(model, path, recipe)
-    weights = {
-        name: _largest_weights(model, recipe, row, top)
-        for row, name in enumerate(names)
-        if label is None or name == label
-    }
-    transitions = _largest_transitions(model, names, label, top if label else top * 2)
+        raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")
+    facts = _facts(model, path, recipe_of(model, path))
+    feature_names = FeatureNames(model, path)
+    shown = range(len(names)) if label is None else [names.index(label)]
+    n_left_out = 0
+    if label is None and not as_json and not labels_sequences(model):
+        shown, n_left_out = _heaviest(model)
+    weights = {names[row]: _largest_weights(model, feature_names, row, top) for row in shown}
+    content: dict[str, Any] = {**facts, "weights": weights}
+    if labels_sequences(model):
+        content["transitions"] = _largest_transitions(model, names, label, top if label else top * 2)
     if as_json:
-        content = {**facts, "weights": weights, "transitions": transitions}
         print(json.dumps(_finite(content), indent=2, ensure_ascii=False))
         return
     print("\n".join(_fact_lines(facts)))
-    for name, entries in weights.items():
+    _print_weights(content)
+    if n_left_out:
+        print(f"\n{n_left_out:,} more nodes have weights: --label NODE shows one of them, --json all")
+
+
+def _print_weights(content: dict[str, Any]) -> None:
+    for name, entries in content["weights"].items():
         print(f"\n{name}: the {len(entries)} largest weights" if entries else f"\n{name}: no weights")
         print("".join(f"  {entry['weight']:+10.4f}  {entry['feature']}\n" for entry in entries), end="")
-    print(f"\ntransitions: the {len(transitions)} largest")
-    for entry in transitions:
-        print(f"  {entry['weight']:+10.4f}  {entry['from']} -> {entry['to']}")
+    if "transitions" in content:
+        print(f"\ntransitions: the {len(content['transitions'])} largest")
+        for entry in content["transitions"]:
+            print(f"  {entry['weight']:+10.4f}  {entry['from']} -> {entry['to']}")
 
 
-def _facts(model: "ChainCRF", path: Path, recipe: "Recipe | None") -> dict[str, Any]:
+def _node_names(model: Any) -> list[str]:
+    """The names of the rows of `coef_`."""
+    tree = tree_of(model)
+    return [str(name) for name in (model.classes_ if tree is None else tree.names)]
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) <= 100:
+        return ", ".join(names)
+    return f"{', '.join(names[:5])} and {len(names) - 5:,} more"
+
+
+def _heaviest(model: Any) -> tuple[list[int], int]:
+    """The nodes with the most weights, in the model's order, and how many others have any."""
+    n_weights = np.diff(model.coef_.indptr) + (model.intercept_ != 0)
+    if n_weights.size <= MOST_NODES:
+        return list(range(n_weights.size)), 0
+    heaviest = np.argsort(-n_weights, kind="stable")[:MOST_NODES]
+    return np.sort(heaviest).tolist(), int(np.count_nonzero(n_weights)) - MOST_NODES
+
+
+def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
     settings = {name: parameters[name] for name in SETTINGS if name in parameters}
@@ -61,15 +86,24 @@ def _facts(model: "ChainCRF", path: Path, recipe: "Recipe | None") -> dict[str, 
         "title": None if recipe is None else recipe.title,
         "data_fingerprint": model.extra_.get("data_fingerprint", model.data_fingerprint_),
         "labels": [str(name) for name in model.classes_],
+        **({} if tree_of(model) is None else {"n_nodes": model.tree_.n_nodes}),
         "n_features": int(model.extra_.get("n_features", model.n_features_in_)),
         "n_features_used": int(np.unique(model.coef_.indices).size),
-        "n_nonzero": int(model.coef_.nnz + model.edge_coef_.nnz),
-        "n_nonzero_transitions": int(model.edge_coef_.nnz),
+        **_n_nonzero(model),
         "settings": settings,
         "status": getattr(getattr(result, "status", None), "value", None),
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
     }
+
+
+def _n_nonzero(model: Any) -> dict[str, int]:
+    """How many weights there are, and how many of those that are on no feature."""
+    if labels_sequences(model):
+        n_others, name = int(model.edge_coef_.nnz), "n_nonzero_transitions"
+    else:
+        n_others, name = int(np.count_nonzero(model.intercept_)), "n_nonzero_intercepts"
+    return {"n_nonzero": int(model.coef_.nnz + n_others), name: n_others}
 
 
 def _number(value: Any) -> float | None:
@@ -79,13 +113,15 @@ def _number(value: Any) -> float | None:
 def _fact_lines(facts: dict[str, Any]) -> list[str]:
     labels = " ".join(facts["labels"])
     settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
+    others = next(name for name in facts if name.startswith("n_nonzero_"))
+    nodes = f", of {facts['n_nodes']:,} nodes" if "n_nodes" in facts else ""
     rows = {
         "model": f"{facts['path']} ({facts['bytes']:,} bytes)",
         "recipe": facts["recipe"] and f"{facts['recipe']}: {facts['title']}",
         "data": facts["data_fingerprint"] and f"sha256 {facts['data_fingerprint']}",
-        "labels": f"{len(facts['labels'])}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
+        "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
-        "non-zeros": f"{facts['n_nonzero']:,}, of which {facts['n_nonzero_transitions']:,} transitions",
+        "non-zeros": f"{facts['n_nonzero']:,}, of which {facts[others]:,} {others.removeprefix('n_nonzero_')}",
         "settings": settings,
         "status": facts["status"],
         "objective": None if facts["objective"] is None else f"{facts['objective']:,.3f} nats",
@@ -94,18 +130,22 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
     return [f"{name:<10} {text}" for name, text in rows.items() if text]
 
 
-def _largest_weights(model: "ChainCRF", recipe: "Recipe | None", row: int, top: int) -> list[dict[str, Any]]:
+def _largest_weights(model: Any, names: FeatureNames, row: int, top: int) -> list[dict[str, Any]]:
     span = slice(model.coef_.indptr[row], model.coef_.indptr[row + 1])
     columns, values = model.coef_.indices[span], model.coef_.data[span]
+    if not labels_sequences(model) and model.intercept_[row]:
+        columns, values = np.append(columns, -1), np.append(values, model.intercept_[row])
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     return [
-        {"feature": feature_name(model, recipe, int(columns[i])), "weight": float(values[i])} for i in order
+        {
+            "feature": names[int(columns[i])] if columns[i] >= 0 else INTERCEPT,
+            "weight": float(values[i]),
+        }
+        for i in order
     ]
 
 
-def _largest_transitions(
-    model: "ChainCRF", names: list[str], label: str | None, top: int
-) -> list[dict[str, Any]]:
+def _largest_transitions(model: Any, names: list[str], label: str | None, top: int) -> list[dict[str, Any]]:
     edges = model.edge_coef_.tocoo()
     order = np.argsort(-np.abs(edges.data), kind="stable")
     entries = [

@@ -7,20 +7,33 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.lines import STANDARD_INPUT
 from crfqn.recipe_schema import Recipe, parse_recipe
-from crfqn.recipes import Observed, observe
+from crfqn.recipes import Features, Observed, observe, restore_features
 
 if TYPE_CHECKING:
-    from crfqn.estimators.chain import ChainCRF
+    from crfqn.estimators.base import SparseCRF
+    from crfqn.label_tree import LabelTree
 
 
-def load_model(path: Path) -> "ChainCRF":
+def load_model(path: Path) -> Any:
     """Load a model file (ModelFileError for anything else); its `extra_` is a dict."""
     from crfqn.estimators.persistence import load
 
     return load(path)
 
 
-def recipe_of(model: "ChainCRF", path: Path) -> Recipe | None:
+def labels_sequences(model: "SparseCRF") -> bool:
+    """Whether an item of the model is a sequence, with a label at each position; else it has one label."""
+    from crfqn.estimators.chain import ChainCRF
+
+    return isinstance(model, ChainCRF)
+
+
+def tree_of(model: Any) -> "LabelTree | None":
+    """The taxonomy of the model's labels, if it has one."""
+    return getattr(model, "tree_", None)
+
+
+def recipe_of(model: Any, path: Path) -> Recipe | None:
     """The recipe that a model was trained by; None if it was trained otherwise."""
     table = model.extra_.get("recipe")
     if table is None:
@@ -30,7 +43,14 @@ def recipe_of(model: "ChainCRF", path: Path) -> Recipe | None:
     return parse_recipe(table, model.extra_.get("recipe_source", path))
 
 
-def read_input(model: "ChainCRF", path: Path, source: str | None) -> Observed:
+def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | None:
+    """The features of documents that the model file keeps; None for sequences, and without a recipe."""
+    if recipe is None or labels_sequences(model):
+        return None
+    return restore_features(recipe, model.extra_.get("features"), path)
+
+
+def read_input(model: Any, path: Path, source: str | None) -> Observed:
     """Features (and labels) of a file or standard input (-), or of the test part of the model's own data.
 
     Raises
@@ -45,26 +65,35 @@ def read_input(model: "ChainCRF", path: Path, source: str | None) -> Observed:
         if Path(source).is_dir():
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
-        return observe(recipe, source)
+        return observe(recipe, source, features_of(model, recipe, path))
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
-    if model.vocabulary_ is None:
-        raise InputError(
-            f"{path}: trained on matrices without feature names and without a recipe; use it from Python "
-            "(crfqn.load)"
-        )
+    if not labels_sequences(model) or model.vocabulary_ is None:
+        kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
+        raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     labeled = read_crfsuite_text(source)
     is_labeled = all(label for item in labeled.labels for label in item)
     return Observed(labeled.inputs, labeled.labels if is_labeled else None)
 
 
-def feature_name(model: "ChainCRF", recipe: Recipe | None, column: int) -> str:
-    """The name of a feature: the model's, else the recipe's, else its number."""
-    if model.vocabulary_ is not None:
-        return str(model.vocabulary_.names[column])
-    if recipe is not None and recipe.features.kind == "pixel-pairs":
-        return str(_pixel_names(recipe)[column])
-    return f"feature {column}"
+class FeatureNames:
+    """Names of a model's features by column: the model's own, else the recipe's, else numbers."""
+
+    def __init__(self, model: Any, path: Path) -> None:
+        self._model = model
+        self._recipe = recipe_of(model, path)
+        self._features = features_of(model, self._recipe, path)
+
+    def __getitem__(self, column: int) -> str:
+        vocabulary = getattr(self._model, "vocabulary_", None)
+        if vocabulary is not None:
+            return str(vocabulary.names[column])
+        if self._features is not None:
+            return self._features.name_of(column)
+        if self._recipe is not None and self._recipe.features.kind == "pixel-pairs":
+            return str(_pixel_names(self._recipe)[column])
+        names = getattr(self._model, "feature_names_in_", None)
+        return f"feature {column}" if names is None else str(names[column])
 
 
 def _pixel_names(recipe: Recipe) -> Any:
@@ -72,4 +101,5 @@ def _pixel_names(recipe: Recipe) -> Any:
     from crfqn.pixels import PixelPairs
 
     shape = dataset(recipe.data.dataset).shape
+    assert shape is not None  # a recipe of images has been trained
     return PixelPairs(shape, recipe.features.threshold, recipe.features.bias).names

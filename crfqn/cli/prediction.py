@@ -1,29 +1,40 @@
-"""`crfqn predict` and `crfqn evaluate`: labels for new items, and how good a model is on labelled ones."""
+"""`crfqn predict`: labels for new items, a line each; sequences have a blank line after each."""
 
-import json
-import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from crfqn.cli.exits import say
-from crfqn.cli.loading import load_model, read_input
-from crfqn.cli.scores import Scores, log_likelihood, score_labels
+from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
 from crfqn.errors import InputError
 from crfqn.readers.lines import STANDARD_INPUT
 
-if TYPE_CHECKING:
-    from crfqn.estimators.chain import ChainCRF
+BLOCK = 1000  # documents at a time
+MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
-def predict(path: Path, source: str, output: Path | None, *, with_marginals: bool, with_score: bool) -> None:
-    """Write a label a line and a blank line after each item, to `output` or stdout."""
+@dataclass(frozen=True)
+class Options:
+    """What to print. `top` and `threshold` are None where the user did not give them."""
+
+    with_marginals: bool = False
+    with_score: bool = False
+    top: int | None = None
+    threshold: float | None = None
+
+
+def predict(path: Path, source: str, output: Path | None, options: Options) -> None:
+    """Write a label a line, to `output` or stdout."""
     model = load_model(path)
+    _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
     inputs = read_input(model, path, source).X
-    blocks = _blocks(model, inputs, with_marginals, with_score)
+    blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
     if output is None:
         sys.stdout.writelines(blocks)
         return
@@ -34,13 +45,22 @@ def predict(path: Path, source: str, output: Path | None, *, with_marginals: boo
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-def _blocks(model: "ChainCRF", inputs: Any, with_marginals: bool, with_score: bool) -> Iterator[str]:
-    """The text of each item, blank line included."""
-    if with_score:
+def _check(model: Any, path: Path, options: Options) -> None:
+    if options.threshold is not None and tree_of(model) is None:
+        raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
+    if options.top is not None and labels_sequences(model):
+        raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
+    if options.top is not None and not options.with_marginals:
+        raise InputError("--top says how many labels --marginals prints; give both")
+
+
+def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
+    """The text of each sequence, blank line included."""
+    if options.with_score:
         paths, scores = model.decode(inputs)
     else:
         paths, scores = model.predict(inputs), None
-    marginals = model.predict_marginals(inputs) if with_marginals else None
+    marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [str(label) for label in model.classes_]
     for item, labels in enumerate(paths):
         lines = [str(label) for label in labels]
@@ -53,35 +73,26 @@ def _blocks(model: "ChainCRF", inputs: Any, with_marginals: bool, with_score: bo
         yield "\n".join(lines) + "\n\n"
 
 
-def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
-    """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
-    model = load_model(path)
-    observed = read_input(model, path, source)
-    if observed.y is None:
-        raise InputError(f"{source}: has no labels to compare with; `crfqn predict` labels it")
-    predicted = [[str(label) for label in item] for item in model.predict(observed.X)]
-    scores = score_labels(observed.y, predicted)
-    likelihood = log_likelihood(model, observed.X, observed.y)
-    if as_json:
-        content = {**scores.as_json(), "log_likelihood": likelihood if math.isfinite(likelihood) else None}
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        print(_table(scores, likelihood))
+def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
+    """A line a document: its log-probability if asked for, its label, the most probable labels if asked for."""
+    for first in range(0, inputs.shape[0], BLOCK):
+        part = inputs[first : first + BLOCK]
+        labels, scores = _best(model, part, options)
+        columns = [[str(label)] for label in labels]
+        if options.with_score:
+            columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
+        if options.with_marginals:
+            top = options.top or MOST_LABELS
+            for line, row in zip(columns, model.predict_proba(part), strict=True):
+                best = np.argsort(-row, kind="stable")[:top]
+                line += [f"{model.classes_[label]}:{row[label]:.6f}" for label in best]
+        yield "".join("\t".join(line) + "\n" for line in columns)
 
 
-def _table(scores: Scores, likelihood: float) -> str:
-    width = max(5, *(len(row.label) for row in scores.labels))
-    lines = [f"{'label':<{width}}  precision  recall      F1  positions"]
-    lines += [
-        f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
-        for row in scores.labels
-    ]
-    per_position = likelihood / scores.n_positions
-    known = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
-    lines += [
-        "",
-        f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
-        f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
-        f"log-likelihood         {likelihood:,.3f} nats, {per_position:.4f} a position{known}",
-    ]
-    return "\n".join(lines)
+def _best(model: Any, inputs: Any, options: Options) -> tuple[Any, Any]:
+    """The label of each document, or the node at which the threshold stops it; and its log-probability."""
+    if options.threshold is None:
+        return model.decode(inputs)
+    nodes = model.predict(inputs, threshold=options.threshold)
+    probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
+    return nodes, np.log(np.minimum(probabilities, 1.0))

@@ -1,16 +1,19 @@
-"""How good predicted labels are: accuracy by position and by item, and each label's precision, recall and F1.
+"""How good predicted labels are: accuracy, precision, recall and F1 of each label, and how far off misses are.
 
 For `crfqn evaluate` and the summary after a training. Labels are compared as text, because files hold text.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+
+if TYPE_CHECKING:
+    from crfqn.label_tree import LabelTree
 
 Labels = Sequence[str]
 
@@ -31,7 +34,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of predicted against given labels.
+    """Scores of predicted against given labels of sequences.
 
     Attributes
     ----------
@@ -49,6 +52,40 @@ class Scores:
     accuracy: float
     item_accuracy: float
     labels: list[LabelScore]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class HierarchyScores:
+    """How near the right labels predictions are in the taxonomy; see `crfqn.metrics`.
+
+    Attributes
+    ----------
+    precision, recall, f1, lca_f1 : float
+    tree_induced_error : float
+        Mean number of edges between the right and the predicted label.
+    level_accuracy : list of float or None
+        From the tops downwards; None for a level that no label reaches.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    lca_f1: float
+    tree_induced_error: float
+    level_accuracy: list[float | None]
+
+
+@dataclass(frozen=True)
+class DocumentScores:
+    """Scores of predicted against given labels, one an item; `hierarchy` is None without a taxonomy."""
+
+    n_items: int
+    accuracy: float
+    labels: list[LabelScore]
+    hierarchy: HierarchyScores | None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,8 +111,7 @@ def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores
     if lengths.sum() == 0:
         raise InputError("no labelled positions to compare with")
     flat = [label for item in given for label in item], [label for item in predicted for label in item]
-    names, codes = np.unique(np.array(flat), return_inverse=True)
-    given_codes, predicted_codes = codes.reshape(2, -1)
+    names, given_codes, predicted_codes = _codes(*flat)
     is_right = given_codes == predicted_codes
     item_of = np.repeat(np.arange(lengths.size), lengths)
     n_wrong = np.bincount(item_of[~is_right], minlength=lengths.size)
@@ -86,6 +122,49 @@ def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores
         item_accuracy=float((n_wrong == 0).mean()),
         labels=_label_scores(names, given_codes, predicted_codes),
     )
+
+
+def score_documents(given: Labels, predicted: Labels, taxonomy: "LabelTree | None" = None) -> DocumentScores:
+    """Compare predicted with given labels, one an item.
+
+    Raises
+    ------
+    InputError
+        Nothing to compare, numbers of items that differ, labels that are no nodes of the taxonomy.
+    """
+    if len(given) != len(predicted):
+        raise InputError("given and predicted labels have different lengths")
+    if not given:
+        raise InputError("no labelled items to compare with")
+    if taxonomy is not None:
+        taxonomy.nodes_of(given)  # or an error that names the unknown ones
+    names, given_codes, predicted_codes = _codes(given, predicted)
+    return DocumentScores(
+        n_items=len(given),
+        accuracy=float((given_codes == predicted_codes).mean()),
+        labels=_label_scores(names, given_codes, predicted_codes),
+        hierarchy=None if taxonomy is None else _hierarchy_scores(given, predicted, taxonomy),
+    )
+
+
+def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: "LabelTree") -> HierarchyScores:
+    from crfqn import metrics
+
+    labels = given, predicted, taxonomy
+    levels = metrics.level_accuracy(*labels).tolist()
+    return HierarchyScores(
+        *metrics.hierarchical_precision_recall_f1(*labels),
+        lca_f1=metrics.lca_f1_score(*labels),
+        tree_induced_error=metrics.tree_induced_error(*labels),
+        level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
+    )
+
+
+def _codes(given: Labels, predicted: Labels) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """The labels of both, sorted, and their numbers on either side."""
+    names, codes = np.unique(np.array([given, predicted]), return_inverse=True)
+    given_codes, predicted_codes = codes.reshape(2, -1)
+    return names, given_codes, predicted_codes
 
 
 def _label_scores(
@@ -103,11 +182,11 @@ def _label_scores(
     return [LabelScore(*row) for row in rows]
 
 
-def log_likelihood(model: Any, inputs: Any, labels: Sequence[Labels]) -> float:
-    """Sum over items of log p(given labels | item), in nats; -inf if a label is not one of the model's."""
+def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
+    """Sum over items of log p(given label or labels | item), in nats; -inf if a label is not one of the model's."""
     label_of = {str(label): label for label in model.classes_}
-    if not all(label in label_of for item in labels for label in item):
+    one_each = isinstance(labels[0], str)
+    if not all(label in label_of for item in ([labels] if one_each else labels) for label in item):
         return -np.inf
-    return float(
-        np.sum(model.log_likelihood(inputs, [[label_of[label] for label in item] for item in labels]))
-    )
+    known = [label_of[item] if one_each else [label_of[label] for label in item] for item in labels]
+    return float(np.sum(model.log_likelihood(inputs, known)))

@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
-from crfqn.cli.scores import Scores, score_labels
+from crfqn.cli.loading import labels_sequences, tree_of
+from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, ModelFileError
 from crfqn.model_file import check_writable
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
 
 if TYPE_CHECKING:
-    from crfqn.estimators.chain import ChainCRF
     from crfqn.recipe_schema import Recipe
 
 FIRST_CHOICE = "ocr"
@@ -85,8 +88,12 @@ def _fit_and_save(
     is_quiet: bool,
 ) -> int:
     tell = _silent if is_quiet else say
-    model = build_estimator(
-        recipe, verbose=int(not is_quiet), callback=lambda record: interrupts.is_requested, **settings
+    model: Any = build_estimator(
+        recipe,
+        taxonomy=prepared.taxonomy,
+        verbose=int(not is_quiet),
+        callback=lambda record: interrupts.is_requested,
+        **settings,
     )
     tell(_describe(recipe, prepared, model))
     _fit(model, prepared, interrupts)
@@ -106,23 +113,23 @@ def _fit_and_save(
         code = ExitCode.NOT_CONVERGED
     scores = None
     if not is_interrupted and prepared.y_test:
-        scores = score_labels(
-            prepared.y_test, [[str(label) for label in item] for item in model.predict(prepared.X_test)]
-        )
+        scores = score(model, prepared.X_test, prepared.y_test)
     print(_summary(model, output, scores, is_interrupted), flush=True)
     return code
 
 
-def _fit(model: "ChainCRF", prepared: Prepared, interrupts: Interrupts) -> None:
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
+        # scikit-learn's guess that labels of few items each are numbers to be predicted; they are texts
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         model.fit(prepared.take_train(), prepared.y_train)
     model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
 
 
-def _save(model: "ChainCRF", output: Path, extra: dict[str, Any]) -> None:
+def _save(model: Any, output: Path, extra: dict[str, Any]) -> None:
     """Save, if need be somewhere else: a finished training is not lost to a full disk."""
     try:
         model.save(output, extra=extra)
@@ -132,51 +139,72 @@ def _save(model: "ChainCRF", output: Path, extra: dict[str, Any]) -> None:
         raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
 
 
-def _extra(recipe: "Recipe", prepared: Prepared, model: "ChainCRF") -> dict[str, Any]:
+def _extra(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
     """What the model file keeps for `evaluate`, `predict` and `inspect`."""
     extra: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
+    if prepared.features is not None:
+        extra["features"] = prepared.features.as_dict(np.unique(model.coef_.indices))
     if not recipe.data.dataset:  # its data files lie beside the recipe
         extra["recipe_source"] = str(recipe.source.resolve())
     return extra
 
 
-def _describe(recipe: "Recipe", prepared: Prepared, model: "ChainCRF") -> str:
-    n_labels = len({label for item in prepared.y_train for label in item})
-    n_positions = sum(len(item) for item in prepared.y_train)
+def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+    if labels_sequences(model):
+        n_labels = len({label for item in prepared.y_train for label in item})
+        sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
+    else:
+        sizes = f"{prepared.X_train.shape[1]:,} features, {len(set(prepared.y_train)):,} labels"
+    if prepared.taxonomy is not None:
+        sizes += f" in a taxonomy of {prepared.taxonomy.n_nodes:,} nodes"
     return (
         f"{recipe.title}\n"
-        f"{len(prepared.y_train):,} items, {n_positions:,} positions, {n_labels} labels for training; "
+        f"{len(prepared.y_train):,} items, {sizes} for training; "
         f"l1 = {model.l1:g}, l2 = {model.l2:g}, tol = {model.tol:g}\n"
     )
 
 
-def _summary(model: "ChainCRF", output: Path, scores: Scores | None, is_interrupted: bool) -> str:
+def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
     from crfqn.result import Status
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
-    n_weights = model.coef_.shape[0] * (model.coef_.shape[0] + model.coef_.shape[1])
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
         ("gap", _gap(result.gap, result.violation)),
-        ("non-zeros", f"{result.n_nonzero:,} of {n_weights:,} weights"),
+        ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
     if scores is not None:
-        rows.append(
-            (
-                "accuracy",
-                f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
-                f"{scores.n_items:,} whole items (test part)",
-            )
-        )
+        rows.append(("accuracy", f"{_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def _weights(model: Any) -> str:
+    """How many weights the model could have."""
+    n_states, n_features = model.coef_.shape
+    if labels_sequences(model):
+        return f"{n_states * (n_states + n_features):,} weights"
+    constant = " and a constant" if model.fit_intercept else ""
+    rows = "labels" if tree_of(model) is None else "nodes"
+    n_weights = n_states * (n_features + bool(constant))
+    return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
+
+
+def _accuracy(scores: Scores | DocumentScores) -> str:
+    if isinstance(scores, Scores):
+        return (
+            f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
+            f"{scores.n_items:,} whole items"
+        )
+    nearness = "" if scores.hierarchy is None else f", hierarchical F1 {scores.hierarchy.f1:.4f}"
+    return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
 
 def _gap(gap: float, violation: float) -> str:

@@ -1,0 +1,98 @@
+"""`crfqn evaluate`: how good a model is on labelled items, as a table or as JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
+from crfqn.cli.scores import (
+    DocumentScores,
+    LabelScore,
+    Scores,
+    log_likelihood,
+    score_documents,
+    score_labels,
+)
+from crfqn.errors import InputError
+
+MOST_ROWS = 50  # labels in a table; JSON has all
+
+
+def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
+    """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
+    model = load_model(path)
+    observed = read_input(model, path, source)
+    if observed.y is None:
+        raise InputError(f"{source}: has no labels to compare with; `crfqn predict` labels it")
+    n_unknown = observed.y.count("")  # sequences with gaps have been refused before
+    if n_unknown:
+        raise InputError(
+            f"{source}: {n_unknown} of {len(observed.y)} documents have no label to compare with"
+        )
+    try:
+        scores = score(model, observed.X, observed.y)
+    except InputError as error:
+        raise InputError(f"{source or path}: {error}") from error
+    likelihood = log_likelihood(model, observed.X, observed.y)
+    if as_json:
+        content = {**scores.as_json(), "log_likelihood": likelihood if math.isfinite(likelihood) else None}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        print(_table(scores, likelihood))
+
+
+def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentScores:
+    """Scores of the model's predictions."""
+    if labels_sequences(model):
+        return score_labels(given, [[str(label) for label in item] for item in model.predict(inputs)])
+    return score_documents(given, [str(label) for label in model.predict(inputs)], tree_of(model))
+
+
+def _table(scores: Scores | DocumentScores, likelihood: float) -> str:
+    if isinstance(scores, DocumentScores):
+        return _document_table(scores, likelihood)
+    return "\n".join(
+        [
+            *_label_rows(scores.labels, "positions"),
+            "",
+            f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
+            f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
+            _likelihood_row(likelihood, scores.n_positions, "a position"),
+        ]
+    )
+
+
+def _document_table(scores: DocumentScores, likelihood: float) -> str:
+    lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
+    if len(scores.labels) <= MOST_ROWS:
+        lines = _label_rows(scores.labels, "items")
+    lines += ["", f"accuracy               {scores.accuracy:.4f}  of {scores.n_items:,}"]
+    found = scores.hierarchy
+    if found is not None:
+        lines += [
+            f"hierarchical F1        {found.f1:.4f}  precision {found.precision:.4f}, recall {found.recall:.4f}",
+            f"LCA F1                 {found.lca_f1:.4f}",
+            f"tree-induced error     {found.tree_induced_error:.4f}  edges from the right label",
+        ]
+        lines += [
+            f"accuracy, level {level:<6} {accuracy:.4f}"
+            for level, accuracy in enumerate(found.level_accuracy, start=1)
+            if accuracy is not None
+        ]
+    return "\n".join([*lines, _likelihood_row(likelihood, scores.n_items, "an item")])
+
+
+def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
+    width = max(5, *(len(row.label) for row in labels))
+    lines = [f"{'label':<{width}}  precision  recall      F1  {counted:>9}"]
+    return lines + [
+        f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
+        for row in labels
+    ]
+
+
+def _likelihood_row(likelihood: float, n: int, each: str) -> str:
+    known = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
+    return f"log-likelihood         {likelihood:,.3f} nats, {likelihood / n:.4f} {each}{known}"

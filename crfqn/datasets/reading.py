@@ -1,0 +1,69 @@
+"""The readers of the registry by name: from the paths of a dataset's files to its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from crfqn.errors import DataError, InputError
+from crfqn.readers.arff import read_hierarchical_arff
+from crfqn.readers.digits import make_digit_strings
+from crfqn.readers.docstrings import collect_docstrings
+from crfqn.readers.documents import Documents, concatenate
+from crfqn.readers.idx import read_labelled_images
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.letters import read_letter_matlab, read_letter_table
+from crfqn.readers.newsgroups import read_newsgroups
+from crfqn.readers.svmlight import read_svmlight
+from crfqn.readers.taxonomy_file import read_taxonomy_file
+
+Shape = tuple[int, int]
+Data = Labeled | Documents
+
+
+def _letter_table(table: Path, *, shape: Shape) -> Labeled:
+    return read_letter_table(table, shape[0] * shape[1])
+
+
+def _letter_matlab(matlab: Path, *, shape: Shape) -> Labeled:
+    return read_letter_matlab(matlab, shape)
+
+
+def _svmlight_taxonomy(train: Path, test: Path, taxonomy: Path) -> Documents:
+    tree = read_taxonomy_file(taxonomy)
+    return concatenate(*(Documents(*read_svmlight(path), tree) for path in (train, test)))
+
+
+def _hierarchical_arff(train: Path, test: Path) -> Documents:
+    return concatenate(read_hierarchical_arff(train), read_hierarchical_arff(test))
+
+
+def _idx(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> Documents:
+    train = read_labelled_images(train_images, train_labels)
+    return concatenate(train, read_labelled_images(test_images, test_labels))
+
+
+# The arguments are the dataset's parts, in the order of its entry.
+FILE_READERS: dict[str, Callable[..., Data]] = {
+    "letter-table": _letter_table,
+    "letter-matlab": _letter_matlab,
+    "svmlight-taxonomy": _svmlight_taxonomy,
+    "hierarchical-arff": _hierarchical_arff,
+    "newsgroups": read_newsgroups,
+    "idx": _idx,
+}
+GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}
+
+
+def read_files(reader: str, paths: Sequence[Path], shape: Shape | None) -> Data:
+    """Read a dataset from its files, one a part.
+
+    Raises
+    ------
+    DataError
+        Malformed files, or files that do not belong together.
+    """
+    try:
+        return FILE_READERS[reader](*paths, **({} if shape is None else {"shape": shape}))
+    except InputError as error:  # parts that are fine alone
+        raise DataError(f"{', '.join(map(str, paths))}: {error}") from error

@@ -1,0 +1,26 @@
+"""Recipes: a ready-made model is a folder with `recipe.toml` (data, features, structure, objective, solver).
+
+From the name of a recipe to the matrices and the estimator that train it, and from a new file to the same
+features. For the command line, and for anyone who wants the data of a recipe in Python.
+"""
+
+from crfqn.recipes.documents import restore_features
+from crfqn.recipes.estimator import build_estimator
+from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
+from crfqn.recipes.prepared import Features, Observed, Prepared
+from crfqn.recipes.preparing import observe, prepare
+from crfqn.recipes.source import EMBEDDED
+
+__all__ = [
+    "EMBEDDED",
+    "Features",
+    "Observed",
+    "Prepared",
+    "build_estimator",
+    "find_recipe",
+    "list_recipes",
+    "load_recipe",
+    "observe",
+    "prepare",
+    "restore_features",
+]

@@ -1,0 +1,100 @@
+"""Numbers as they are given: the columns that the training part uses, divided by their largest sizes if asked for.
+
+Shapes: I documents, F columns that have an entry in the training part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.readers.documents import Documents, drop_unseen_columns
+
+
+@dataclass(frozen=True, eq=False)
+class NumberFeatures:
+    """Some of the F features: all of them after `fit`, those with a weight in a model file.
+
+    Attributes
+    ----------
+    n_columns : int
+        F.
+    columns : ndarray of int64, shape (n,)
+        Which of the F these are, ascending.
+    sources : ndarray of int64, shape (n,)
+        The columns of the data that they come from, ascending, counted from 0.
+    names : list of n str
+    scales : ndarray of float64, shape (n,)
+        What they are divided by.
+    first_id : int
+        The number of the data's first column in svmlight's format: 0 if the data is in this format itself, so that
+        ids are columns; else 1.
+    """
+
+    n_columns: int
+    columns: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    names: list[str]
+    scales: NDArray[np.float64]
+    first_id: int
+
+    @classmethod
+    def fit(cls, train: Documents, scale: str) -> tuple[NumberFeatures, Any]:
+        """Learn the columns in use, and their scales ("none" or "max-abs"); returns their matrix as well."""
+        assert not isinstance(train.inputs, list)
+        seen = drop_unseen_columns(train)
+        n = len(seen.feature_names or ())
+        scales = np.ones(n)
+        if scale == "max-abs":
+            from sklearn.preprocessing import MaxAbsScaler
+
+            scales = MaxAbsScaler().fit(seen.inputs).scale_
+        sources = np.unique(train.inputs.indices).astype(np.int64)
+        first_id = 0 if train.feature_names is None else 1
+        features = cls(n, np.arange(n), sources, list(seen.feature_names or ()), scales, first_id)
+        return features, features.transform(train.inputs)
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> NumberFeatures:
+        """What `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        columns, sources = (np.array(table[name], np.int64) for name in ("columns", "sources"))
+        scales = np.ones(columns.size) if table["scales"] is None else np.array(table["scales"], np.float64)
+        names = list(map(str, sources if table["names"] is None else table["names"]))
+        features = cls(int(table["n_columns"]), columns, sources, names, scales, int(table["first_id"]))
+        if not columns.shape == sources.shape == scales.shape == (len(names),):
+            raise ValueError("columns, sources, scales and names differ in length")
+        return features
+
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
+        """See `crfqn.recipes.Features`."""
+        places = np.flatnonzero(np.isin(self.columns, used))
+        sources = self.sources[places].tolist()
+        names = [self.names[place] for place in places]
+        scales = self.scales[places].tolist()
+        return {
+            "n_columns": self.n_columns,
+            "columns": self.columns[places].tolist(),
+            "sources": sources,
+            "names": None if names == list(map(str, sources)) else names,
+            "scales": None if set(scales) <= {1.0} else scales,
+            "first_id": self.first_id,
+        }
+
+    def transform(self, inputs: Any, first: int = 0) -> Any:
+        """See `crfqn.recipes.Features`; columns that are none of these are left out."""
+        from scipy.sparse import csr_array
+
+        wanted = self.sources + first
+        places = np.searchsorted(wanted, inputs.indices)
+        is_in = np.append(wanted, -1)[places] == inputs.indices
+        places = places[is_in]
+        ends = np.concatenate([[0], np.cumsum(is_in)])[inputs.indptr]
+        parts = (inputs.data[is_in] / self.scales[places], self.columns[places], ends)
+        return csr_array(parts, shape=(inputs.shape[0], self.n_columns))
+
+    def name_of(self, column: int) -> str:
+        """See `crfqn.recipes.Features`."""
+        return self.names[int(np.searchsorted(self.columns, column))]

@@ -1,0 +1,48 @@
+"""From a recipe to the data that trains and tests it, and from a new file to the same features."""
+
+from pathlib import Path
+
+from crfqn.recipe_schema import Recipe
+from crfqn.recipes.documents import observe_documents, prepare_documents
+from crfqn.recipes.prepared import Features, Observed, Prepared
+from crfqn.recipes.sequences import observe_sequences, prepare_sequences
+
+
+def prepare(recipe: Recipe) -> Prepared:
+    """Read the recipe's data, cut it into training and test items, compute the features.
+
+    Raises
+    ------
+    DataUnavailableError
+        The data is not on this machine; the text says how to get it, and what can be trained without.
+    DataError
+        The data is there, but malformed.
+    RecipeError
+        Split, features or structure do not fit the data.
+    """
+    return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
+
+
+def observe(recipe: Recipe, path: str | Path | None = None, features: Features | None = None) -> Observed:
+    """Features (and labels, where there are any) of a new file, computed as the recipe does.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    path : str, Path or None
+        None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
+        (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
+        for each pixel that is not 0; an attribute recipe reads the text format. Of documents, given numbers are read
+        from svmlight's format, whose ids are those of the training data, or count its columns from 1; texts from
+        lines `label TAB text`, or `text`.
+    features : Features or None
+        Those of documents, as a model file keeps them; None: they are fitted again to the training data.
+
+    Raises
+    ------
+    DataError
+        Malformed file (file and line named), an attribute that is no pixel, labels for some positions only.
+    """
+    if recipe.structure.kind == "chain":
+        return observe_sequences(recipe, path)
+    return observe_documents(recipe, path, features)

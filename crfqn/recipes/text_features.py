@@ -1,0 +1,118 @@
+"""Texts as counts of their words, weighed and scaled: scikit-learn's TfidfVectorizer, fitted to the training part.
+
+A word is two or more letters or digits, its case ignored. Shapes: I documents, F words of the training part.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.recipe_schema import Features as Settings
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+
+@dataclass(frozen=True, eq=False)
+class TextFeatures:
+    """Some of the F words: all of them after `fit`, those that are needed in a model file.
+
+    Attributes
+    ----------
+    n_columns : int
+        F.
+    columns : ndarray of int64, shape (n,)
+        Which of the F these are, ascending.
+    words : list of n str
+        In alphabetical order.
+    vectorizer : TfidfVectorizer over these words
+    """
+
+    n_columns: int
+    columns: NDArray[np.int64]
+    words: list[str]
+    vectorizer: TfidfVectorizer
+
+    first_id = 0  # texts have no columns
+
+    @classmethod
+    def fit(cls, texts: list[str], settings: Settings) -> tuple[TextFeatures, Any]:
+        """Learn the words and in how many texts each is; returns their matrix as well.
+
+        Raises
+        ------
+        ValueError
+            There are no words.
+        """
+        vectorizer = _vectorizer(settings, use_idf=settings.weighting == "tf-idf", min_df=settings.min_df)
+        matrix = vectorizer.fit_transform(texts)
+        words = vectorizer.get_feature_names_out().tolist()
+        features = cls(len(words), np.arange(len(words)), words, vectorizer)
+        return features, features._placed(matrix)
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any], settings: Settings) -> TextFeatures:
+        """What `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        weights = {word: float(idf) for idf, words in table["words"] for word in words.split()}
+        words = sorted(weights)
+        columns = np.arange(len(words)) if table["columns"] is None else np.array(table["columns"], np.int64)
+        if columns.shape != (len(words),):
+            raise ValueError("columns and words differ in number")
+        vectorizer = _vectorizer(settings, vocabulary=words)
+        if words:  # none are left where no word has a weight
+            vectorizer.idf_ = np.array([weights[word] for word in words])
+        return cls(int(table["n_columns"]), columns, words, vectorizer)
+
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
+        """See `crfqn.recipes.Features`: the words by their idf, separated by blanks.
+
+        Unless rows are scaled to the norm 1, words without a weight are left out: such a norm needs all words.
+        """
+        needs_all = self.vectorizer.norm is not None
+        places = np.arange(len(self.words)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
+        idf = self.vectorizer.idf_ if self.vectorizer.use_idf else np.ones(len(self.words))
+        words_of = defaultdict(list)
+        for place in places.tolist():
+            words_of[float(idf[place])].append(self.words[place])
+        return {
+            "n_columns": self.n_columns,
+            "columns": None if needs_all else self.columns[places].tolist(),
+            "words": [[weight, " ".join(words)] for weight, words in sorted(words_of.items())],
+        }
+
+    def transform(self, inputs: Any, first: int = 0) -> Any:
+        """See `crfqn.recipes.Features`; unknown words are left out."""
+        from scipy.sparse import csr_array
+
+        if not self.words:
+            return csr_array((len(inputs), self.n_columns))
+        return self._placed(self.vectorizer.transform(inputs))
+
+    def _placed(self, matrix: Any) -> Any:
+        """The words' columns among all F."""
+        from scipy.sparse import csr_array
+
+        found = csr_array(matrix)
+        found.sort_indices()
+        parts = (found.data, self.columns[found.indices], found.indptr)
+        return csr_array(parts, shape=(found.shape[0], self.n_columns))
+
+    def name_of(self, column: int) -> str:
+        """See `crfqn.recipes.Features`."""
+        return self.words[int(np.searchsorted(self.columns, column))]
+
+
+def _vectorizer(settings: Settings, **options: Any) -> TfidfVectorizer:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(
+        binary=settings.weighting == "binary",
+        norm=None if settings.norm == "none" else settings.norm,
+        sublinear_tf=settings.sublinear_tf,
+        **options,
+    )

@@ -1,0 +1,49 @@
+"""Run the command line, in a process of its own or in this one."""
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from crfqn.cli import main
+
+
+def crfqn(*arguments, cwd=None, input=None, **environment):
+    """Run the command line; `environment` values of None remove a variable."""
+    variables = {
+        **os.environ,
+        "CRFQN_CACHE": str(cwd or "."),
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "crfqn.cli", *map(str, arguments)],
+        cwd=cwd,
+        input=input,
+        env={name: value for name, value in variables.items() if value is not None},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=180,
+    )
+
+
+def run_here(monkeypatch, folder, *arguments, input="", **environment):
+    """The same in this process, which saves the start-up; for what does not train."""
+    output, messages = io.StringIO(), io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "120")
+        patch.setenv("CRFQN_CACHE", str(folder))
+        for name, value in environment.items():
+            patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["crfqn", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
+        patch.setattr(sys, "stdout", output)
+        patch.setattr(sys, "stderr", messages)
+        with pytest.raises(SystemExit) as info:
+            main()
+    return subprocess.CompletedProcess(arguments, info.value.code, output.getvalue(), messages.getvalue())
