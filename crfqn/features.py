@@ -254,6 +254,11 @@ class FeatureStore:
         values = ALL_ONES if self.is_binary else np.concatenate([self.values, np.ones(n)])
         return FeatureStore(indptr, indices, values, self.offsets)
 
+    def without_last(self) -> "FeatureStore":
+        """The same store without its last feature, a view: the inverse of `with_constant`."""
+        end = int(self.indptr[-2])
+        return FeatureStore(self.indptr[:-1], self.indices[:end], self.values[:end], self.offsets)
+
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
         """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.
 

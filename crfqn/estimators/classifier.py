@@ -130,14 +130,13 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
             store = FeatureStore.from_matrix(X, np.arange(codes.size + 1), pool=pool)
         del X  # so that a caller who does not keep it gets its memory back
         targets = nodes[codes]
-        data_fingerprint = fingerprint(store, targets)
         if self.fit_intercept:
             store = store.with_constant()
         free = self._free(space.n_nodes, store.n_features)
         result = self._train(store, space.over(codes.size), targets, weights, start, free)
         self._adopt_labels(space)
         adopt_columns(self, checked)
-        self.data_fingerprint_ = data_fingerprint
+        self.data_fingerprint_ = fingerprint(store.without_last() if self.fit_intercept else store, targets)
         self._keep(result)
         return self
 

@@ -63,21 +63,22 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
 
 @strict_kernel
 def square_sums(
-    first, last, states, features, indptr, indices, values, residual, inverse_weights, share, out
+    first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, roughness
 ):
-    """out[c] = sum_t x_{t,f_c}^2 |r_t| (1 - share |r_t| / weight_t) for c in first..last-1, r the residuals of k_c.
+    """Sums over the columns c = first ... last - 1 of x^2 = x_{t,f_c}^2 times what the state k_c leaves open at t.
 
-    With share 1 that is the curvature sum_t weight x^2 p (1 - p): r = weight (p - observed), so that
-    weight p (1 - p) = |r| (1 - |r| / weight), whether the state is observed or not.
+    roughness[c] = sum_t x^2 |r_t|, r the residuals weight (p - observed), and curvature[c] = sum_t weight x^2 p (1 - p)
+    = sum_t x^2 |r_t| (1 - |r_t| / weight), whether the state is observed or not.
     """
     for c in range(first, last):
-        row, total = residual[states[c]], 0.0
+        row, rough, curved = residual[states[c]], 0.0, 0.0
         for e in range(indptr[features[c]], indptr[features[c] + 1]):
             t = np.uint64(indices[e])
             size = abs(row[t])
-            term = size * (1.0 - share * size * inverse_weights[t])
-            total += term * values[e] * values[e] if values.size > 0 else term
-        out[c] = total
+            square = size * values[e] * values[e] if values.size > 0 else size
+            rough += square
+            curved += square * (1.0 - size * inverse_weights[t])
+        roughness[c], curvature[c] = rough, curved
 
 
 @strict_kernel

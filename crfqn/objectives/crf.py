@@ -11,7 +11,7 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,7 @@ from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 Coords = NDArray[np.int64]
 Vector = NDArray[np.float64]
+NO_COORDS, NO_SQUARES = np.empty(0, np.int64), np.empty((2, 0))
 
 
 class CRFObjective:
@@ -118,8 +119,9 @@ class CRFObjective:
     def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector) -> Vector:
         """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge."""
         store = self.store
+        out = np.empty(coords.size)
 
-        def sweep(first: int, last: int, split: Split, out: Vector) -> None:
+        def sweep(first: int, last: int, split: Split) -> None:
             coordinate_gradients(
                 first,
                 last,
@@ -132,20 +134,18 @@ class CRFObjective:
                 out,
             )
 
-        return self.each_column(coords, sweep, edge_values)
-
-    def each_column(
-        self, coords: Coords, sweep: Callable[[int, int, Split, Vector], None], edge_values: Vector
-    ) -> Vector:
-        """`sweep` fills in parts of equal work what belongs to nodes; edges get their values."""
-        split = self.split(coords)
-        out = np.empty(coords.size)
+        split = self.each_column(coords, sweep)
         out[split.n_nodes :] = edge_values[split.edges]
+        return out
+
+    def each_column(self, coords: Coords, sweep: Callable[[int, int, Split], None]) -> Split:
+        """`sweep` the coordinates of nodes in parts of equal work; returns the coordinates taken apart."""
+        split = self.split(coords)
         work = np.zeros(split.n_nodes + 1, np.int64)
         np.cumsum(self.store.indptr[split.features + 1] - self.store.indptr[split.features], out=work[1:])
         parts = cut_into_parts(work)
-        self.pool.each(N_PARTS, lambda part: sweep(parts[part], parts[part + 1], split, out))
-        return out
+        self.pool.each(N_PARTS, lambda part: sweep(parts[part], parts[part + 1], split))
+        return split
 
 
 @dataclass(eq=False)
@@ -157,6 +157,7 @@ class Point:
     weights: Vector
     scores: Vector
     edges: Vector
+    _known_squares: tuple[Coords, Vector] = field(default=(NO_COORDS, NO_SQUARES), repr=False)
 
     @cached_property
     def inference(self) -> Inference:
@@ -214,28 +215,40 @@ class Point:
 
         The expected count of an edge stands for its variance, which it bounds from above.
         """
-        counts = np.maximum(self.inference.edge_residual + self.objective.observed_edges, 0.0)
-        return self._square_sums(coords, 1.0, counts)
+        return self._squares(coords)[0]
 
     def roughness(self, coords: Coords) -> Vector:
         """sum_t weight x_tf^2 |p_t(k) - observed|: how much curvature a coordinate may meet on its way to a fit.
 
         Where p is 0 and the label is k there is none at the point, but p has to pass through 1/2.
         """
-        return self._square_sums(coords, 0.0, np.abs(self.inference.edge_residual))
+        return self._squares(coords)[1]
 
-    def _square_sums(self, coords: Coords, share: float, edge_values: Vector) -> Vector:
-        """sum_t x_tf^2 |r_t| (1 - share |r_t| / weight_t) of the residuals r of each coordinate's state."""
-        owner = self.objective
-        residual, inverse = self.inference.residual, owner.inverse_weights
+    def _squares(self, coords: Coords) -> Vector:
+        """Curvature and roughness, (2, coords): one sweep finds both, and is kept for later subsets."""
+        known, table = self._known_squares
+        place = np.minimum(np.searchsorted(known, coords), max(known.size - 1, 0))
+        if known.size == 0 or not np.array_equal(known[place], coords):
+            self._known_squares = known, table = coords, self._measure_squares(coords)
+            place = np.arange(coords.size)
+        return table[:, place]
 
-        def sweep(first: int, last: int, split: Split, out: Vector) -> None:
+    def _measure_squares(self, coords: Coords) -> Vector:
+        owner, inference = self.objective, self.inference
+        store = owner.store
+        out = np.empty((2, coords.size))
+
+        def sweep(first: int, last: int, split: Split) -> None:
             square_sums(
-                first, last, split.states, split.features, owner.store.indptr, owner.store.indices,
-                owner.store.values, residual, inverse, share, out,
+                first, last, split.states, split.features, store.indptr, store.indices, store.values,
+                inference.residual, owner.inverse_weights, out[0], out[1],
             )  # fmt: skip
 
-        return owner.each_column(coords, sweep, edge_values)
+        split = owner.each_column(coords, sweep)
+        counts = np.maximum(inference.edge_residual + owner.observed_edges, 0.0)
+        out[0, split.n_nodes :] = counts[split.edges]
+        out[1, split.n_nodes :] = np.abs(inference.edge_residual)[split.edges]
+        return out
 
     def unit(self, coords: Coords) -> Vector:
         """The unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""

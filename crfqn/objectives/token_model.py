@@ -42,10 +42,15 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int, max_den
     owner = point.objective
     split = owner.split(coords)
     n = coords.size
-    counts = active_counts(point, split)
-    n_pairs = float(np.square(counts, dtype=np.float64).sum())
     n_dense = min(n_sampled, owner.n_positions)
     budget = MOST_PAIRS if n > max_dense else n * n * n_dense / PAIR
+    store = owner.store
+    n_entries = float((store.indptr[split.features + 1] - store.indptr[split.features]).sum())
+    if n <= max_dense and n_entries**2 * n_dense > budget * owner.n_positions**2:
+        # By Cauchy and Schwarz the pairs of n_dense positions cost more than the products: no need to count them.
+        return dense_model(point, coords, split, n_sampled)
+    counts = active_counts(point, split)
+    n_pairs = float(np.square(counts, dtype=np.float64).sum())
     n_sparse = owner.n_positions if n_pairs <= budget else int(owner.n_positions * budget / n_pairs)
     if n_sparse < n_dense:
         return None if n > max_dense else dense_model(point, coords, split, n_sampled)

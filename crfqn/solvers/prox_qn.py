@@ -21,7 +21,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.descent import descend
 from crfqn.solvers.active_set import ActiveSet, open_epoch
 from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
-from crfqn.solvers.damping import Damping
+from crfqn.solvers.damping import WARM_CAUTION, Damping
 from crfqn.solvers.protocols import Matrix, Objective, Penalty, Point, State, Vector
 from crfqn.solvers.warm_up import WARM_UP, Stage, warm_start
 
@@ -29,6 +29,7 @@ METRICS = ("token-wise", "diagonal", "identity")
 MOST_TRIALS = 20
 TINY, TO_THE_END = 1000, 1e-9
 PROGRESS = 0.5
+WARM_POSITIONS = 600  # of a metric in the warm-up; 1,500 took as many passes afterwards
 FLOOR = 1e-3  # of the curvature, in units of max x^2: where every position is decided there is none
 ROUNDING = 4 * np.finfo(float).eps  # a predicted decrease below this share of the objective cannot be seen
 
@@ -146,12 +147,17 @@ class ProxQN:
             warm_up=(),
         )
 
+    def sampled(self) -> ProxQN:
+        """The method for the samples of the warm-up: no warm-up of its own, and a metric as rough as they are."""
+        return replace(self, warm_up=(), metric_positions=min(self.metric_positions, WARM_POSITIONS))
+
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, and one each time all coordinates are looked at."""
         point = start
         if self.warm_up and start.coords.size == 0:
-            point = yield from warm_start(replace(self, warm_up=()), self.warm_up, objective, penalty, start)
-        damping = Damping(is_cautious=self.metric != "identity")
+            point = yield from warm_start(self.sampled(), self.warm_up, objective, penalty, start)
+        caution = WARM_CAUTION if point.coords.size else 1.0
+        damping = Damping(self.metric != "identity", opening=caution, caution=caution)
         while True:
             active, dual_value = open_epoch(objective, penalty, point, self.max_entry)
             del start, point  # their scores and residuals are as large as the data: only the newest stays

@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     stronger: float
 
 
-WARM_UP = (Stage(16, 10.0), Stage(16, 3.0), Stage(16, 1.0), Stage(4, 1.0))
+WARM_UP = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
 FEWEST_POSITIONS = 2000  # a smaller sample tells too little, and a smaller problem needs no warm-up
 # A sample of fewer positions than this share of the weights is fitted by heart, its optimum far from the whole's: on
 # 20 newsgroups (2.6 million weights) a warm-up with every 4th text took 1.4 s to 1e-3, the start from zero 0.6 s.
