@@ -147,10 +147,10 @@ class _Run:
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
-        has_converged = self.gap <= self.tol or (
-            self.is_uncertified and state.is_screening and state.violation <= self.tol * self.scale
-        )
-        if has_converged:
+        # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
+        scale = max(self.scale, self.penalty.l1) if state.is_final else self.scale
+        is_still = self.is_uncertified and state.is_screening and state.violation <= self.tol * scale
+        if self.gap <= self.tol or is_still:
             return Status.CONVERGED
         if asked_to_stop:
             return Status.CALLBACK

@@ -165,9 +165,8 @@ class ProxQN:
             violation = opening.violation
             yield opening
             del opening
-            cooling = self.cooling
-            if objective.n_coords < TINY and self.metric == "token-wise" and active.outside == 0:
-                cooling = TO_THE_END
+            is_tiny = objective.n_coords < TINY and self.metric == "token-wise"
+            cooling = TO_THE_END if is_tiny and active.outside == 0 else self.cooling
             goal = max(cooling * violation, self.outside * active.outside)
             n_steps, has_failed = yield from self.epoch(objective, active, goal, damping)
             if n_steps == 0:  # nothing moves, although every promising coordinate may
@@ -183,10 +182,8 @@ class ProxQN:
 
         Returns the number of steps, and whether the last search failed.
         """
-        metric, opening = (
-            CompactBFGS(*self.base_metric(objective, active, None), self.memory),
-            active.violation,
-        )
+        opening = active.violation
+        metric = CompactBFGS(*self.base_metric(objective, active, None), self.memory)
         damping.open_epoch(is_complete=active.outside == 0.0)
         if damping.is_cautious:
             active.measure_roughness()
@@ -201,7 +198,7 @@ class ProxQN:
             if kept is not None:
                 metric.restrict(kept)
             is_stale = self.metric != "identity" and step % self.refresh == 0
-            if is_stale and active.violation <= PROGRESS * opening:
+            if is_stale and (active.violation <= PROGRESS * opening or goal <= TO_THE_END * opening):
                 return step, False  # as the metric is formed anew anyway, all coordinates may be looked at
             if is_stale or self.metric == "identity":
                 metric.rebase(*self.base_metric(objective, active, metric))
