@@ -3,7 +3,7 @@
 The reference enumerates every labelling of every item: counts phi (labellings x weights), loss = sum_i c_i
 (log sum exp(phi w) - phi[observed] w). Its optimum comes from scipy's L-BFGS-B on w = u - v, u, v >= 0.
 
-Shapes: I items, N positions, F features, K states, d = K F + K K weights.
+Shapes: I items, N positions, F features, K states, d weights: K F + K K of a chain, K F of a taxonomy.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize as scipy_minimize
+from references import DenseProblem, Forest, Penalised, mixture_entropy
 from scipy.special import logsumexp
 
 from crfqn import Sequences
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.crf import CRFObjective, Point
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Inference
+from crfqn.structures.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Penalised):
     """Features (N, F), items cut at `offsets` (I + 1,), labels 0 ... K - 1 (N,), item weights (I,) or None."""
 
     matrix: NDArray[np.float64]
@@ -74,11 +75,6 @@ class Problem:
         return replace(self, matrix=matrix)
 
     @cached_property
-    def l1_max(self) -> float:
-        """The smallest l1 for which all weights are 0: the largest gradient at 0."""
-        return float(np.abs(self.loss(np.zeros(self.n_coords))[1]).max())
-
-    @cached_property
     def counts(self) -> list[tuple[NDArray[np.float64], int, float]]:
         """Of each item: phi (K ** T, d), the row of the observed labelling, the item's weight."""
         weights = np.ones(self.n_items) if self.weights is None else self.weights
@@ -98,7 +94,7 @@ class Problem:
             edge[first, second] += 1
         return np.concatenate([node.ravel(), edge.ravel()])
 
-    def loss(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def evaluate(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Loss and gradient at the dense weights w (d,), by enumeration."""
         value, gradient = 0.0, np.zeros(self.n_coords)
         for phi, observed, weight in self.counts:
@@ -108,34 +104,138 @@ class Problem:
             gradient += weight * (np.exp(scores - log_z) @ phi - phi[observed])
         return float(value), gradient
 
-    def value(self, w: NDArray[np.float64], l1: float, l2: float, free: Any = ()) -> float:
-        """Loss and penalty at the dense weights w (d,); coordinates in `free` cost nothing."""
-        paid = np.delete(w, list(free))
-        return self.loss(w)[0] + l1 * float(np.abs(paid).sum()) + 0.5 * l2 * float(paid @ paid)
 
-    def optimum(self, l1: float, l2: float, free: Any = ()) -> tuple[float, NDArray[np.float64]]:
-        """The smallest value, and weights (d,) that have it."""
-        d = self.n_coords
-        paid = np.ones(d)
-        paid[list(free)] = 0.0
+@dataclass(frozen=True, eq=False)
+class TreeProblem(Penalised):
+    """Features x (N, F), a forest (K,), labels as its nodes (N,), item weights (N,); the weights are W (K, F).
 
-        def split(uv: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            w = uv[:d] - uv[d:]
-            value, g = self.loss(w)
-            g = g + l2 * paid * w
-            value += l1 * float(np.tile(paid, 2) @ uv) + 0.5 * l2 * float(paid @ (w * w))
-            return value, np.concatenate([g + l1 * paid, -g + l1 * paid])
+    Answers like `references.DenseProblem`, by enumeration of the labels.
+    """
 
-        found = scipy_minimize(
-            split,
-            np.zeros(2 * d),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0, None)] * (2 * d),
-            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
-        )
-        w = found.x[:d] - found.x[d:]
-        return self.value(w, l1, l2, free), w
+    x: NDArray[np.float64]
+    parents: NDArray[np.int32]
+    is_label: NDArray[np.bool_]
+    targets: NDArray[np.int32]
+    item_weights: NDArray[np.float64]
+
+    @property
+    def n_items(self) -> int:
+        return self.targets.size
+
+    @property
+    def n_states(self) -> int:
+        return self.parents.size
+
+    @property
+    def n_coords(self) -> int:
+        return self.n_states * self.x.shape[1]
+
+    @property
+    def n_node_coords(self) -> int:
+        return self.n_coords
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return np.arange(self.n_items + 1)
+
+    @property
+    def position_weights(self) -> NDArray[np.float64]:
+        return self.item_weights
+
+    @cached_property
+    def forest(self) -> Forest:
+        return Forest(self.parents, self.is_label)
+
+    def structure(self) -> Taxonomy:
+        return Taxonomy(self.parents, self.is_label, self.n_items)
+
+    def objective(self, n_threads: int = 1) -> CRFObjective:
+        """The library's loss."""
+        return objective_of(self, n_threads)
+
+    def log_probabilities(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(labels, N)."""
+        return self.forest.log_probabilities(w.reshape(self.n_states, -1) @ self.x.T)
+
+    def log_likelihoods(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log P(y_i | x_i), (N,)."""
+        return self.log_probabilities(w)[self.forest.index(self.targets), np.arange(self.n_items)]
+
+    def marginals(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.forest.is_on_path.T @ np.exp(self.log_probabilities(w))
+
+    def expected_edges(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.empty(0)
+
+    def loss(self, w: NDArray[np.float64]) -> float:
+        return float(-(self.item_weights @ self.log_likelihoods(w)))
+
+    def gradient(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        residual = self.marginals(w) - self.forest.observed(self.targets)
+        return ((residual * self.item_weights) @ self.x).ravel()
+
+    def hessian(self, w: NDArray[np.float64], c: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """sum_t c_t (covariance of the nodes) (x) x_t x_t', (d, d); c (N,) are the item weights unless given."""
+        p, nodes = np.exp(self.log_probabilities(w)), self.forest.is_on_path
+        result = np.zeros((self.n_coords, self.n_coords))
+        for t, weight in enumerate(self.item_weights if c is None else c):
+            centred = nodes - p[:, t] @ nodes
+            result += weight * np.kron(centred.T @ (centred * p[:, t, None]), np.outer(self.x[t], self.x[t]))
+        return result
+
+    def dual_loss(self, w: NDArray[np.float64], s: float) -> float:
+        """The entropy of the mixtures s P_w + (1 - s) delta(y), each item weighed."""
+        p, observed = np.exp(self.log_probabilities(w)), self.forest.index(self.targets)
+        entropies = [mixture_entropy(p[:, t], observed[t], s) for t in range(self.n_items)]
+        return float(self.item_weights @ entropies)
+
+
+def objective_of(problem: DenseProblem | TreeProblem, n_threads: int = 1) -> CRFObjective:
+    """The library's loss of a reference."""
+    store = FeatureStore.from_matrix(problem.x, problem.offsets)
+    is_tree = isinstance(problem, TreeProblem)
+    structure = problem.structure() if is_tree else Chain(store.offsets, problem.n_states)
+    return CRFObjective(store, structure, problem.targets, problem.item_weights, n_threads)
+
+
+def point_at(objective: CRFObjective, w: NDArray[np.float64]) -> Point:
+    """The point at dense weights, given by the non-zeros."""
+    coords = np.flatnonzero(w)
+    return objective.at(coords, w[coords])
+
+
+# Two trees of three levels and a node of its own; node 3 is an only child, and has one.
+PARENTS = np.array([-1, -1, -1, 0, 1, 1, 1, 3, 5, 5], np.int32)
+LEAVES = np.isin(np.arange(10), PARENTS, invert=True)
+SHAPES: dict[str, tuple[NDArray[np.int32], NDArray[np.bool_]]] = {
+    "forest": (PARENTS, LEAVES),
+    "labels at inner nodes": (PARENTS, LEAVES | np.isin(np.arange(10), [0, 5])),
+    "flat": (np.full(4, -1, np.int32), np.ones(4, bool)),
+    "chain of nodes": (np.arange(-1, 3, dtype=np.int32), np.array([True, False, False, True])),
+}
+
+
+def make_tree_problem(
+    shape: str = "forest",
+    seed: int = 0,
+    n_items: int = 40,
+    n_features: int = 5,
+    density: float = 0.5,
+    is_binary: bool = False,
+    has_weights: bool = False,
+) -> TreeProblem:
+    """Random items whose labels depend on the features through all nodes; every label is observed."""
+    rng = np.random.default_rng(seed)
+    parents, is_label = SHAPES[shape]
+    x = (rng.random((n_items, n_features)) < density).astype(float)
+    if not is_binary:
+        x *= rng.normal(size=x.shape)
+    forest = Forest(parents, is_label)
+    scores = forest.label_scores(rng.normal(size=(parents.size, n_features)) @ x.T)
+    which = np.argmax(scores + rng.gumbel(size=scores.shape), axis=0)
+    which[: forest.labels.size] = np.arange(forest.labels.size)
+    item_weights = rng.choice([0.0, 0.5, 1.0, 2.5], n_items) if has_weights else np.ones(n_items)
+    return TreeProblem(x, parents, is_label, forest.labels[which].astype(np.int32), item_weights)
 
 
 def make_problem(
@@ -166,7 +266,7 @@ def make_problem(
     return Problem(matrix, offsets, targets, n_states)
 
 
-def dense_weights(problem: Problem, coords: NDArray[np.int64], weights: NDArray[np.float64]) -> Any:
+def dense_weights(problem: Penalised, coords: NDArray[np.int64], weights: NDArray[np.float64]) -> Any:
     """Sparse weights as an array (d,)."""
     w = np.zeros(problem.n_coords)
     w[coords] = weights

@@ -1,21 +1,24 @@
-"""Naive references for the tests: a chain by enumeration of all its K^T labellings, and the loss made of it.
+"""Naive references for the tests: a chain by enumeration of all its K^T labellings, a forest by that of its labels.
 
-Plain numpy and definitions only, for tiny items; `log_recursion` serves the long ones and is itself tested
+Plain numpy, scipy and definitions only, for tiny items; `log_recursion` serves the long ones and is itself tested
 against the enumeration.
 
 Shapes: K states, N positions, I items, F features; scores (K, T) of one item, edges (K, K) from x to.
-Weights are one vector w of K F + K K numbers: W (K, F), then V (K, K), both in C order.
+Weights are one vector w: W (K, F) and, of a chain, V (K, K), both in C order.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 Vector = NDArray[np.float64]
 
@@ -70,10 +73,48 @@ class Enumeration:
 
     def mixture_entropy(self, labels: NDArray, s: float) -> float:
         """Entropy of s P + (1 - s) delta(labels)."""
-        q = s * self.probability
-        q[self.index(labels)] += 1.0 - s
-        q = q[q > 0]
-        return float(-(q @ np.log(q)))
+        return mixture_entropy(self.probability, self.index(labels), s)
+
+
+def mixture_entropy(p: Vector, observed: int, s: float) -> float:
+    """Entropy of s p + (1 - s) delta(observed)."""
+    q = s * p
+    q[observed] += 1.0 - s
+    q = q[q > 0]
+    return float(-(q @ np.log(q)))
+
+
+class Forest:
+    """The labels of a forest, each with its path: `is_on_path[i, k]`, whether label i is node k or under it."""
+
+    def __init__(self, parents: NDArray[np.int32], is_label: NDArray[np.bool_]) -> None:
+        self.labels = np.flatnonzero(is_label)
+        self.is_on_path = np.zeros((self.labels.size, parents.size))
+        for i, node in enumerate(self.labels):
+            while node >= 0:
+                self.is_on_path[i, node] = 1.0
+                node = parents[node]
+
+    def index(self, targets: NDArray) -> NDArray:
+        """Where nodes stand among the labels."""
+        return np.searchsorted(self.labels, targets)
+
+    def label_scores(self, scores: Vector) -> Vector:
+        """Sums along the paths, (labels, N), of node scores (K, N)."""
+        return self.is_on_path @ scores
+
+    def log_probabilities(self, scores: Vector) -> Vector:
+        """Log-probabilities of the labels, (labels, N)."""
+        totals = self.label_scores(scores)
+        return totals - log_sum_exp(totals)
+
+    def marginals(self, scores: Vector) -> Vector:
+        """P(the label is node k or under it), (K, N)."""
+        return self.is_on_path.T @ np.exp(self.log_probabilities(scores))
+
+    def observed(self, targets: NDArray) -> Vector:
+        """The targets and what is above them, (K, N)."""
+        return self.is_on_path[self.index(targets)].T
 
 
 def log_recursion(scores: Vector, edges: Vector) -> tuple[float, Vector, Vector]:
@@ -97,8 +138,54 @@ def log_recursion(scores: Vector, edges: Vector) -> tuple[float, Vector, Vector]
     return log_partition, np.exp(marginals - log_sum_exp(marginals)), counts
 
 
+class Penalised:
+    """What a loss with a penalty is worth at dense weights (d,), and the least that it can be worth."""
+
+    n_coords: Any
+    loss: Any
+    gradient: Any
+
+    def evaluate(self, w: Vector) -> tuple[float, Vector]:
+        """Loss and gradient."""
+        return self.loss(w), self.gradient(w)
+
+    @cached_property
+    def l1_max(self) -> float:
+        """The smallest l1 for which all weights are 0: the largest gradient at 0."""
+        return float(np.abs(self.evaluate(np.zeros(self.n_coords))[1]).max())
+
+    def value(self, w: Vector, l1: float, l2: float, free: Iterable[int] = ()) -> float:
+        """Loss and penalty; coordinates in `free` cost nothing."""
+        paid = np.delete(w, list(free))
+        return self.evaluate(w)[0] + l1 * float(np.abs(paid).sum()) + 0.5 * l2 * float(paid @ paid)
+
+    def optimum(self, l1: float, l2: float, free: Iterable[int] = ()) -> tuple[float, Vector]:
+        """The smallest value, and weights that have it: scipy's L-BFGS-B on w = u - v, u and v >= 0."""
+        d = self.n_coords
+        paid = np.ones(d)
+        paid[list(free)] = 0.0
+
+        def split(uv: Vector) -> tuple[float, Vector]:
+            w = uv[:d] - uv[d:]
+            value, g = self.evaluate(w)
+            g = g + l2 * paid * w
+            value += l1 * float(np.tile(paid, 2) @ uv) + 0.5 * l2 * float(paid @ (w * w))
+            return value, np.concatenate([g + l1 * paid, -g + l1 * paid])
+
+        found = optimize.minimize(
+            split,
+            np.zeros(2 * d),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * (2 * d),
+            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
+        )
+        w = found.x[:d] - found.x[d:]
+        return self.value(w, l1, l2, free), w
+
+
 @dataclass(frozen=True)
-class DenseProblem:
+class DenseProblem(Penalised):
     """A tiny training problem with dense features x (N, F); every number of it by enumeration."""
 
     x: Vector

@@ -2,102 +2,69 @@
 
 import numpy as np
 import pytest
+from problems import SHAPES, make_tree_problem, objective_of, point_at
 from references import elastic_net_conjugate, random_problem
-from scipy import optimize
 
-from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.active_set import open_epoch
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.structures.chain import Chain
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
 LENGTHS = (1, 3, 2, 3, 1, 3)
 
 
-def problem_of(item_weights=None, seed=0, n_states=2):
-    return random_problem(seed, n_states, 3, LENGTHS, item_weights=item_weights)
+def problem_of(kind="chain", has_weights=False, seed=0):
+    if kind in ("chain", "three states"):
+        n_states = 2 if kind == "chain" else 3
+        return random_problem(seed, n_states, 3, LENGTHS, item_weights=WEIGHTS if has_weights else None)
+    return make_tree_problem(kind, seed, n_items=12, n_features=3, has_weights=has_weights)
 
 
-def point_at(problem, w):
-    store = FeatureStore.from_matrix(problem.x, problem.offsets)
-    chain = Chain(store.offsets, problem.n_states)
-    objective = CRFObjective(store, chain, problem.targets, problem.item_weights, n_threads=1)
-    coords = np.flatnonzero(w)
-    return objective.at(coords, w[coords])
+KINDS = pytest.mark.parametrize("kind", ["chain", *SHAPES])
+IS_WEIGHTED = pytest.mark.parametrize("has_weights", [False, True], ids=["unweighted", "weighted"])
 
 
 def lower_bound(problem, w, penalty):
-    point = point_at(problem, w)
+    point = point_at(objective_of(problem), w)
     return best_dual_value(point, penalty, point.screen(penalty.l1))
 
 
-def penalised(problem, w, l1, l2, free=()):
-    held = np.delete(w, list(free))
-    return problem.loss(w) + l1 * np.abs(held).sum() + 0.5 * l2 * (held @ held)
-
-
-def optimum(problem, l1, l2, free=()):
-    """The minimum by scipy's L-BFGS-B on w = u - v, u and v >= 0, with the enumeration's gradient."""
-    d = problem.n_coords
-    strength = np.full(d, l1)
-    curvature = np.full(d, l2)
-    strength[list(free)] = curvature[list(free)] = 0.0
-
-    def split_loss(uv):
-        w = uv[:d] - uv[d:]
-        g = problem.gradient(w) + curvature * w
-        value = problem.loss(w) + 0.5 * curvature @ w**2 + strength @ (uv[:d] + uv[d:])
-        return value, np.concatenate([g + strength, strength - g])
-
-    options = {"maxiter": 5000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
-    found = optimize.minimize(
-        split_loss,
-        np.zeros(2 * d),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * (2 * d),
-        options=options,
-    )
-    return found.x[:d] - found.x[d:], found.fun
-
-
-@pytest.mark.parametrize("item_weights", [None, WEIGHTS])
-@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("kind", ["chain", "three states", *SHAPES])
+@IS_WEIGHTED
 @pytest.mark.parametrize("scale", [0.0, 0.3, 3.0, 30.0])
-def test_dual_value_is_the_entropy_of_the_mixtures(item_weights, n_states, scale):
-    problem = problem_of(item_weights, 1, n_states)
+def test_dual_value_is_the_entropy_of_the_mixtures(kind, has_weights, scale):
+    problem = problem_of(kind, has_weights, 1)
     w = scale * np.random.default_rng(2).normal(size=problem.n_coords)
-    point = point_at(problem, w)
+    point = point_at(objective_of(problem), w)
     for s in (1.0, 0.999, 0.5, 0.1, 1e-6):
         assert point.dual_value(s) == pytest.approx(problem.dual_loss(w, s), rel=1e-9, abs=1e-10)
 
 
-@pytest.mark.parametrize("item_weights", [None, WEIGHTS])
+@KINDS
+@IS_WEIGHTED
 @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.2), (0.0, 1.0), (1.0, 1e-3)])
-def test_no_weights_prove_more_than_the_optimum(item_weights, l1, l2):
-    problem = problem_of(item_weights)
+def test_no_weights_prove_more_than_the_optimum(kind, has_weights, l1, l2):
+    problem = problem_of(kind, has_weights)
     penalty = ElasticNet(l1, l2)
-    best, value = optimum(problem, l1, l2)
-    assert value == pytest.approx(penalised(problem, best, l1, l2), rel=1e-12)
+    value, best = problem.optimum(l1, l2)
     random = np.random.default_rng(3)
     bounds = []
-    for i in range(60):
+    for i in range(60 if kind == "chain" else 24):
         w = random.normal(size=best.size) * (0.01, 0.1, 1.0, 5.0)[i % 4]
         w = w if i % 3 else best + 0.1 * w
         bounds.append(lower_bound(problem, w, penalty))
         assert bounds[-1] <= value * (1 + 1e-9)
-        assert bounds[-1] <= penalised(problem, w, l1, l2)
+        assert bounds[-1] <= problem.value(w, l1, l2)
     assert np.isfinite(bounds).all()
     assert max(bounds) > 0.5 * value  # and the bounds say something
 
 
-@pytest.mark.parametrize("item_weights", [None, WEIGHTS])
+@KINDS
+@IS_WEIGHTED
 @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (0.5, 0.2), (0.0, 1.0)])
-def test_no_gap_at_the_optimum(item_weights, l1, l2):
-    problem = problem_of(item_weights)
-    w, value = optimum(problem, l1, l2)
+def test_no_gap_at_the_optimum(kind, has_weights, l1, l2):
+    problem = problem_of(kind, has_weights)
+    value, w = problem.optimum(l1, l2)
     w[np.abs(w) < 1e-9] = 0.0
     assert lower_bound(problem, w, ElasticNet(l1, l2)) == pytest.approx(value, rel=2e-5)
 
@@ -112,11 +79,12 @@ def test_no_gap_at_zero_where_zero_is_optimal():
     assert lower_bound(problem, zero, ElasticNet(0.9 * largest)) < 0.999 * value
 
 
-@pytest.mark.parametrize("item_weights", [None, WEIGHTS])
+@KINDS
+@IS_WEIGHTED
 @pytest.mark.parametrize(("l1", "l2"), [(0.7, 0.0), (0.7, 0.3), (0.0, 0.3)])
-def test_the_bound_by_enumeration(item_weights, l1, l2):
+def test_the_bound_by_enumeration(kind, has_weights, l1, l2):
     """D(s) = entropy of the mixtures - conjugate of the penalty, the best of the scales that were tried."""
-    problem = problem_of(item_weights, 4)
+    problem = problem_of(kind, has_weights, 4)
     w = np.random.default_rng(5).normal(size=problem.n_coords)
     g = problem.gradient(w)
     feasible = min(1.0, l1 / np.abs(g).max())
@@ -130,13 +98,16 @@ def test_the_bound_by_enumeration(item_weights, l1, l2):
         assert one - 1e-9 <= found <= max(bounds) + 1e-3
 
 
-def test_certain_models_have_a_finite_dual_value():
+@KINDS
+def test_certain_models_have_a_finite_dual_value(kind):
     """P(y_i | x_i) = exp(-5000) is 0 in floating point."""
-    problem = problem_of()
+    problem = problem_of(kind)
     w = 5000.0 * np.random.default_rng(6).normal(size=problem.n_coords)
     for s in (1.0, 0.5):
-        assert point_at(problem, w).dual_value(s) == pytest.approx(problem.dual_loss(w, s), abs=1e-6)
-    assert lower_bound(problem, w, ElasticNet(1.0)) <= optimum(problem, 1.0, 0.0)[1]
+        assert point_at(objective_of(problem), w).dual_value(s) == pytest.approx(
+            problem.dual_loss(w, s), abs=1e-6
+        )
+    assert lower_bound(problem, w, ElasticNet(1.0)) <= problem.optimum(1.0, 0.0)[0]
 
 
 FREE = np.array([1, 6])
@@ -147,7 +118,7 @@ def test_no_certificate_with_a_free_coordinate_that_is_not_stationary(l2):
     problem = problem_of()
     penalty = ElasticNet(0.5, l2, FREE)
     w = np.random.default_rng(7).normal(size=problem.n_coords)
-    point = point_at(problem, w)
+    point = point_at(objective_of(problem), w)
     assert np.abs(point.gradient(FREE)).min() > 1e-3
     assert best_dual_value(point, penalty, point.screen(0.0)) == -np.inf
 
@@ -158,8 +129,8 @@ def test_an_epoch_proves_no_more_than_the_optimum_with_free_coordinates(strength
     """The screening leaves out free coordinates whose gradient is below l1: they must count all the same."""
     problem = problem_of()
     penalty = ElasticNet(strength, l2, FREE)
-    value = optimum(problem, strength, l2, FREE)[1]
-    point = point_at(problem, np.zeros(problem.n_coords))
+    value = problem.optimum(strength, l2, FREE)[0]
+    point = point_at(objective_of(problem), np.zeros(problem.n_coords))
     assert np.abs(point.gradient(FREE)).min() > 0.1
     _, dual_value = open_epoch(point.objective, penalty, point, None)
     assert dual_value <= value * (1 + 1e-9)
@@ -171,7 +142,7 @@ def test_a_free_coordinate_that_is_stationary_keeps_the_certificate():
     problem.x[:, 1] = 0.0
     penalty = ElasticNet(1.0, 0.0, np.array([1]))
     w = np.random.default_rng(8).normal(size=problem.n_coords)
-    point = point_at(problem, w)
+    point = point_at(objective_of(problem), w)
     assert point.gradient(np.array([1]))[0] == 0.0
     found = best_dual_value(point, penalty, point.screen(0.0))
     assert np.isfinite(found)

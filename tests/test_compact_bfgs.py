@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from crfqn.kernels.descent import descend
-from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS
+from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
 
@@ -26,8 +27,15 @@ def base_metric(random, kind, n=N):
         diagonal = random.uniform(0.5, 4.0, n)
         return (diagonal, NO_MATRIX), np.diag(diagonal)
     a = random.integers(-2, 3, (n, n)) / 2
+    if kind == "sparse":
+        a = np.where(random.random((n, n)) < 0.25, a, 0.0)
     base = (a @ a.T + np.eye(n)).astype(np.float32)
-    return (np.diagonal(base).astype(float), base), base.astype(float)
+    return (np.diagonal(base).astype(float), in_form(kind, base)), base.astype(float)
+
+
+def in_form(kind, base):
+    """A matrix as B0 of this kind."""
+    return sp.csr_array(base) if kind == "sparse" else base if kind == "dense" else NO_MATRIX
 
 
 def filled_metric(random, kind, n_pairs, memory=10, n=N):
@@ -47,7 +55,11 @@ def as_dense(metric):
     return np.array([metric.times(e) for e in np.eye(n)]).T
 
 
-@pytest.fixture(params=["diagonal", "dense"])
+def as_array(base):
+    return base.toarray() if sp.issparse(base) else base
+
+
+@pytest.fixture(params=["diagonal", "dense", "sparse"])
 def kind(request):
     return request.param
 
@@ -89,6 +101,45 @@ def test_memory_keeps_the_newest_pairs(kind, memory):
     np.testing.assert_allclose(as_dense(metric), expected, atol=2e-5 * np.abs(expected).max())
 
 
+def test_arrays_for_the_descent(kind):
+    """One of the forms is filled; indices of 32 bits, so that one compilation serves all."""
+    (diagonal, base), b0 = base_metric(np.random.default_rng(2), kind)
+    metric = CompactBFGS(diagonal, base)
+    dense, indptr, indices, data = metric.base_arrays
+    assert (dense.dtype, indptr.dtype, indices.dtype, data.dtype) == (
+        np.float32,
+        np.int32,
+        np.int32,
+        np.float32,
+    )
+    assert dense.shape == ((N, N) if kind == "dense" else (0, 0))
+    if kind == "sparse":
+        np.testing.assert_array_equal(sp.csr_array((data, indices, indptr), (N, N)).toarray(), b0)
+    else:
+        assert indptr.size == indices.size == data.size == 0
+
+
+def test_adding_to_the_diagonal(kind):
+    if kind == "diagonal":
+        return
+    (_, base), b0 = base_metric(np.random.default_rng(3), kind)
+    add_to_diagonal(base, np.arange(N) / 2)
+    np.testing.assert_array_equal(as_array(base), b0 + np.diag(np.arange(N) / 2))
+    assert base.dtype == np.float32
+
+
+def test_adding_to_a_diagonal_that_is_not_stored():
+    """Without a warning about the matrix's structure, and with the indices that the descent takes."""
+    dense = np.diag([0.0, 1, 0, 2, 0]).astype(np.float32)
+    dense[1, 2] = dense[2, 1] = 0.5
+    for least in (0.0, 3.0):
+        base = sp.csr_array(np.where(dense > least, dense, 0.0).astype(np.float32))
+        expected = base.toarray() + 0.25 * np.eye(5)
+        add_to_diagonal(base, np.full(5, 0.25))
+        np.testing.assert_array_equal(base.toarray(), expected)
+        assert (base.dtype, base.indices.dtype, base.indptr.dtype) == (np.float32, np.int32, np.int32)
+
+
 def test_no_memory_keeps_no_pair(kind):
     start, b0 = base_metric(np.random.default_rng(2), kind)
     metric = CompactBFGS(*start, memory=0)
@@ -125,11 +176,13 @@ def test_pairs_without_positive_curvature_are_refused(kind):
 def test_rebase_keeps_the_pairs(kind):
     random = np.random.default_rng(5)
     metric, pairs, _ = filled_metric(random, kind, 4)
-    start, expected = base_metric(random, "diagonal" if kind == "dense" else "dense")
-    metric.rebase(*start)
-    for s, y in pairs:
-        expected = dense_update(expected, s, y)
-    np.testing.assert_allclose(as_dense(metric), expected, atol=2e-5 * np.abs(expected).max())
+    for other in ("sparse", "dense", "diagonal", "sparse", "diagonal", kind):
+        start, expected = base_metric(random, other)
+        metric.rebase(*start)
+        for s, y in pairs:
+            expected = dense_update(expected, s, y)
+        np.testing.assert_allclose(as_dense(metric), expected, atol=2e-5 * np.abs(expected).max())
+        assert metric.has_matrix == (other != "diagonal")
 
 
 def test_restriction_is_the_submatrix(kind):
@@ -142,8 +195,11 @@ def test_restriction_is_the_submatrix(kind):
     metric.restrict(keep)
     np.testing.assert_allclose(as_dense(metric), expected, atol=2e-5 * np.abs(expected).max())
     assert metric.diagonal.size == N - 2
-    assert metric.base.shape == ((N - 2, N - 2) if kind == "dense" else (0, 0))
-    assert metric.base.flags.c_contiguous
+    assert metric.base.shape == ((0, 0) if kind == "diagonal" else (N - 2, N - 2))
+    kinds = (np.float32, np.int32, np.int32, np.float32)  # of one compilation
+    for array, dtype in zip(metric.base_arrays, kinds, strict=True):
+        assert array.dtype == dtype
+        assert array.flags.c_contiguous
     hessian = random_hessian(random, N - 2)
     for _ in range(2):
         s = random.normal(size=N - 2)
@@ -166,7 +222,7 @@ def test_restriction_keeps_the_metric_positive(kind, s, y, is_rebased):
     diagonal = np.array([1.0, 2.0, 3.0])
 
     def base(n):
-        return np.diag(diagonal[:n]).astype(np.float32) if kind == "dense" else NO_MATRIX
+        return in_form(kind, np.diag(diagonal[:n]).astype(np.float32))
 
     metric = CompactBFGS(diagonal, base(3))
     assert metric.update(np.array([0.5, 1.0, 0.2]), np.array([0.6, 2.5, 0.1]))
@@ -181,13 +237,13 @@ def test_restriction_keeps_the_metric_positive(kind, s, y, is_rebased):
 
 
 # B0 d is kept in float32: more sweeps than needed only gather its roundings.
-EXACTNESS = {"diagonal": 1e-8, "dense": 1e-3}
-TOLERANCE = {"diagonal": 0.0, "dense": 1e-6}
+EXACTNESS = {"diagonal": 1e-8, "dense": 1e-3, "sparse": 1e-3}
+TOLERANCE = {"diagonal": 0.0, "dense": 1e-6, "sparse": 1e-6}
 
 
 def model(metric, damping, l2=0.0):
     """The quadratic's matrix as `descend` sees it."""
-    base = metric.base.astype(float) if metric.base.size else np.diag(metric.diagonal)
+    base = as_array(metric.base).astype(float) if metric.has_matrix else np.diag(metric.diagonal)
     return base - metric.q @ metric.q_hat.T + np.diag(damping)
 
 
@@ -195,7 +251,7 @@ def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, bas
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
     made = descend(
-        metric.base, metric.diagonal, metric.q, metric.q_hat, damping,
+        *metric.base_arrays, metric.diagonal, metric.q, metric.q_hat, damping,
         g, w, l1, l2, sweeps, tolerance, d, base_d,
     )  # fmt: skip
     return d, base_d, made
@@ -231,8 +287,8 @@ def test_descent_solves_the_model(kind, n_pairs, l1, l2, damping):
     b = model(metric, damping)
     assert violation(b, g, w, l1, l2, d).max() <= EXACTNESS[kind]
     np.testing.assert_allclose(d, proximal_gradient(0.5 * (b + b.T), g, w, l1, l2), atol=1e-3)
-    if kind == "dense":
-        np.testing.assert_allclose(base_d, metric.base.astype(float) @ d, atol=1e-4)
+    if kind != "diagonal":
+        np.testing.assert_allclose(base_d, as_array(metric.base).astype(float) @ d, atol=1e-4)
     if l1.any():
         assert (w + d == 0).any()
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from crfqn.columns import BLOCK
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore, check_offsets, locate
-from crfqn.kernels.transpose import count_columns, merge_duplicates, scatter_rows
+from crfqn.kernels.transpose import (
+    count_columns,
+    count_entries,
+    merge_duplicates,
+    scatter_entries,
+    scatter_rows,
+)
+from crfqn.threads import N_PARTS, Pool
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 FULL_BLOCK = BLOCK
@@ -112,6 +119,133 @@ def test_no_entries_at_all():
     assert_holds(store, np.zeros((3, 4)))
 
 
+def assert_same_store(store, other):
+    """Bit for bit."""
+    for name in ("indptr", "indices", "values", "offsets"):
+        one, two = getattr(store, name), getattr(other, name)
+        assert (one.dtype, one.tobytes()) == (two.dtype, two.tobytes())
+
+
+class TestDenseRows:
+    """A dense matrix goes its own way: counted and scattered in parts that threads share."""
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("is_binary", [True, False])
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (31, 3), (32, 1), (33, 5), (500, 7)], ids=str)
+    def test_equals_the_sparse_way(self, shape, is_binary, dtype):
+        dense = (2 * random_matrix(*shape, is_binary=is_binary)).astype(dtype) * (
+            1 if dtype == "bool" else 0.5
+        )
+        dense = dense.astype(dtype)
+        store = FeatureStore.from_matrix(dense, [0, shape[0]])
+        assert_same_store(store, FeatureStore.from_matrix(sp.csr_array(dense), [0, shape[0]]))
+        assert_holds(store, dense.astype(float))
+
+    @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", "bool"])
+    @pytest.mark.parametrize(
+        "arrange",
+        [
+            np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: np.repeat(x, 3, axis=1)[:, ::3],
+            lambda x: x[::-1, ::-1].copy()[::-1, ::-1], lambda x: x.astype(x.dtype.newbyteorder()),
+            lambda x: np.frombuffer(b"-" + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
+            lambda x: np.broadcast_to(x, (2, *x.shape))[1], np.ndarray.tolist,
+        ],
+        ids=["fortran", "rows", "columns", "reversed", "byte order", "unaligned", "broadcast", "lists"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("is_writeable", [True, False])
+    def test_any_layout(self, arrange, dtype, is_writeable):
+        dense = (2 * random_matrix(40, 9)).astype(dtype)
+        matrix = arrange(dense)
+        if not is_writeable and isinstance(matrix, np.ndarray):
+            matrix.flags.writeable = False
+        assert_same_store(FeatureStore.from_matrix(matrix, [0, 40]), FeatureStore.from_matrix(dense, [0, 40]))
+
+    def test_the_matrix_stays_as_it_is(self):
+        dense = random_matrix(100, 9)
+        before = dense.copy()
+        FeatureStore.from_matrix(dense, [0, 100])
+        np.testing.assert_array_equal(dense, before)
+
+    @pytest.mark.parametrize("is_binary", [True, False])
+    @pytest.mark.parametrize("n_positions", [3, 40, 1000])
+    def test_bit_equal_for_any_number_of_threads(self, n_positions, is_binary):
+        dense = random_matrix(n_positions, 30, is_binary=is_binary)
+        stores = [FeatureStore.from_matrix(dense, [0, n_positions])]
+        for n_threads in (1, 2, 7):
+            with Pool(n_threads) as pool:
+                stores.append(FeatureStore.from_matrix(dense, [0, n_positions], pool=pool))
+        for store in stores[1:]:
+            assert_same_store(store, stores[0])
+
+    def test_negative_zeros_and_the_smallest_numbers(self):
+        dense = np.array([[-0.0, 5e-324, 0.0], [1.0, -0.0, -5e-324]])
+        store = FeatureStore.from_matrix(dense, [0, 2])
+        assert store.nnz == 3
+        assert_holds(store, dense)
+
+    @pytest.mark.parametrize("n_threads", [1, 2, 7])
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("dtype", ["float64", "float32", "longdouble"])
+    def test_the_first_value_that_is_not_finite_is_named(self, bad, dtype, n_threads):
+        """The first by rows, whichever part and thread comes upon one first."""
+        dense = random_matrix(500, 30).astype(dtype)
+        dense[[310, 499, 311], [4, 0, 2]], dense[310, 20] = np.nan, np.inf
+        dense[310, 3] = bad
+        with (
+            Pool(n_threads) as pool,
+            pytest.raises(InputError, match=rf"finite, but item 2, position 10, feature 3 is {bad}$"),
+        ):
+            FeatureStore.from_matrix(np.asfortranarray(dense), [0, 200, 300, 500], pool=pool)
+
+    def test_memory_is_that_of_the_result_and_of_a_part(self):
+        dense = random_matrix(4000, 500, density=0.25).astype(np.float32)
+        FeatureStore.from_matrix(dense[:10], [0, 10])  # compiles
+        tracemalloc.start()
+        try:
+            store = FeatureStore.from_matrix(dense, [0, 4000])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < store.nbytes + 2 * (8 * dense.size // N_PARTS) + 1e6
+
+
+def test_the_pool_does_not_matter_for_sparse_matrices():
+    dense = random_matrix(50, 9)
+    with Pool(3) as pool:
+        store = FeatureStore.from_matrix(sp.csr_array(dense), [0, 50], pool=pool)
+    assert_same_store(store, FeatureStore.from_matrix(sp.csr_array(dense), [0, 50]))
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("items", [[0, 1, 2, 3, 4], [1, 3], [4], []], ids=str)
+@pytest.mark.parametrize("n_threads", [1, 2, 7])
+def test_taking_items(items, is_binary, n_threads):
+    dense = random_matrix(23, 11, is_binary=is_binary)
+    offsets = np.array([0, 4, 4, 11, 20, 23])
+    store = FeatureStore.from_matrix(dense, offsets, allow_empty=True)
+    with Pool(n_threads) as pool:
+        part, positions = store.take(np.array(items, np.int64), pool)
+    expected = np.concatenate([np.arange(*offsets[i : i + 2]) for i in items] + [[]]).astype(int)
+    np.testing.assert_array_equal(positions, expected)
+    lengths = np.diff(offsets)[items].tolist() if items else []
+    np.testing.assert_array_equal(part.offsets, np.cumsum([0, *lengths]))
+    columns = sp.csc_array(dense[expected])
+    np.testing.assert_array_equal(part.indptr, columns.indptr)
+    np.testing.assert_array_equal(part.indices, columns.indices)
+    assert part.is_binary == is_binary or not part.nnz
+    if part.values.size:
+        np.testing.assert_array_equal(part.values, columns.data)
+
+
+def test_largest_squares():
+    dense = random_matrix() * np.where(np.arange(11) % 2, -1.0, 1.0)
+    dense[:, 4] = 0.0
+    store = FeatureStore.from_matrix(dense, [0, 23])
+    np.testing.assert_array_equal(store.largest_squares, (dense**2).max(axis=0))
+    binary = FeatureStore.from_matrix(dense != 0, [0, 23])
+    np.testing.assert_array_equal(binary.largest_squares, np.ones(11))
+
+
 @given(
     st.integers(1, 12).flatmap(
         lambda n: st.lists(
@@ -148,7 +282,8 @@ def test_all_kinds_of_input_share_one_compilation():
         array.flags.writeable = False
     assert_holds(FeatureStore.from_matrix(wide, [0, 23]), random_matrix())
     test_sums_decide_what_is_binary()
-    assert [len(f.signatures) for f in (count_columns, scatter_rows, merge_duplicates)] == [1, 1, 1]
+    kernels = (count_columns, scatter_rows, merge_duplicates, count_entries, scatter_entries)
+    assert [len(f.signatures) for f in kernels] == [1] * 5
 
 
 def test_attributes_and_sizes():
@@ -179,6 +314,16 @@ def test_with_constant(is_binary):
     assert (wider.is_binary, wider.n_items, wider.indices.dtype) == (is_binary, 2, store.indices.dtype)
     for array, copy in zip((store.indptr, store.indices, store.values), before, strict=True):
         np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("n_features", [1, 11])
+def test_without_the_last_feature(is_binary, n_features):
+    dense = random_matrix(23, n_features, is_binary=is_binary)
+    store = FeatureStore.from_matrix(dense, [0, 20, 23])
+    assert_same_store(store.with_constant().without_last(), store)
+    if n_features > 1:
+        assert_holds(store.without_last(), dense[:, :-1])
 
 
 def test_with_constant_where_no_feature_ever_fires():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from crfqn import kernels
 from crfqn.features import FeatureStore
@@ -11,13 +12,18 @@ from crfqn.kernels.columns import (
     add_columns,
     binary_dot,
     coordinate_gradients,
+    feature_ceilings,
     feature_gradients,
+    square_sums,
     valued_dot,
 )
 from crfqn.kernels.descent import soft_threshold
 from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
 from crfqn.kernels.gather import gather_features
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
+from crfqn.kernels.taxonomy import add_undecided, best_labels, path_sums, tree_marginals
+from crfqn.kernels.token_rows import count_members, list_members
+from crfqn.kernels.transpose import count_entries, scatter_entries
 
 
 def exponential(x):
@@ -211,12 +217,155 @@ def test_image_of_a_direction(store):
 
 
 @pytest.mark.parametrize("slab", [1, 7, 35, 70, 1000])
-def test_gradients_of_features(store, slab):
+@pytest.mark.parametrize("features", [range(2, 11), range(13), [0, 3, 4, 5, 12], [7], []], ids=str)
+def test_gradients_of_features(store, slab, features):
     store, x = store
+    features = np.array(features, np.int64)
     residual = np.random.default_rng(6).normal(size=(70, 8))
-    out = np.full((9, 8), np.nan)
-    feature_gradients(2, 11, slab, store.indptr, store.indices, store.values, residual, out)
-    np.testing.assert_allclose(out, (x.T @ residual)[2:11], atol=1e-12)
+    out = np.zeros((features.size, 8))
+    feature_gradients(features, slab, store.indptr, store.indices, store.values, residual, out)
+    np.testing.assert_allclose(out, (x.T @ residual)[features], atol=1e-12)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 13), (3, 6), (12, 13), (5, 5)])
+def test_ceilings_of_features(store, first, last):
+    store, x = store
+    largest = np.random.default_rng(7).random(70)
+    out = np.full(13, np.nan)
+    feature_ceilings(first, last, store.indptr, store.indices, store.values, largest, out)
+    np.testing.assert_allclose(out[first:last], (np.abs(x).T @ largest)[first:last], rtol=1e-12)
+    assert np.isnan(np.delete(out, np.arange(first, last))).all()
+
+
+def test_sums_of_squares(store):
+    store, x = store
+    random = np.random.default_rng(8)
+    weights = random.choice([0.0, 0.5, 2.0], 70)
+    inverse = np.divide(1.0, weights, out=np.zeros(70), where=weights > 0)
+    residual = weights * random.uniform(-1, 1, (3, 70))
+    states, features = np.divmod(np.sort(random.choice(39, 20, replace=False)), 13)
+    curvature, roughness = np.full(20, np.nan), np.full(20, np.nan)
+    arrays = (store.indptr, store.indices, store.values, residual, inverse)
+    square_sums(2, 17, states, features, *arrays, curvature, roughness)
+    size = np.abs(residual)
+    for out, terms in ((roughness, size), (curvature, size * (1 - size * inverse))):
+        np.testing.assert_allclose(out[2:17], (terms @ x**2)[states, features][2:17], atol=1e-13)
+        assert np.isnan(out[[0, 1, 17, 18, 19]]).all()
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 70), (10, 11), (30, 70), (5, 5)])
+def test_what_positions_leave_undecided(first, last):
+    """Read off the residual, whether the state is observed (p - 1) or not (p), by any weight."""
+    random = np.random.default_rng(9)
+    p, observed = random.dirichlet(np.ones(5), 70).T, random.integers(0, 5, 70)
+    weights = random.choice([0.0, 0.5, 3.0], 70)
+    inverse = np.divide(1.0, weights, out=np.zeros(70), where=weights > 0)
+    residual = weights * (p - (np.arange(5)[:, None] == observed))
+    start = random.normal(size=70)
+    out = start.copy()
+    add_undecided(first, last, np.array([0, 2, 3]), residual, inverse, out)
+    expected = ((p * (1 - p))[[0, 2, 3]].sum(axis=0) * (weights > 0))[first:last]
+    np.testing.assert_allclose(out[first:last], start[first:last] + expected, atol=1e-14)
+    np.testing.assert_array_equal(
+        np.delete(out, np.arange(first, last)), np.delete(start, np.arange(first, last))
+    )
+
+
+PARENTS, IS_LABEL = (
+    np.array([-1, -1, 0, 0, 3, 1], np.int32),
+    np.array([False, False, True, False, True, True]),
+)
+
+
+def test_path_sums_of_some_items():
+    scores = np.random.default_rng(10).normal(size=(6, 9))
+    out = np.full((6, 9), np.nan)
+    path_sums(2, 7, PARENTS, scores, out)
+    paths = [[0], [1], [0, 2], [0, 3], [0, 3, 4], [1, 5]]
+    expected = np.array([scores[path].sum(axis=0) for path in paths])
+    np.testing.assert_allclose(out[:, 2:7], expected[:, 2:7], atol=1e-15)
+    assert np.isnan(out[:, [0, 1, 7, 8]]).all()
+
+
+def test_best_labels_of_some_items():
+    sums = np.array(
+        [
+            [9.0, 9, 9, 9],
+            [9, 9, 9, 9],
+            [1, 2, 0, -np.inf],
+            [9, 9, 9, 9],
+            [1, 1, 0, -np.inf],
+            [2, 2, 0, -np.inf],
+        ]
+    )
+    best, states = np.full(4, np.nan), np.full(4, 77, np.int32)
+    best_labels(1, 4, IS_LABEL, sums, best, states)
+    np.testing.assert_array_equal(best, [np.nan, 2.0, 0.0, -np.inf])
+    assert states.tolist() == [77, 2, 2, 2]
+
+
+def test_inference_of_some_items_leaves_the_others_alone():
+    random = np.random.default_rng(11)
+    scores, weights = random.normal(size=(6, 40)), random.random(40)
+    targets = random.choice(np.flatnonzero(IS_LABEL), 40).astype(np.int32)
+    whole, part = np.full((6, 40), np.nan), np.full((6, 40), np.nan)
+    sums, some = np.full((40, 3), np.nan), np.full((40, 3), np.nan)
+    tree_marginals(0, 40, PARENTS, IS_LABEL, scores, targets, weights, whole, sums)
+    tree_marginals(3, 21, PARENTS, IS_LABEL, scores, targets, weights, part, some)
+    np.testing.assert_array_equal(part[:, 3:21], whole[:, 3:21])
+    np.testing.assert_array_equal(some[3:21], sums[3:21])
+    assert np.isnan(part[:, [0, 1, 2, *range(21, 40)]]).all()
+    assert np.isnan(some[[0, 1, 2, *range(21, 40)]]).all()
+    assert np.isfinite(whole).all()
+
+
+def test_lists_of_what_positions_have(store):
+    """Coordinates 0 ... 5 of the features 1, 4, 1, 12, 3, 4, at every second position."""
+    store, x = store
+    features = np.array([1, 4, 1, 12, 3, 4])
+    distinct, n_active = np.unique(features, return_counts=True)
+    counts = np.zeros(70, np.int64)
+    count_members(distinct, n_active, store.indptr, store.indices, counts)
+    has = x[:, features] != 0
+    np.testing.assert_array_equal(counts, has.sum(axis=1))
+    sampled = np.arange(0, 70, 2)
+    place = np.full(70, -1, np.int32)
+    place[sampled] = np.arange(35)
+    starts = np.concatenate([[0], np.cumsum(counts[sampled])])
+    ends, roots = starts[:-1].copy(), np.random.default_rng(12).random(35)
+    members, entries = np.full(starts[-1], -1, np.int32), np.full(starts[-1], np.nan)
+    list_members(features, store.indptr, store.indices, store.values, place, roots, ends, members, entries)
+    np.testing.assert_array_equal(ends, starts[1:])
+    for s, t in enumerate(sampled):
+        own = slice(starts[s], starts[s + 1])
+        np.testing.assert_array_equal(members[own], np.flatnonzero(has[t]))
+        np.testing.assert_allclose(entries[own], roots[s] * x[t, features][has[t]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("first_row", [0, 1000])
+def test_entries_of_dense_rows(is_binary, first_row):
+    random = np.random.default_rng(13)
+    rows = (random.random((20, 6)) < 0.4) * (1.0 if is_binary else random.normal(size=(20, 6)))
+    rows[:, 3] = 0.0
+    counts = np.full(6, 5)  # it adds to what is there
+    assert count_entries(rows, counts) == (is_binary, -1)
+    expected = sp.csc_array(rows)
+    np.testing.assert_array_equal(counts - 5, np.diff(expected.indptr))
+    heads = expected.indptr[:-1].astype(np.int64)
+    indices, values = np.full(expected.nnz, -1, np.int32), np.empty(0 if is_binary else expected.nnz)
+    scatter_entries(rows, first_row, heads, indices, values)
+    np.testing.assert_array_equal(indices, expected.indices + first_row)
+    np.testing.assert_array_equal(heads, expected.indptr[1:])
+    if not is_binary:
+        np.testing.assert_array_equal(values, expected.data)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_entry_that_is_not_finite(bad):
+    rows = np.zeros((5, 4))
+    rows[2, 1], rows[2, 3], rows[4, 0], rows[0, 0] = bad, np.nan, np.inf, 1.0
+    assert count_entries(rows, np.zeros(4, np.int64)) == (False, 2 * 4 + 1)
 
 
 @pytest.mark.parametrize("n_sampled", [0, 1, 20, 70])

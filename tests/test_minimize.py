@@ -60,8 +60,12 @@ class Script:
             yield entry
 
 
-def play(*states: Any, l1: float = 1.0, **limits: Any) -> Result:
-    return minimize(Plain(), ElasticNet(l1), Script(list(states)), **limits)
+COLD = (np.empty(0, np.int64), np.empty(0))
+WARM = (np.array([3]), np.array([2.0]))
+
+
+def play(*states: Any, l1: float = 1.0, penalty: ElasticNet | None = None, **limits: Any) -> Result:
+    return minimize(Plain(), penalty or ElasticNet(l1), Script(list(states)), **limits)
 
 
 def assert_complete(result: Result) -> None:
@@ -99,14 +103,47 @@ class TestEnds:
     def test_rounding_below_the_dual_value_is_no_negative_gap(self):
         assert play(state(1.0, 1.0 + 1e-15), tol=0.0).gap == 0.0
 
-    def test_converged_by_the_violation_where_nothing_is_proved(self):
-        states = [state(9.0, violation=0.5, is_screening=True), state(8.0, violation=1e-9),
-                  state(7.0, violation=1e-3, is_screening=True)]  # fmt: skip
-        result = play(*states, l1=2.0, tol=1e-3)
-        # The second state is nearly stationary on its active set only, which says nothing of the rest.
+    @pytest.mark.parametrize(
+        ("l1", "start", "scale"),
+        [(2.0, COLD, 0.5), (0.2, COLD, 0.2), (2.0, WARM, 2.0), (0.0, COLD, 0.5), (0.0, WARM, 0.5)],
+        ids=["first violation", "l1", "warm: l1", "no l1", "warm, no l1"],
+    )
+    def test_converged_by_the_violation_where_nothing_is_proved(self, l1, start, scale):
+        """Below tol times l1, and times what a start from zero violates: of the two the smaller."""
+        states = [
+            state(9.0, violation=0.5, is_screening=True),
+            state(
+                8.0, violation=1e-9
+            ),  # nearly stationary on its active set only, which says nothing of the rest
+            state(7.0, violation=1.01e-3 * scale, is_screening=True),
+            state(6.0, violation=1e-3 * scale, is_screening=True),
+            state(5.0, violation=0.0, is_screening=True),
+        ]
+        result = play(*states, l1=l1, start=start, tol=1e-3)
         assert result.status is Status.CONVERGED
-        assert (result.value, result.violation) == (7.0, 1e-3)
+        assert (result.value, result.violation) == (6.0, 1e-3 * scale)
         assert math.isnan(result.gap)
+
+    def test_where_something_is_proved_the_violation_does_not_count(self):
+        result = play(state(9.0, 1.0, 1.0, is_screening=True), state(8.0, 1.0, 0.0, is_screening=True))
+        assert (result.status, result.value) == (Status.STALLED, 8.0)
+
+    def test_with_free_coordinates_both_rules_count(self):
+        """Their gradient may be exactly zero by chance: a bound far below the value must not hold up the run."""
+        penalty = ElasticNet(1.0, free=np.array([3]))
+        start = state(9.0, violation=1.0, is_screening=True)
+        by_violation = state(8.0, 1.0, 1e-3, is_screening=True)
+        by_gap = state(8.0, 7.999, 0.5)
+        neither = state(8.5, 1.0, 1.1e-3, is_screening=True)
+        for last in (by_violation, by_gap):
+            result = play(start, neither, last, state(7.0), penalty=penalty, tol=1e-3)
+            assert (result.status, result.value) == (Status.CONVERGED, 8.0)
+        assert play(start, neither, penalty=penalty, tol=1e-3).status is Status.STALLED
+
+    def test_nothing_to_do_at_the_start(self):
+        """A start from zero that violates nothing is where it ends."""
+        result = play(state(9.0, violation=0.0, is_screening=True), state(8.0))
+        assert (result.status, result.value, result.n_iter) == (Status.CONVERGED, 9.0, 0)
 
     def test_violation_is_relative_to_the_first_without_l1(self):
         states = [state(9.0, violation=v, is_screening=True) for v in (50.0, 6.0, 4.0, 1.0)]
@@ -157,7 +194,7 @@ class TestEnds:
         assert_complete(result)
 
     def test_diverged_at_once(self):
-        result = play(state(np.nan), start=(np.array([3]), np.array([2.0])))
+        result = play(state(np.nan), start=WARM)
         assert (result.status, result.weights.tolist()) == (Status.DIVERGED, [2.0])
         assert math.isnan(result.gap)
 
@@ -175,7 +212,7 @@ class TestEnds:
         assert (result.status, result.value, result.weights.tolist()) == (Status.INTERRUPTED, 7.0, [7.0])
 
     def test_interrupted_before_the_first_state_keeps_the_start(self):
-        result = play(KeyboardInterrupt(), start=(np.array([3]), np.array([2.0])))
+        result = play(KeyboardInterrupt(), start=WARM)
         assert result.status is Status.INTERRUPTED
         assert (result.value, result.weights.tolist(), result.n_iter) == (5.0 + 2.0, [2.0], 0)
         assert_complete(result)
@@ -248,9 +285,13 @@ class TestOnChains:
         # No run may go on for ever, or up to a generous limit, when rounding hides every further decrease.
         problem = make_problem(seed, n_items=20, n_features=8)
         result = self.run(problem, tol=0.0, max_iter=1000, solver=solver)
-        assert result.status is Status.STALLED
-        assert result.gap < 1e-5
-        assert result.n_iter < 300
+        # Backtracking may look for a decrease of a few roundings, and find none.
+        is_paper = solver.backtrack is not None
+        assert result.status in (
+            (Status.STALLED, Status.LINE_SEARCH_FAILED) if is_paper else (Status.STALLED,)
+        )
+        assert result.gap < 1e-6
+        assert result.n_iter < (200 if is_paper else 60)
         assert_complete(result)
 
     def test_max_iter(self, problem):
@@ -290,7 +331,7 @@ class TestOnChains:
         with ends_within(20):
             result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
         assert result.status is Status.CONVERGED
-        assert result.violation <= 1e-5 * l1
+        assert result.violation <= 1e-5 * min(l1, result.trace.violation[0])
         assert result.value == pytest.approx(optimum, rel=1e-8)
         # A free coordinate has no bound to put its gradient on: a dual value would be a false promise.
         assert np.isnan(result.trace.gap).all()

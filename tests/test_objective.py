@@ -1,32 +1,28 @@
-"""The loss, its gradient, screening, rays and curvature models against enumeration and finite differences."""
+"""The loss of chains and taxonomies, gradient, screening, rays and curvatures against enumeration and differences."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import SHAPES, TreeProblem, ends_within, make_tree_problem, objective_of, point_at
 from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
+from crfqn.objectives import screening as screening_module
 from crfqn.objectives.coordinates import merge_weights, split_coords
 from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.token_model import sample_positions
+from crfqn.objectives.screening import possible_features, screen
 from crfqn.structures.chain import Chain
+from crfqn.structures.flat import flat
+from crfqn.structures.structure import Inference
+from crfqn.structures.taxonomy import Taxonomy
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
-
-
-def objective_of(problem: DenseProblem, n_threads=1) -> CRFObjective:
-    store = FeatureStore.from_matrix(problem.x, problem.offsets)
-    chain = Chain(store.offsets, problem.n_states)
-    return CRFObjective(store, chain, problem.targets, problem.item_weights, n_threads)
-
-
-def point_at(objective, w):
-    """The point at a dense w, given by its non-zeros."""
-    coords = np.flatnonzero(w)
-    return objective.at(coords, w[coords])
 
 
 def random_weights(problem, seed=0, scale=1.0, density=0.7):
@@ -39,14 +35,22 @@ def is_binary(request):
     return request.param == "binary"
 
 
-@pytest.fixture(params=[None, WEIGHTS], ids=["unweighted", "weighted"])
-def problem(request, is_binary):
-    return random_problem(0, is_binary=is_binary, item_weights=request.param)
+@pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
+def has_weights(request):
+    return request.param
+
+
+@pytest.fixture(params=["chain", *SHAPES])
+def problem(request, is_binary, has_weights):
+    if request.param == "chain":
+        return random_problem(0, is_binary=is_binary, item_weights=WEIGHTS if has_weights else None)
+    return make_tree_problem(request.param, 0, n_items=30, is_binary=is_binary, has_weights=has_weights)
 
 
 def test_value_and_gradient_against_enumeration(problem):
     objective = objective_of(problem)
-    assert objective.n_coords == problem.n_coords == 3 * 4 + 9
+    n_edges = 0 if isinstance(problem, TreeProblem) else 9
+    assert objective.n_coords == problem.n_coords == problem.n_states * problem.x.shape[1] + n_edges
     assert objective.store.is_binary == bool(np.isin(problem.x, (0, 1)).all())
     everything = np.arange(problem.n_coords)
     for seed in range(5):
@@ -55,9 +59,29 @@ def test_value_and_gradient_against_enumeration(problem):
         assert point.value == pytest.approx(problem.loss(w), rel=1e-12)
         np.testing.assert_allclose(point.item_losses, -problem.log_likelihoods(w), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(point.gradient(everything), problem.gradient(w), atol=1e-11)
-        np.testing.assert_allclose(
-            point.marginals(), problem.marginals(w) * (problem.position_weights > 0), atol=1e-12
-        )
+
+
+def test_marginals_of_some_states_at_some_positions(problem):
+    random = np.random.default_rng(1)
+    n_positions = problem.targets.size
+    for seed in range(6):
+        w = random_weights(problem, seed)
+        expected = problem.marginals(w) * (problem.position_weights > 0)
+        states = np.sort(random.choice(problem.n_states, random.integers(0, problem.n_states + 1), False))
+        positions = random.permutation(n_positions)[: random.integers(0, n_positions + 1)]
+        found = point_at(objective_of(problem), w).marginals_at(states, positions)
+        assert found.shape == (states.size, positions.size)
+        np.testing.assert_allclose(found, expected[np.ix_(states, positions)], atol=1e-12)
+
+
+def test_undecided(problem):
+    """How much each position leaves open, over some states; nothing where the weight is 0."""
+    w = random_weights(problem)
+    p = problem.marginals(w) * (problem.position_weights > 0)
+    point = point_at(objective_of(problem, 2), w)
+    for states in (np.arange(problem.n_states), np.array([1, 2]), np.array([], np.int64)):
+        expected = (p * (1 - p))[states].sum(axis=0)
+        np.testing.assert_allclose(point.undecided(states), expected, atol=1e-12)
 
 
 def test_gradient_against_finite_differences(problem):
@@ -65,11 +89,11 @@ def test_gradient_against_finite_differences(problem):
     w = random_weights(problem)
     found = point_at(objective, w).gradient(np.arange(w.size))
     differences = finite_differences(lambda v: point_at(objective, v).value, w)
-    np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(differences, finite_differences(problem.loss, w), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(differences, finite_differences(problem.loss, w), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("coords", [[], [0], [11], [12], [20], [3, 7, 11], [12, 16], [0, 5, 11, 12, 20]])
+@pytest.mark.parametrize("coords", [[], [0], [11], [12], [19], [3, 7, 11], [12, 16], [0, 5, 11, 12, 18]])
 def test_gradient_of_some_coordinates(problem, coords):
     w = random_weights(problem)
     coords = np.array(coords, np.int64)
@@ -77,58 +101,119 @@ def test_gradient_of_some_coordinates(problem, coords):
     np.testing.assert_allclose(found, problem.gradient(w)[coords], atol=1e-12)
 
 
-def test_a_point_costs_one_pass():
-    problem = random_problem(1)
+QUESTIONS = {
+    "value": lambda point: point.value,
+    "gradient": lambda point: point.gradient(np.arange(5)),
+    "screen": lambda point: point.screen(0.1),
+    "dual_value": lambda point: point.dual_value(0.5),
+    "curvature": lambda point: point.curvature(np.arange(5)),
+    "roughness": lambda point: point.roughness(np.arange(5)),
+    "undecided": lambda point: point.undecided(np.arange(3)),
+    "marginals_at": lambda point: point.marginals_at(np.arange(3), np.arange(4)),
+    "token_model": lambda point: point.token_model(np.arange(5), 7, 100),
+    "large token_model": lambda point: point.token_model(np.arange(5), 7, 2),
+}
+
+
+@pytest.mark.parametrize("kind", ["chain", "forest"])
+def test_a_point_costs_one_pass(kind):
+    problem = random_problem(1) if kind == "chain" else make_tree_problem(kind, 1)
     objective = objective_of(problem)
     point = point_at(objective, random_weights(problem))
     assert objective.n_passes == 0
     for _ in range(2):
-        point.value, point.gradient(np.arange(5)), point.screen(0.1), point.dual_value(0.5)
-        point.curvature(np.arange(5)), point.token_model(np.arange(5), 7)
+        for question in QUESTIONS.values():
+            question(point)
     assert objective.n_passes == 1
 
 
-def test_targets_must_fit():
-    problem = random_problem(2)
-    store = FeatureStore.from_matrix(problem.x, problem.offsets)
-    with pytest.raises(InputError, match=r"expected 14 targets, one a position, got shape \(13,\)"):
-        CRFObjective(store, Chain(store.offsets, 3), problem.targets[1:])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_any_question_may_be_the_first_with_any_number_of_threads(question):
+    """An inference that starts within a thread's share would wait for threads that wait for it."""
+    problem = make_tree_problem("forest", 1, n_items=3000)
+    w = random_weights(problem)
+    for n_threads in (2, 3, 7):
+        objective = objective_of(problem, n_threads)
+        with ends_within(20):
+            QUESTIONS[question](point_at(objective, w))
+        assert objective.n_passes == 1
 
 
-def wide_problem(n_states, n_features, n_positions, is_binary, seed=3):
-    """Too large for the enumeration: a point, its full gradient from the point's residual, and x."""
+class TestTargets:
+    def test_must_fit(self):
+        problem = random_problem(2)
+        store = FeatureStore.from_matrix(problem.x, problem.offsets)
+        with pytest.raises(InputError, match=r"expected 14 targets, one a position, got shape \(13,\)"):
+            CRFObjective(store, Chain(store.offsets, 3), problem.targets[1:])
+
+    @pytest.mark.parametrize(("wrong", "span"), [(10, r"2 \.\.\. 10"), (-1, r"-1 \.\.\. 9")])
+    def test_must_be_states(self, wrong, span):
+        problem = make_tree_problem()
+        targets = problem.targets.copy()
+        targets[3] = wrong
+        store = FeatureStore.from_matrix(problem.x, problem.offsets)
+        with pytest.raises(InputError, match=rf"^expected targets within 0 \.\.\. 9, got {span}$"):
+            CRFObjective(store, problem.structure(), targets)
+
+    def test_must_be_labels(self):
+        problem = make_tree_problem()
+        targets = problem.targets.copy()
+        targets[[7, 9]] = 5
+        store = FeatureStore.from_matrix(problem.x, problem.offsets)
+        with pytest.raises(InputError, match=r"^expected labels as targets, but item 7 has node 5$"):
+            CRFObjective(store, problem.structure(), targets)
+
+
+def random_forest(random, n_nodes):
+    """Parents before children, about four to one, and the leaves as labels."""
+    parents = np.array([-1, *random.integers(-1, np.arange(1, n_nodes) // 4 + 1)], np.int32)
+    return parents, np.isin(np.arange(n_nodes), parents, invert=True)
+
+
+def wide_problem(n_states, n_features, n_positions, is_binary, seed=3, n_threads=2):
+    """Too large for the enumeration: a point, and its full gradient from the point's residual and x.
+
+    Chains of 5 positions up to 30 states, a taxonomy beyond.
+    """
     random = np.random.default_rng(seed)
     x = sp.random_array(
         (n_positions, n_features), density=0.01 if n_features > 1 else 0.5, rng=random, format="csr"
     )
     x.data = np.ones(x.nnz) if is_binary else random.normal(size=x.nnz)
-    lengths = np.full(n_positions // 5, 5)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    store = FeatureStore.from_matrix(x, offsets)
-    targets = random.integers(0, n_states, n_positions).astype(np.int32)
-    objective = CRFObjective(store, Chain(store.offsets, n_states), targets, n_threads=2)
+    if n_states <= 30:
+        store = FeatureStore.from_matrix(x, np.arange(0, n_positions + 1, 5))
+        structure, labels = Chain(store.offsets, n_states), np.arange(n_states)
+    else:
+        store = FeatureStore.from_matrix(x, np.arange(n_positions + 1))
+        structure = Taxonomy(*random_forest(random, n_states), n_positions)
+        labels = np.flatnonzero(structure.is_label)
+    targets = random.choice(labels, n_positions).astype(np.int32)
+    weights = random.choice([0.0, 0.5, 1.0, 1.0, 2.0], structure.n_items)
+    objective = CRFObjective(store, structure, targets, weights, n_threads)
     coords = np.sort(random.choice(objective.n_coords, min(40, objective.n_coords), replace=False))
     point = objective.at(coords, random.normal(size=coords.size))
     gradient = np.concatenate([(x.T @ point.inference.residual.T).T.ravel(), point.inference.edge_residual])
-    return point, gradient, x.toarray()
+    return point, gradient
 
 
-# A block holds 2048 numbers: 256 features up to 8 states, 128 up to 16, 64 up to 32; slabs of 2048 positions.
+# A block holds 2048 numbers: 256 features up to 8 states, 128 up to 16, 64 up to 32; slabs of 2048 positions;
+# and a tile 64 states.
 @pytest.mark.parametrize(
     ("n_states", "n_features", "n_positions"),
-    [(3, 1, 50), (3, 255, 500), (3, 256, 500), (3, 257, 500), (8, 700, 500), (9, 300, 500), (30, 150, 4500)],
-)
+    [
+        (3, 1, 50), (3, 255, 500), (3, 256, 500), (3, 257, 500), (8, 700, 500), (9, 300, 500), (30, 150, 4500),
+        (64, 300, 500), (65, 300, 500), (72, 1, 50), (128, 33, 2500), (200, 300, 300),
+    ],
+)  # fmt: skip
 def test_screening_finds_what_stands_out(is_binary, n_states, n_features, n_positions):
-    point, gradient, _ = wide_problem(n_states, n_features, n_positions, is_binary)
+    point, gradient = wide_problem(n_states, n_features, n_positions, is_binary)
     size = np.abs(gradient)
-    steps = np.sort(np.unique(size))
-    thresholds = [
-        0.0,
-        *(0.5 * (steps[i - 1] + steps[i]) for i in (steps.size // 2, steps.size * 9 // 10, -1)),
-    ]
+    steps = np.unique(size)
+    steps = steps[np.diff(steps, prepend=-1.0) > 1e-9]  # no two sums of one value in another order
+    places = (steps.size // 2, steps.size * 9 // 10, steps.size * 99 // 100, -1)
+    thresholds = [0.0, *(0.5 * (steps[i - 1] + steps[i]) for i in places)]
     for threshold in thresholds:
         found = point.screen(threshold)
-        assert found.largest == pytest.approx(size.max(), rel=1e-12)
         expected = np.flatnonzero(size > threshold)
         if threshold == 0:  # a sum in another order may be 0 or a rounding
             certain = np.flatnonzero(size > 1e-12)
@@ -140,7 +225,64 @@ def test_screening_finds_what_stands_out(is_binary, n_states, n_features, n_posi
         np.testing.assert_allclose(found.gradient, point.gradient(found.coords), rtol=1e-10, atol=1e-11)
     assert point.screen(size.max() * 1.001).coords.size == 0
     # strictly above: a coordinate on the threshold stays out
-    assert point.screen(found.largest).coords.size == 0
+    largest = np.abs(point.screen(0.99 * size.max()).gradient).max()
+    assert point.screen(largest).coords.size == 0
+
+
+@st.composite
+def residuals(draw):
+    """A small store, any residual of up to 150 states, and a threshold on or beside one of its gradients."""
+    random = np.random.default_rng(draw(st.integers(0, 10**6)))
+    n_states, n_positions, n_features = draw(st.integers(1, 150)), draw(st.integers(1, 12)), 9
+    x = random.integers(-2, 3, (n_positions, n_features)) * (random.random((n_positions, n_features)) < 0.4)
+    x = x if draw(st.booleans()) else np.abs(np.sign(x))
+    kind = draw(st.sampled_from(["even", "whole", "few", "real"]))
+    residual = random.normal(size=(n_states, n_positions))
+    if kind == "even":  # every ceiling is attained
+        residual = np.full_like(residual, draw(st.sampled_from([1.0, -0.1, 0.3])))
+    elif kind == "whole":
+        residual = np.round(residual)
+    elif kind == "few":
+        residual *= random.random(residual.shape) < 0.05
+    gradients = np.abs(residual @ x).ravel()
+    threshold = draw(st.sampled_from(sorted(set(gradients.tolist()))))
+    threshold = float(np.nextafter(threshold, draw(st.sampled_from([-1.0, threshold, 1e9]))))
+    return x.astype(float), residual, max(threshold, 0.0)
+
+
+@given(residuals())
+@settings(max_examples=200, deadline=None)
+def test_skipped_features_never_hide_a_coordinate(case):
+    """The same coordinates and gradients, bit for bit, as with every feature looked at; and they are the right ones."""
+    x, residual, threshold = case
+    store = FeatureStore.from_matrix(x, np.arange(len(x) + 1))
+    objective = CRFObjective(store, flat(len(residual), len(x)), np.zeros(len(x), np.int32), n_threads=1)
+    inference = Inference(np.empty(0), np.empty(0), 0.0, residual, np.empty(0))
+    found = screen(objective, inference, threshold)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(screening_module, "possible_features", lambda *_: np.arange(store.n_features))
+        whole = screen(objective, inference, threshold)
+    assert found.coords.tobytes() == whole.coords.tobytes()
+    assert found.gradient.tobytes() == whole.gradient.tobytes()
+    gradient = (residual @ x).ravel()
+    certain = np.flatnonzero(np.abs(gradient) > threshold * (1 + 1e-12) + 1e-14)
+    assert np.isin(certain, found.coords).all()
+    np.testing.assert_allclose(found.gradient, gradient[found.coords], atol=1e-13)
+    assert (np.abs(found.gradient) > threshold).all()
+
+
+def test_features_that_cannot_reach_the_threshold_are_skipped():
+    """Otherwise the ceilings cost time and save none."""
+    point, gradient = wide_problem(200, 300, 300, is_binary=False)
+    objective, residual = point.objective, point.inference.residual
+    largest = np.abs(residual[:64]).max(axis=0)
+    x = sp.csc_array((objective.store.values, objective.store.indices, objective.store.indptr), (300, 300))
+    ceilings = np.abs(x).T @ largest
+    for share in (0.2, 0.5, 0.9):
+        threshold = np.quantile(ceilings, share)
+        found = possible_features(objective, largest, threshold * (1 + 1e-8))
+        np.testing.assert_array_equal(found, np.flatnonzero(ceilings > threshold))
+    assert (np.abs(gradient.reshape(200, 300)[:64]).max(axis=0) <= ceilings * (1 + 1e-12)).all()
 
 
 def test_screening_sees_edges():
@@ -176,20 +318,28 @@ def test_points_on_a_ray(problem, step):
     np.testing.assert_allclose(found.gradient(some), expected.gradient(some), atol=1e-11)
 
 
+def part_of(problem, items):
+    """The problem of some items."""
+    positions = np.concatenate([np.arange(*problem.offsets[i : i + 2]) for i in items])
+    parts = {"x": problem.x[positions], "targets": problem.targets[positions]}
+    if isinstance(problem, DenseProblem):
+        parts["offsets"] = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[items])])
+    return replace(problem, item_weights=problem.item_weights[items], **parts)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3, 5])
 def test_a_sample_is_the_loss_over_its_items(problem, stride):
     w = random_weights(problem)
     found = point_at(objective_of(problem).sample(stride), w)
-    items = np.arange(stride // 2, 6, stride)
-    positions = np.concatenate([np.arange(*problem.offsets[i : i + 2]) for i in items])
-    lengths = np.diff(problem.offsets)[items]
-    part = DenseProblem(
-        problem.x[positions],
-        np.concatenate([[0], np.cumsum(lengths)]),
-        problem.targets[positions],
-        problem.item_weights[items],
-        problem.n_states,
-    )
+    part = part_of(problem, np.arange(stride // 2, problem.offsets.size - 1, stride))
+    assert found.value == pytest.approx(part.loss(w), rel=1e-12)
+    np.testing.assert_allclose(found.gradient(np.arange(w.size)), part.gradient(w), atol=1e-12)
+
+
+def test_any_items_may_be_taken(problem):
+    w, items = random_weights(problem), np.array([0, 1, 4])
+    found = point_at(objective_of(problem).take(items), w)
+    part = part_of(problem, items)
     assert found.value == pytest.approx(part.loss(w), rel=1e-12)
     np.testing.assert_allclose(found.gradient(np.arange(w.size)), part.gradient(w), atol=1e-12)
 
@@ -198,144 +348,81 @@ def test_curvature(problem):
     w = random_weights(problem)
     p, c = problem.marginals(w), problem.position_weights
     expected = np.concatenate([((p * (1 - p) * c) @ problem.x**2).ravel(), problem.expected_edges(w)])
-    coords = np.array([0, 1, 4, 7, 11, 12, 15, 20])
-    found = point_at(objective_of(problem), w).curvature(coords)
-    np.testing.assert_allclose(found, expected[coords], rtol=1e-10, atol=1e-12)
+    coords = np.array([0, 1, 4, 7, 11, 12, 15, 19])
+    point = point_at(objective_of(problem), w)
+    np.testing.assert_allclose(point.curvature(coords), expected[coords], rtol=1e-10, atol=1e-12)
+    if isinstance(problem, TreeProblem):
+        everything = np.arange(w.size)
+        np.testing.assert_allclose(point.curvature(everything), np.diag(problem.hessian(w)), atol=1e-11)
 
 
-EVERY = 10**15  # so many positions asked for that each is taken
-
-
-def dense_token_model(problem, w, c):
-    """With the diagonal of the edges below and right of it."""
-    model = np.diag(np.concatenate([np.zeros(problem.n_node_coords), problem.expected_edges(w)]))
-    model[: problem.n_node_coords, : problem.n_node_coords] = problem.token_model(w, c)
-    return model
-
-
-def scaled_to_diagonal(model, diagonal):
-    seen = np.diag(model)
-    scale = np.sqrt(np.divide(diagonal, seen, out=np.zeros_like(seen), where=seen > 0))
-    scaled = model * scale * scale[:, None]
-    np.fill_diagonal(scaled, diagonal)
-    return scaled
-
-
-def test_token_model_of_all_positions(problem):
+def test_roughness_is_the_curvature_on_the_way_to_a_fit(problem):
     w = random_weights(problem)
-    expected = dense_token_model(problem, w, problem.position_weights)
-    for coords in (
-        np.arange(problem.n_coords),
-        np.array([1, 3, 4, 11]),
-        np.array([0, 13, 14]),
-        np.array([5]),
-    ):
-        found = point_at(objective_of(problem), w).token_model(coords, EVERY)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected[np.ix_(coords, coords)], rtol=1e-5, atol=2e-6)
+    residual = np.abs(problem.marginals(w) - problem_observed(problem)) * problem.position_weights
+    edges = np.abs(problem.gradient(w)[problem.n_node_coords :])
+    expected = np.concatenate([(residual @ problem.x**2).ravel(), edges])
+    point, everything = point_at(objective_of(problem), w), np.arange(w.size)
+    np.testing.assert_allclose(point.roughness(everything), expected, rtol=1e-10, atol=1e-12)
+    nodes = np.arange(problem.n_node_coords)
+    assert (point.roughness(nodes) >= point.curvature(nodes) - 1e-12).all()  # |r| >= |r| (1 - |r|)
 
 
-@pytest.mark.parametrize("n_sampled", [1, 3, 6, 10])
-def test_token_model_of_a_sample_keeps_the_diagonal(problem, n_sampled):
+def test_what_was_asked_before_does_not_matter(problem):
+    """Curvature and roughness are kept for the subsets that a shrinking active set asks for."""
     w = random_weights(problem)
-    sampled, stands_for = sample_positions(problem.marginals(w), problem.position_weights, n_sampled)
-    assert 0 < sampled.size < problem.targets.size
-    c = np.zeros(problem.targets.size)
-    c[sampled] = stands_for
-    diagonal = np.diag(dense_token_model(problem, w, problem.position_weights))
-    expected = scaled_to_diagonal(dense_token_model(problem, w, c), diagonal)
-    found = point_at(objective_of(problem), w).token_model(np.arange(w.size), n_sampled)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * diagonal.max())
-    assert np.linalg.eigvalsh(found.astype(float)).min() > -1e-5 * diagonal.max()
+    objective, random = objective_of(problem), np.random.default_rng(2)
+    point = point_at(objective, w)
+    sets = [
+        np.arange(0, 19, 3),
+        np.arange(0, 19, 6),
+        np.array([3]),
+        np.array([4]),
+        np.array([], int),
+        np.arange(19),
+    ]
+    for coords in [*sets, *(np.sort(random.choice(19, 8, replace=False)) for _ in range(5)), *sets]:
+        fresh = point_at(objective, w)
+        np.testing.assert_array_equal(point.curvature(coords), fresh.curvature(coords))
+        np.testing.assert_array_equal(point.roughness(coords), point_at(objective, w).roughness(coords))
+        point.curvature(coords)[:] = -1.0  # what is handed out is not what is kept
 
 
-@pytest.mark.parametrize("n_sampled", [1, 10, 100, 300])
-def test_undecided_positions_are_drawn_more_often_and_count_less(n_sampled):
-    random = np.random.default_rng(10)
-    p = random.dirichlet(np.full(4, 0.3), 1000).T
-    weights = random.choice([0.5, 1.0, 3.0], 1000)
-    undecided = weights * (1 - (p**2).sum(axis=0))
-    sampled, stands_for = sample_positions(p, weights, n_sampled)
-    assert np.all(np.diff(sampled) > 0)
-    assert 0.6 * n_sampled <= sampled.size <= n_sampled + 1
-    share = weights[sampled] / stands_for  # the probability of being drawn
-    assert 0 < share.min() <= share.max() <= 1
-    for weight in np.unique(weights):
-        same = weights[sampled] == weight
-        by_doubt = np.argsort(undecided[sampled][same])
-        assert np.all(np.diff(share[same][by_doubt]) >= -1e-12)
-    if n_sampled >= 100:
-        assert undecided[sampled].mean() > 1.1 * undecided.mean()
-        estimate = stands_for @ (undecided / weights)[sampled]
-        assert estimate == pytest.approx(undecided.sum(), rel=0.1)
+def problem_observed(problem):
+    """The states that are true at each position, (K, N)."""
+    if isinstance(problem, TreeProblem):
+        return problem.forest.observed(problem.targets)
+    return np.arange(problem.n_states)[:, None] == problem.targets
 
 
-def test_nothing_is_drawn_where_all_is_decided():
-    sampled, stands_for = sample_positions(np.eye(3), np.ones(3), 10)
-    assert sampled.size == stands_for.size == 0
-    problem = random_problem(11, item_weights=(0.0,) * 6)
-    point = point_at(objective_of(problem), random_weights(problem))
-    np.testing.assert_array_equal(point.token_model(np.arange(15), 10), 0.0)
+def test_units(problem):
+    everything = np.arange(problem.n_coords)
+    expected = np.concatenate(
+        [
+            np.tile((problem.x**2).max(axis=0), problem.n_states),
+            np.ones(problem.n_coords - problem.n_node_coords),
+        ]
+    )
+    np.testing.assert_allclose(point_at(objective_of(problem), 0.0 * everything).unit(everything), expected)
 
 
-@pytest.mark.parametrize("n_sampled", [EVERY, 100])
-def test_token_model_of_many_coordinates(n_sampled):
-    """More than one tile of 256 rows, all states in each."""
-    point, _, x = wide_problem(5, 150, 600, is_binary=False)
-    coords = np.sort(np.random.default_rng(6).choice(750 + 25, 600, replace=False))
-    nodes = coords[coords < 750]
-    states, features = np.divmod(nodes, 150)
-    assert nodes.size > 2 * 256
-    t, c = sample_positions(point.marginals(), np.ones(600), n_sampled)
-    assert t.size == 600 or n_sampled == 100
-    p, rows = point.marginals()[states][:, t], x[t][:, features].T
-    model = ((rows * p * c) @ rows.T) * (states[:, None] == states) - (rows * p * c) @ (rows * p).T
-    diagonal = point.curvature(coords)
-    expected = scaled_to_diagonal(model, diagonal[: nodes.size])
-    found = point.token_model(coords, n_sampled)
-    np.testing.assert_allclose(found[: nodes.size, : nodes.size], expected, rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(np.diag(found), diagonal, rtol=1e-6)
-    np.testing.assert_allclose(found, found.T, rtol=1e-5, atol=1e-6)
-    assert not (found - np.diag(np.diag(found)))[nodes.size :].any()
-    assert np.linalg.eigvalsh(found.astype(float)).min() > -1e-4
-
-
-@pytest.mark.parametrize("item_weights", [None, (1.0, 0.0, 2.5, 0.3, 1.0, 4.0, 1.0)])
-def test_token_model_of_single_positions_is_the_hessian(item_weights):
-    """For items of length 1 there is no covariance between positions to ignore."""
-    problem = random_problem(7, lengths=(1,) * 7, item_weights=item_weights)
-    w = random_weights(problem)
-    hessian = finite_differences(problem.gradient, w)
-    found = point_at(objective_of(problem), w).token_model(np.arange(w.size), EVERY)
-    np.testing.assert_allclose(found, hessian, rtol=1e-5, atol=2e-6)
-
-
-def test_token_model_is_not_the_hessian_of_longer_items():
-    """The test above can tell the difference."""
-    problem = random_problem(7)
-    w = random_weights(problem)
-    hessian = finite_differences(problem.gradient, w)
-    found = point_at(objective_of(problem), w).token_model(np.arange(w.size), EVERY)
-    assert np.abs(found - hessian).max() > 0.01
-
-
-def test_bit_identical_for_any_number_of_threads():
-    problem = random_problem(8, n_states=5, n_features=400, lengths=(4, 1, 9, 2) * 30)
-
+@pytest.mark.parametrize("kind", ["chain", "taxonomy"])
+def test_bit_identical_for_any_number_of_threads(kind):
     def run(n_threads):
-        objective = objective_of(problem, n_threads)
-        point = point_at(objective, random_weights(problem, density=0.3))
-        coords = np.arange(0, problem.n_coords, 3)
-        screening = point.screen(1.0)
+        point, _ = wide_problem(5 if kind == "chain" else 100, 400, 480, False, n_threads=n_threads)
+        objective = point.objective
+        coords = np.arange(0, objective.n_coords, 3)
+        screening = point.screen(0.5)
+        assert screening.coords.size
         trial = point.along(coords, np.linspace(-1, 1, coords.size)).at(0.3)
+        states = np.arange(0, objective.structure.n_states, 2)
         return [
             np.array(point.value), point.gradient(coords), screening.coords, screening.gradient,
-            point.curvature(coords), point.token_model(coords, 200), trial.scores, np.array(trial.value),
-            np.array(point.dual_value(0.5)),
+            point.curvature(coords), point.roughness(coords), point.undecided(states), trial.scores,
+            np.array(trial.value), np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
         ]  # fmt: skip
 
     first = [array.tobytes() for array in run(1)]
-    for n_threads in (1, 2, 3):
+    for n_threads in (1, 2, 7):
         assert [array.tobytes() for array in run(n_threads)] == first
 
 
@@ -354,7 +441,7 @@ def test_no_array_of_features_by_states():
     try:
         point = objective.at(np.array([5, 100_000]), np.ones(2))
         screening = point.screen(0.97)
-        point.token_model(screening.coords[:200], n_positions)
+        point.token_model(screening.coords[:200], n_positions, 6000)
         point.along(screening.coords, -screening.gradient).at(0.5).gradient(screening.coords)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -1,0 +1,388 @@
+"""The token-wise model, dense and sparse: the Hessian of items of one position, by enumeration and differences."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import SHAPES, TreeProblem, make_tree_problem, objective_of, point_at
+from references import finite_differences, random_problem
+
+from crfqn.features import FeatureStore
+from crfqn.objectives import sparse_model as sparse_module
+from crfqn.objectives import token_model as module
+from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.dense_model import dense_model
+from crfqn.objectives.sampling import sample_positions
+from crfqn.objectives.sparse_model import LEAST, sparse_model
+from crfqn.structures.taxonomy import Taxonomy
+
+EVERY = 10**15  # so many positions asked for that each is taken
+WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
+
+
+def dense_form(point, coords, n_sampled):
+    return dense_model(point, coords, point.objective.split(coords), n_sampled)
+
+
+def sparse_form(point, coords, n_sampled):
+    split = point.objective.split(coords)
+    return sparse_model(point, coords, split, module.active_counts(point, split), n_sampled)
+
+
+FORMS = {"dense": dense_form, "sparse": sparse_form}
+
+
+@pytest.fixture(params=FORMS)
+def form(request):
+    """Builds the model in one of the two forms; the result as an array, after what holds for every model."""
+
+    def build(point, coords, n_sampled=EVERY):
+        found = FORMS[request.param](point, coords, n_sampled)
+        assert found.dtype == np.float32
+        if request.param == "sparse":
+            assert (found.indices.dtype, found.indptr.dtype) == (np.int32, np.int32)  # what the descent takes
+            found = found.toarray()
+        np.testing.assert_allclose(np.diag(found), point.curvature(coords), rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(found, found.T, rtol=1e-5, atol=1e-6)
+        return found.astype(float)
+
+    build.least = LEAST if request.param == "sparse" else 0.0
+    return build
+
+
+def assert_close(form, found, expected, rounding=3e-6, scale=1.0):
+    """Equal but for float32, and for what a sparse model leaves out: entries that are small beside the diagonal.
+
+    `scale`: what the model has been multiplied by since.
+    """
+    root = np.sqrt(np.maximum(np.diag(expected), 0.0))
+    bound = root * root[:, None]  # of an entry's size: the model is positive semidefinite
+    allowed = rounding * (1.0 + bound) + form.least * scale * bound
+    assert (np.abs(found - expected) <= allowed).all()
+
+
+def random_weights(problem, seed=0, scale=1.0):
+    random = np.random.default_rng(seed)
+    return scale * random.normal(size=problem.n_coords) * (random.random(problem.n_coords) < 0.7)
+
+
+def scales(model, diagonal):
+    """D D' with D model D of the given diagonal; 0 where the model has nothing."""
+    seen = np.diag(model)
+    root = np.sqrt(np.divide(diagonal, seen, out=np.zeros_like(seen), where=seen > 0))
+    return root * root[:, None]
+
+
+def in_units(model):
+    """The model in the units of its diagonal."""
+    root = np.sqrt(np.diag(model))
+    root = np.where(root > 0, root, 1.0)
+    return model / root / root[:, None]
+
+
+def assert_sample(form, found, sampled, whole):
+    """The sample's model, scaled to the diagonal of the whole one."""
+    scale = scales(sampled, np.diag(whole))
+    expected = sampled * scale
+    np.fill_diagonal(expected, np.diag(whole))
+    assert_close(form, found, expected, 1e-4, scale)
+
+
+class TestTaxonomies:
+    """Items of one position: the model is the exact Hessian, ancestors and descendants included."""
+
+    @pytest.fixture(params=SHAPES)
+    def shape(self, request):
+        return request.param
+
+    @pytest.mark.parametrize("is_binary", [True, False], ids=["binary", "real"])
+    @pytest.mark.parametrize("has_weights", [False, True], ids=["unweighted", "weighted"])
+    def test_it_is_the_hessian(self, form, shape, is_binary, has_weights):
+        problem = make_tree_problem(shape, is_binary=is_binary, has_weights=has_weights)
+        w = random_weights(problem)
+        differences = finite_differences(problem.gradient, w)
+        np.testing.assert_allclose(problem.hessian(w), differences, atol=1e-7)
+        assert_close(form, form(point_at(objective_of(problem), w), np.arange(w.size)), differences)
+
+    def test_it_is_how_the_librarys_own_gradient_changes(self, form):
+        problem = make_tree_problem("labels at inner nodes", has_weights=True)
+        w, everything = random_weights(problem), np.arange(problem.n_coords)
+        objective = problem.objective()
+        differences = finite_differences(lambda v: objective.at(everything, v).gradient(everything), w)
+        assert_close(form, form(objective.at(everything, w), everything), differences)
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_of_some_coordinates(self, form, shape, seed):
+        """Nodes without their ancestors, ancestors without what is under them, and states of one coordinate."""
+        problem = make_tree_problem(shape, 2, has_weights=True)
+        random = np.random.default_rng(seed)
+        coords = np.sort(random.choice(problem.n_coords, random.integers(1, 15), replace=False))
+        w = random_weights(problem)
+        found = form(point_at(objective_of(problem), w), coords)
+        assert_close(form, found, problem.hessian(w)[np.ix_(coords, coords)])
+
+    def test_of_no_coordinates(self, form):
+        problem = make_tree_problem()
+        nothing = np.empty(0, np.int64)
+        assert form(point_at(objective_of(problem), random_weights(problem)), nothing).shape == (0, 0)
+
+    @pytest.mark.parametrize("n_sampled", [1, 4, 20])
+    def test_a_sample_keeps_the_diagonal(self, form, shape, n_sampled):
+        problem = make_tree_problem(shape, 3, has_weights=True)
+        w, everything = random_weights(problem, scale=0.5), np.arange(problem.n_coords)
+        point = point_at(objective_of(problem), w)
+        p = problem.marginals(w)
+        sampled, stands_for = sample_positions((p * (1 - p)).sum(axis=0), problem.item_weights, n_sampled)
+        assert 0 < sampled.size < problem.n_items
+        c = np.zeros(problem.n_items)
+        c[sampled] = stands_for
+        found = form(point, everything, n_sampled)
+        assert_sample(form, found, problem.hessian(w, c), problem.hessian(w))
+
+    def test_it_has_no_negative_curvature(self, form):
+        problem = make_tree_problem("labels at inner nodes", 4, has_weights=True)
+        for n_sampled in (3, 15, EVERY):
+            found = form(
+                point_at(objective_of(problem), random_weights(problem)),
+                np.arange(problem.n_coords),
+                n_sampled,
+            )
+            assert np.linalg.eigvalsh(in_units(found)).min() > -problem.n_coords * form.least - 1e-5
+
+    def test_the_relation_of_a_node_to_what_is_above_it_matters(self, form):
+        """The tests above can tell: without the pairs of a node and its ancestor, another matrix comes out."""
+        problem = make_tree_problem()
+        w = random_weights(problem)
+        flat = TreeProblem(
+            problem.x, np.full(10, -1, np.int32), np.ones(10, bool), problem.targets, problem.item_weights
+        )
+        point = point_at(objective_of(problem), w)
+        object.__setattr__(point.objective.structure, "lineages", flat.objective().structure.lineages)
+        found = FORMS["dense"](point, np.arange(w.size), EVERY)
+        assert np.abs(found - problem.hessian(w)).max() > 0.1
+
+
+@pytest.fixture(params=["binary", "real"])
+def is_binary(request):
+    return request.param == "binary"
+
+
+@pytest.fixture(params=[None, WEIGHTS], ids=["unweighted", "weighted"])
+def problem(request, is_binary):
+    return random_problem(0, is_binary=is_binary, item_weights=request.param)
+
+
+def chain_model(problem, w, c):
+    """By enumeration, with the diagonal of the edges below and right of the nodes."""
+    model = np.diag(np.concatenate([np.zeros(problem.n_node_coords), problem.expected_edges(w)]))
+    model[: problem.n_node_coords, : problem.n_node_coords] = problem.token_model(w, c)
+    return model
+
+
+class TestChains:
+    @pytest.mark.parametrize(
+        "coords",
+        [np.arange(21), np.array([1, 3, 4, 11]), np.array([0, 13, 14]), np.array([13, 14]), np.array([5])],
+        ids=str,
+    )
+    def test_all_positions(self, form, problem, coords):
+        w = random_weights(problem)
+        expected = chain_model(problem, w, problem.position_weights)
+        found = form(point_at(objective_of(problem), w), coords)
+        assert_close(form, found, expected[np.ix_(coords, coords)])
+
+    @pytest.mark.parametrize("n_sampled", [1, 3, 6, 10])
+    def test_a_sample_keeps_the_diagonal(self, form, problem, n_sampled):
+        w = random_weights(problem)
+        p = problem.marginals(w)
+        sampled, stands_for = sample_positions((p * (1 - p)).sum(axis=0), problem.position_weights, n_sampled)
+        assert 0 < sampled.size < problem.targets.size
+        c = np.zeros(problem.targets.size)
+        c[sampled] = stands_for
+        found = form(point_at(objective_of(problem), w), np.arange(w.size), n_sampled)
+        whole = chain_model(problem, w, problem.position_weights)
+        assert_sample(form, found, chain_model(problem, w, c), whole)
+
+    @pytest.mark.parametrize("item_weights", [None, (1.0, 0.0, 2.5, 0.3, 1.0, 4.0, 1.0)])
+    def test_of_single_positions_it_is_the_hessian(self, form, item_weights):
+        """For items of length 1 there is no covariance between positions to ignore."""
+        problem = random_problem(7, lengths=(1,) * 7, item_weights=item_weights)
+        w = random_weights(problem)
+        hessian = finite_differences(problem.gradient, w)
+        assert_close(form, form(point_at(objective_of(problem), w), np.arange(w.size)), hessian)
+
+    def test_it_is_not_the_hessian_of_longer_items(self, form):
+        """The test above can tell the difference."""
+        problem = random_problem(7)
+        w = random_weights(problem)
+        hessian = finite_differences(problem.gradient, w)
+        assert np.abs(form(point_at(objective_of(problem), w), np.arange(w.size)) - hessian).max() > 0.01
+
+    def test_items_without_weight_leave_nothing(self, form):
+        problem = random_problem(11, item_weights=(0.0,) * 6)
+        point = point_at(objective_of(problem), random_weights(problem))
+        for n_sampled in (10, EVERY):
+            np.testing.assert_array_equal(form(point, np.arange(15), n_sampled), 0.0)
+
+
+class TestDrawing:
+    @pytest.mark.parametrize("n_sampled", [1, 10, 100, 300])
+    def test_undecided_positions_are_drawn_more_often_and_count_less(self, n_sampled):
+        random = np.random.default_rng(10)
+        p = random.dirichlet(np.full(4, 0.3), 1000).T
+        weights = random.choice([0.5, 1.0, 3.0], 1000)
+        undecided = (p * (1 - p)).sum(axis=0)
+        sampled, stands_for = sample_positions(undecided, weights, n_sampled)
+        assert np.all(np.diff(sampled) > 0)
+        assert 0.6 * n_sampled <= sampled.size <= n_sampled + 1
+        share = weights[sampled] / stands_for  # the probability of being drawn
+        assert 0 < share.min() <= share.max() <= 1
+        by_size = np.argsort((weights * np.sqrt(undecided))[sampled])
+        assert np.all(np.diff(share[by_size]) >= -1e-12)
+        if n_sampled >= 100:
+            assert undecided[sampled].mean() > 1.1 * undecided.mean()
+            estimate = stands_for @ undecided[sampled]
+            assert estimate == pytest.approx(weights @ undecided, rel=0.1)
+
+    def test_all_of_them_count_by_their_weight(self):
+        weights = np.array([1.0, 0.0, 2.0, 0.5])
+        sampled, stands_for = sample_positions(np.zeros(4), weights, 4)
+        assert (sampled.tolist(), stands_for.tolist()) == ([0, 2, 3], [1.0, 2.0, 0.5])
+
+    def test_nothing_is_drawn_where_all_is_decided(self):
+        sampled, stands_for = sample_positions(np.zeros(3), np.ones(3), 2)
+        assert sampled.size == stands_for.size == 0
+
+    def test_rounding_below_zero_is_decided(self):
+        sampled, _ = sample_positions(np.array([-1e-17, 0.25, 0.0, 0.25]), np.ones(4), 2)
+        assert sampled.tolist() == [1, 3]
+
+
+def text_problem(n_items=3000, n_features=4000, n_words=6, n_states=30, seed=0, n_threads=1):
+    """Few words a document, few documents a word, over a forest: coordinates that hardly ever meet."""
+    random = np.random.default_rng(seed)
+    words = np.minimum(random.zipf(1.3, (n_items, n_words)) - 1, n_features - 1)
+    x = sp.csr_array(
+        (np.ones(words.size), words.ravel(), np.arange(n_items + 1) * n_words), (n_items, n_features)
+    )
+    x.sum_duplicates()
+    x.data = random.uniform(0.5, 2.0, x.nnz)
+    parents = np.array([-1, *(random.integers(-1, k) for k in range(1, n_states))], np.int32)
+    is_label = np.isin(np.arange(n_states), parents, invert=True)
+    targets = random.choice(np.flatnonzero(is_label), n_items).astype(np.int32)
+    store = FeatureStore.from_matrix(x, np.arange(n_items + 1))
+    objective = CRFObjective(store, Taxonomy(parents, is_label, n_items), targets, n_threads=n_threads)
+    coords = np.unique(random.integers(0, objective.n_coords, 900))
+    coords = np.union1d(coords, np.arange(0, objective.n_coords, n_features // 5))  # frequent words, too
+    point = objective.at(coords[::3], random.normal(size=coords[::3].size))
+    return point, coords, x.tocsc()
+
+
+def by_definition(point, coords, x):
+    """sum_t x_a x_b (P(a and b) - p_a p_b), for every pair of coordinates."""
+    owner = point.objective
+    states, features = np.divmod(coords, owner.store.n_features)
+    p = owner.structure.marginals(point.scores)
+    lineages = owner.structure.lineages
+    columns = x[:, features].toarray().T
+    is_above = np.zeros((p.shape[0],) * 2, bool)
+    for k in range(p.shape[0]):
+        is_above[k, lineages.of(k)] = True
+    with_p = columns * p[states]
+    joint = with_p @ columns.T  # P(a) x_a x_b: what a and b share where b is above a
+    a_below = is_above[np.ix_(states, states)]
+    return np.where(a_below, joint, 0.0) + np.where(a_below.T & ~a_below, joint.T, 0.0) - with_p @ with_p.T
+
+
+@pytest.fixture(scope="module")
+def text():
+    point, coords, x = text_problem()
+    return point, coords, by_definition(point, coords, x)
+
+
+class TestLargerModels:
+    def test_of_a_text(self, form, text):
+        point, coords, expected = text
+        assert coords.size > 3 * 256  # tiles of the dense form
+        assert_close(form, form(point, coords), expected, rounding=3e-5)  # sums of 1,000 terms near 1
+
+    def test_blocks_of_rows_do_not_matter(self, text, monkeypatch):
+        point, coords, _ = text
+        whole = sparse_form(point, coords, EVERY)
+        for numbers in (1, 7 * coords.size, 100 * coords.size):
+            monkeypatch.setattr(sparse_module, "BLOCK_NUMBERS", numbers)
+            found = sparse_form(point, coords, EVERY)
+            assert (found != whole).nnz == 0
+
+    def test_entries_are_left_out_where_they_are_small(self, text):
+        point, coords, expected = text
+        found = sparse_form(point, coords, EVERY)
+        stored = sp.csr_array((np.ones(found.nnz), found.indices, found.indptr), found.shape).toarray() > 0
+        share = in_units(expected)
+        assert stored[np.abs(share) > 1.001 * LEAST].all()
+        assert not stored[np.abs(share) < 0.999 * LEAST].any()
+        assert 0.001 < stored.mean() < 0.2  # most pairs never meet
+        assert np.count_nonzero((share != 0) & ~stored) > 100
+
+    @pytest.mark.parametrize("name", FORMS)
+    @pytest.mark.parametrize("n_sampled", [200, EVERY])
+    def test_bit_identical_for_any_number_of_threads(self, name, n_sampled):
+        def run(n_threads):
+            point, coords, _ = text_problem(n_items=600, n_threads=n_threads)
+            found = FORMS[name](point, coords[::2], n_sampled)
+            return (found if name == "dense" else found.toarray()).tobytes()
+
+        assert len({run(n) for n in (1, 2, 7)}) == 1
+
+    def test_both_forms_of_a_sample_are_one(self, text):
+        point, coords, _ = text
+        dense, sparse = dense_form(point, coords, 500), sparse_form(point, coords, 500)
+        lost = np.abs(in_units(dense) - in_units(sparse.toarray()))
+        assert lost.max() < 10 * LEAST  # small entries leave before the scaling to the diagonal
+
+
+class TestWhichForm:
+    """The cheaper one: products of all pairs at some positions, or the pairs that meet."""
+
+    MEET_RARELY, MEET_ALWAYS = np.eye(40), np.ones((40, 40))
+
+    def point(self, x, n_states=3):
+        problem = TreeProblem(x, np.full(n_states, -1, np.int32), np.ones(n_states, bool),
+                              np.arange(len(x), dtype=np.int32) % n_states, np.ones(len(x)))  # fmt: skip
+        return point_at(objective_of(problem), np.zeros(problem.n_coords)), np.arange(problem.n_coords)
+
+    def test_active_coordinates_are_counted(self):
+        point, coords, x = text_problem(n_items=200)
+        found = module.active_counts(point, point.objective.split(coords))
+        features = coords % point.objective.store.n_features
+        expected = (x != 0).astype(int) @ np.bincount(features, minlength=x.shape[1])
+        np.testing.assert_array_equal(found, expected)
+
+    def test_few_meetings_are_summed_up(self):
+        point, coords = self.point(self.MEET_RARELY)
+        assert sp.issparse(point.token_model(coords, 1500, 6000))
+
+    def test_many_meetings_are_products(self, monkeypatch):
+        point, coords = self.point(self.MEET_ALWAYS)
+        monkeypatch.setattr(module, "PAIR", 1.1)
+        assert isinstance(point.token_model(coords, 1500, 6000), np.ndarray)
+
+    def test_large_models_are_sparse_or_none(self, monkeypatch):
+        for x in (self.MEET_RARELY, self.MEET_ALWAYS):
+            point, coords = self.point(x)
+            assert sp.issparse(point.token_model(coords, 1500, coords.size - 1))
+        monkeypatch.setattr(module, "MOST_PAIRS", 1000)
+        assert point.token_model(coords, 1500, coords.size - 1) is None
+        assert isinstance(point.token_model(coords, 1500, coords.size), np.ndarray)
+        point, coords = self.point(self.MEET_RARELY)  # 40 positions with 3 coordinates each: 360 pairs
+        assert sp.issparse(point.token_model(coords, 1500, coords.size - 1))
+
+    @pytest.mark.parametrize(("n_asked", "n_taken"), [(10, 20), (20, 20), (21, None)])
+    def test_a_sparse_sample_is_as_large_as_the_budget_and_no_smaller_than_asked(
+        self, n_asked, n_taken, monkeypatch
+    ):
+        asked = []
+        monkeypatch.setattr(module, "sparse_model", lambda *args: asked.append(args[-1]))
+        point, coords = self.point(self.MEET_ALWAYS)  # 120^2 pairs at each of 40 positions
+        monkeypatch.setattr(module, "MOST_PAIRS", 20 * 120**2)
+        assert point.token_model(coords, n_asked, 100) is None
+        assert asked == ([] if n_taken is None else [n_taken])
