@@ -3,11 +3,14 @@
 
     pip install '.[benchmark]'
     python scripts/benchmark.py ocr
+    python scripts/benchmark.py flat --problem newsgroups
+    python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +26,11 @@ app = typer.Typer(
 Output = Annotated[Path | None, typer.Option(help="A folder for the numbers (JSON) and tables (Markdown).")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of crfqn; default: all cores.")]
 
+Penalties = Annotated[list[float] | None, typer.Option(help="Penalty; may be given several times.")]
+Limit = Annotated[
+    float, typer.Option(min=0, help="Seconds for a single fit of another library; 0: only crfqn runs.")
+]
+
 
 @app.callback()
 def options() -> None:
@@ -31,7 +39,7 @@ def options() -> None:
 
 @app.command()
 def ocr(
-    l1: Annotated[list[float] | None, typer.Option(help="Penalty; may be given several times.")] = None,
+    l1: Penalties = None,
     threads: Threads = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn; the median is reported.")] = 3,
     crfsuite_iterations: Annotated[
@@ -52,6 +60,62 @@ def ocr(
         crfsuite_iterations=None if full else crfsuite_iterations,
     )
     finish(report, output)
+
+
+class FlatProblem(StrEnum):
+    """What `flat` measures."""
+
+    NEWSGROUPS = "newsgroups"
+    MNIST = "mnist"
+    RCV1_LIKE = "rcv1-like"
+
+
+@app.command()
+def flat(
+    problem: Annotated[
+        list[FlatProblem] | None, typer.Option(help="May be given several times; default: all.")
+    ] = None,
+    threads: Threads = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn and saga; medians are reported.")] = 3,
+    limit: Limit = 120.0,
+    output: Output = None,
+) -> None:
+    """Multinomial logistic regression with L1: crfqn against scikit-learn's saga; liblinear and skglm beside."""
+    from benchmarks import flat
+
+    finish(
+        flat.measure(problem or list(FlatProblem), n_threads=threads, repeats=repeats, limit=limit), output
+    )
+
+
+class TaxonomyProblem(StrEnum):
+    """What `taxonomy` measures."""
+
+    LSHTC1 = "lshtc1"
+    LSHTC1_TASK1 = "lshtc1-task1"
+    IMAGECLEF = "imageclef"
+
+
+@app.command()
+def taxonomy(
+    problem: Annotated[
+        list[TaxonomyProblem] | None, typer.Option(help="May be given several times; default: all.")
+    ] = None,
+    l1: Penalties = None,
+    large: Annotated[
+        bool, typer.Option("--large", help="Only the made-up problem of 5 billion weights.")
+    ] = False,
+    threads: Threads = 2,
+    limit: Limit = 600.0,
+    output: Output = None,
+) -> None:
+    """Taxonomies of labels: crfqn against its own flat softmax, OWL-QN and hiclass."""
+    from benchmarks import taxonomy
+
+    if large:
+        return finish(taxonomy.measure_large(n_threads=threads), output)
+    names = problem or list(TaxonomyProblem)
+    finish(taxonomy.measure(names, l1 or [0.5, 1.0, 2.0], n_threads=threads, limit=limit), output)
 
 
 def finish(report: Report, output: Path | None) -> None:

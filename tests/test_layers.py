@@ -26,7 +26,17 @@ LAYERS = [
     {"objectives"},
     {"solvers"},
     {"label_tree", "taxonomies", "metrics"}
-    | {"sequences", "encoding", "labels", "estimators", "readers", "datasets", "download", "bundled", "pixels"}
+    | {
+        "sequences",
+        "encoding",
+        "labels",
+        "estimators",
+        "readers",
+        "datasets",
+        "download",
+        "bundled",
+        "pixels",
+    }
     | {"model_file", "progress"},
     {"recipes", "recipe_schema", "cli"},
 ]

@@ -25,7 +25,9 @@ def taxonomy_objective(seed=0, n_items=57, n_features=9):
     x = random.random((n_items, n_features)) * (random.random((n_items, n_features)) < 0.5)
     targets = random.integers(2, 7, n_items).astype(np.int32)
     store = FeatureStore.from_matrix(x, np.arange(n_items + 1))
-    return CRFObjective(store, Taxonomy(PARENTS, IS_LABEL, n_items), targets, random.integers(0, 3, n_items) + 0.0)
+    return CRFObjective(
+        store, Taxonomy(PARENTS, IS_LABEL, n_items), targets, random.integers(0, 3, n_items) + 0.0
+    )
 
 
 def chain_objective(seed=0, n_items=23, n_states=3, n_features=6):
@@ -68,7 +70,11 @@ def test_every_number_is_that_of_all_items(whole, n_positions):
     np.testing.assert_allclose(point.roughness(nodes), expected.roughness(nodes), rtol=1e-11)
     for name in ("gradient", "curvature", "unit"):
         np.testing.assert_allclose(
-            getattr(point, name)(coords), getattr(expected, name)(coords), rtol=1e-11, atol=1e-11, err_msg=name
+            getattr(point, name)(coords),
+            getattr(expected, name)(coords),
+            rtol=1e-11,
+            atol=1e-11,
+            err_msg=name,
         )
     for scale in (0.1, 0.9, 1.0):
         assert point.dual_value(scale) == pytest.approx(expected.dual_value(scale), rel=1e-12)
@@ -112,7 +118,8 @@ def test_a_sample_is_made_of_every_part(whole):
 
 def test_the_optimum_is_the_same(whole):
     results = [
-        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=1e-8) for o in (whole, SumObjective.of_blocks(whole, 13))
+        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=1e-8)
+        for o in (whole, SumObjective.of_blocks(whole, 13))
     ]
     assert results[1].status.is_success
     assert results[1].value == pytest.approx(results[0].value, rel=1e-7)

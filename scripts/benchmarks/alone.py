@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -22,6 +23,28 @@ def run_alone(
     """Call `task`, a function of a module, in a fresh interpreter and return what it returns or raises."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(task, *arguments, **options).result()
+
+
+def run_within(
+    limit: float, task: Callable[Arguments, Answer], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Answer | None:
+    """As `run_alone`, but for so many seconds at the most: then the process ends, and the answer is None."""
+    context = get_context("spawn")
+    answer, its_end = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(its_end, task, arguments, options))
+    process.start()
+    its_end.close()
+    try:
+        return answer.recv() if answer.poll(limit) else None
+    except EOFError:
+        raise RuntimeError(f"{task.__module__}.{task.__name__} failed, see above") from None
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send(connection: Connection, task: Callable[..., object], arguments: Any, options: Any) -> None:
+    connection.send(task(*arguments, **options))
 
 
 @contextmanager

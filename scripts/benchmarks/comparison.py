@@ -6,40 +6,20 @@ hours, so that its seconds can be those of a few iterations times the iterations
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks import crfsuite, proxqn
 from benchmarks.alone import run_alone, say
-from benchmarks.judge import Verdict, judge
+from benchmarks.judge import Judged, judge
+from benchmarks.known import Known
 from benchmarks.problem import Problem, Run
-from benchmarks.report import Table
+from benchmarks.report import Table, shown
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # relative distances from the optimum
 LAST_LEVEL = 1e-4  # of CRFsuite
-MODEL = ("weights", "edges")  # of a run: too large for a report
 MOST_ITERATIONS = 400  # of CRFsuite, where nobody knows how many it needs
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known and asked at one penalty, for one split of the data."""
-
-    optimum: float
-    n_nonzero: int
-    accuracy: float
-    crfsuite_iterations: dict[float, int]  # relative distance from the optimum -> iterations until there
-    speed_ups: dict[float, float]  # relative distance -> asked ratio of CRFsuite's seconds to crfqn's
-    tail: float | None = None  # asked ratio of crfqn's own seconds to 1e-6 and to 1e-3
-
-
-class Judged(NamedTuple):
-    """A run, and what the judge makes of its weights."""
-
-    run: Run
-    verdict: Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +43,9 @@ class Comparison:
         row = run.row_at(self.optimum, level)
         if row is not None:
             return float(run.seconds[row]), f"measured, {run.iterations[row]} iterations"
-        if self.known is None or level not in self.known.crfsuite_iterations:
+        if self.known is None or level not in self.known.peer_iterations:
             return None
-        iterations = self.known.crfsuite_iterations[level]
+        iterations = self.known.peer_iterations[level]
         each = float(np.median(run.facts["log_seconds"]))
         return iterations * each, f"{iterations} iterations (known) x {each:.2f} s"
 
@@ -91,7 +71,7 @@ def compare(
     ours = Judged(run, judge(problem, l1, run.weights, run.edges))
     optimum = known.optimum if known else ours.verdict.objective
     if crfsuite_iterations is None:
-        needed = known.crfsuite_iterations.get(LAST_LEVEL) if known else None
+        needed = known.peer_iterations.get(LAST_LEVEL) if known else None
         crfsuite_iterations = MOST_ITERATIONS if needed is None else needed + 5
     if crfsuite_iterations == 0:
         return Comparison(l1, known, optimum, ours, None)
@@ -153,16 +133,10 @@ def _crfsuite_notes(run: Run) -> list[str]:
     ]
 
 
-def shown(level: float) -> str:
-    """1e-3 rather than 1e-03."""
-    return f"{level:.0e}".replace("e-0", "e-")
-
-
 def numbers(comparison: Comparison) -> dict[str, object]:
     """The raw measurements of a comparison, for the JSON file."""
     content: dict[str, object] = {"l1": comparison.l1, "reference_optimum": comparison.optimum}
     for judged in (comparison.crfqn, comparison.crfsuite):
         if judged:
-            fields = {name: value for name, value in vars(judged.run).items() if name not in MODEL}
-            content[judged.run.name] = {**fields, **asdict(judged.verdict)}
+            content[judged.run.name] = judged.numbers()
     return content

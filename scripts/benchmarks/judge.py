@@ -1,4 +1,4 @@
-"""The judge: objective and test accuracy of a linear-chain CRF, recomputed from its weights.
+"""The judge of chains: objective and test accuracy of a linear-chain CRF, recomputed from its weights.
 
 One function for every library, and none of their code: plain NumPy, in logarithms, vectorised over the items
 position by position. Slow (about a second) and short enough to be checked by eye.
@@ -10,25 +10,42 @@ scores = matrix weights': (N, K); states: int (N,).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from benchmarks.problem import Problem
+from benchmarks.problem import Problem, Run
 
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
+MODEL = ("weights", "edges")  # of a run: too large for a report
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Objective on the training items in nats, penalty included; share of test positions labelled right."""
+    """Objective on the training items in nats, penalty included; share of test positions labelled right.
+
+    hierarchical_f1 (Kiritchenko's, on the test items) is nan without a taxonomy.
+    """
 
     objective: float
     accuracy: float
+    hierarchical_f1: float = np.nan
+
+
+class Judged(NamedTuple):
+    """A run, and what the judge makes of its weights."""
+
+    run: Run
+    verdict: Verdict
+
+    def numbers(self) -> dict[str, Any]:
+        """The raw measurements, for the JSON file."""
+        fields = {name: value for name, value in vars(self.run).items() if name not in MODEL}
+        return {**fields, **asdict(self.verdict)}
 
 
 def judge(problem: Problem, l1: float, weights: Any, edges: Scores) -> Verdict:

@@ -1,8 +1,9 @@
-"""A labelled problem as every library of a benchmark gets it, and what a library returns: a `Run`."""
+"""Labelled sequences as every library of a benchmark gets them, and what a library returns: a `Run`."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,9 +38,8 @@ class Problem:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the training labels in their order: says whether it is the same split."""
-        text = "\n".join(" ".join(labels) for labels in self.y_train)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Of the training labels in their order: says whether it is the same split."""
+        return fingerprint(" ".join(labels) for labels in self.y_train)
 
     def part(self, n_items: int) -> Problem:
         """The first training items only: for warming up."""
@@ -56,9 +56,10 @@ class Run:
         After so many iterations and seconds the objective, penalty included, as the library reports it.
     setup_seconds : from features in memory to the first iteration
     passes : inference passes over the training items
-    weights : float64 (K, F), CSR; edges : float64 (K, K), from x to
-    n_nonzero : how many of them the library keeps
+    weights : float64 (K, F), CSR
+    n_nonzero : how many weights the library keeps, edges included
     peak_bytes : largest resident size of its process, Python and the features included
+    edges : float64 (K, K), from x to; of chains
     facts : what else is worth printing
     """
 
@@ -69,9 +70,9 @@ class Run:
     setup_seconds: float
     passes: float
     weights: Any
-    edges: NDArray[np.float64]
     n_nonzero: int
     peak_bytes: int
+    edges: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     facts: dict[str, Any] = field(default_factory=dict)
 
     def row_at(self, reference: float, level: float) -> int | None:
@@ -83,3 +84,8 @@ class Run:
         """Seconds until the objective was within `level` of the reference optimum."""
         row = self.row_at(reference, level)
         return None if row is None else float(self.seconds[row])
+
+
+def fingerprint(lines: Iterable[str]) -> str:
+    """SHA-256 over lines of text, 64 hex digits."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -5,59 +5,112 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 
 from benchmarks.alone import environment, peak_memory, run_alone, say
+from benchmarks.items import ItemProblem, read_stored
 from benchmarks.problem import Problem, Run
 
 WARM_UP = 0.2  # of the training items: enough positions that a warm-up stage runs, and with it every kernel
 STRONGER = 5.0  # times the penalty, for few weights: a warm-up of a second or two
+Maker = Callable[..., Any]  # of an estimator, from l1 and tol
 
 
 def train(recipe: str, l1: float, tol: float, n_threads: int | None, repeats: int) -> Run:
     """Train `repeats` times and return the run of median time; the peak of memory is that of the first."""
+    problem, make = _chains(recipe, n_threads)
+    _fit_part(make, problem, l1)
+    runs = [_timed_fit(make(l1=l1, tol=tol), problem) for _ in range(repeats)]
+    middle = sorted(runs, key=lambda run: run.seconds[-1])[(repeats - 1) // 2]
+    return replace(middle, peak_bytes=runs[0].peak_bytes)
+
+
+def train_items(
+    path: str, l1: float, tol: float, n_threads: int | None, max_seconds: float | None = None
+) -> Run:
+    """Train once on a stored problem, flat or over its taxonomy, without intercepts.
+
+    Seconds count from the matrix in memory, the features' own store included. `facts` has for each row of the run
+    the certified gap, the passes, and the processor time of all threads; and the size of the model file.
+    """
+    problem = read_stored(path)
+    make = _item_maker(problem, n_threads)
+    _fit_part(make, problem, l1)
+    processor: list[float] = []
+
+    def note(progress: Any) -> None:
+        if progress.share == 1.0:  # a row of the trace, no preview on a sample
+            processor.append(process_time())
+
+    model, begin = make(l1=l1, tol=tol, max_seconds=max_seconds, callback=note), process_time()
+    run = _timed_fit(model, problem)
+    trace = model.result_.trace
+    run.facts.update(
+        gaps=trace.gap,
+        row_passes=trace.passes,
+        processor_seconds=np.array(processor) - begin,
+        file_bytes=_file_bytes(model),
+    )
+    return replace(run, seconds=run.setup_seconds + run.seconds)
+
+
+def _chains(recipe: str, n_threads: int | None) -> tuple[Problem, Maker]:
     from crfqn import ChainCRF
 
-    problem = Problem.of_recipe(recipe)
-    _fit_part(problem, l1, n_threads)
-    runs = []
-    for repeat in range(repeats):
-        model = ChainCRF(l1=l1, tol=tol, n_threads=n_threads)
-        begin = perf_counter()
-        model.fit(problem.X_train, problem.y_train)
-        result, total = model.result_, perf_counter() - begin
-        if repeat == 0:
-            peak = peak_memory()
-        say(f"  crfqn: run {repeat + 1} of {repeats}, {total:.1f} s, gap {result.gap:.1e}")
-        runs.append(
-            Run(
-                name="crfqn",
-                iterations=np.array([row.iteration for row in result.trace.rows]),
-                seconds=result.trace.seconds,
-                values=result.trace.value,
-                setup_seconds=total - result.seconds,
-                passes=float(result.passes),
-                weights=model.coef_,
-                edges=model.edge_coef_.toarray(),
-                n_nonzero=result.n_nonzero,
-                peak_bytes=peak,
-                facts={"gap": result.gap, "status": result.message, "seconds": result.seconds},
-            )
-        )
-    return sorted(runs, key=lambda run: run.seconds[-1])[(repeats - 1) // 2]
+    return Problem.of_recipe(recipe), partial(ChainCRF, n_threads=n_threads)
 
 
-def _fit_part(problem: Problem, l1: float, n_threads: int | None) -> float:
-    """Train on a part of the items with a penalty that leaves few weights; returns the seconds."""
-    from crfqn import ChainCRF
+def _item_maker(problem: ItemProblem, n_threads: int | None) -> Maker:
+    from crfqn import MulticlassCRF, TaxonomyCRF
 
-    part = problem.part(int(WARM_UP * len(problem.X_train)))
+    if problem.taxonomy is None:
+        return partial(MulticlassCRF, fit_intercept=False, n_threads=n_threads)
+    return partial(TaxonomyCRF, problem.taxonomy, n_threads=n_threads)
+
+
+def _timed_fit(model: Any, problem: Problem | ItemProblem) -> Run:
+    """Fit, and what there is to say about it."""
     begin = perf_counter()
-    ChainCRF(l1=STRONGER * WARM_UP * l1, tol=1e-2, n_threads=n_threads).fit(part.X_train, part.y_train)
+    model.fit(problem.X_train, problem.y_train)
+    result, total = model.result_, perf_counter() - begin
+    peak = peak_memory()
+    say(f"  crfqn: {total:.1f} s, gap {result.gap:.1e}")
+    edges = {"edges": model.edge_coef_.toarray()} if hasattr(model, "edge_coef_") else {}
+    return Run(
+        name="crfqn",
+        iterations=np.array([row.iteration for row in result.trace.rows]),
+        seconds=result.trace.seconds,
+        values=result.trace.value,
+        setup_seconds=total - result.seconds,
+        passes=float(result.passes),
+        weights=model.coef_,
+        n_nonzero=result.n_nonzero,
+        peak_bytes=peak,
+        **edges,
+        facts={"gap": result.gap, "status": result.message, "seconds": result.seconds},
+    )
+
+
+def _fit_part(make: Maker, problem: Problem | ItemProblem, l1: float) -> float:
+    """Train on a part of the items with a penalty that leaves few weights; returns the seconds."""
+    part = problem.part(int(WARM_UP * len(problem.y_train)))
+    begin = perf_counter()
+    make(l1=STRONGER * WARM_UP * l1, tol=1e-2).fit(part.X_train, part.y_train)
     return perf_counter() - begin
+
+
+def _file_bytes(model: Any) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.crfqn"
+        model.save(path)
+        return path.stat().st_size
 
 
 @dataclass(frozen=True)
@@ -75,8 +128,8 @@ def first_fit(recipe: str, l1: float, n_threads: int | None) -> FirstFit:
 
 
 def _excess(recipe: str, l1: float, n_threads: int | None) -> float:
-    problem = Problem.of_recipe(recipe)
-    first, *later = (_fit_part(problem, l1, n_threads) for _ in range(4))
+    problem, make = _chains(recipe, n_threads)
+    first, *later = (_fit_part(make, problem, l1) for _ in range(4))
     return first - float(np.median(later))
 
 

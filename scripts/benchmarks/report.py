@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -48,6 +49,11 @@ class Table:
         return "\n".join([f"## {self.title}", "", *text, *([""] if notes else []), *notes])
 
 
+def shown(level: float) -> str:
+    """1e-3 rather than 1e-03."""
+    return f"{level:.0e}".replace("e-0", "e-")
+
+
 @dataclass
 class Report:
     """Figures (with notes) and tables of a benchmark; `numbers`: the raw measurements, for the JSON file."""
@@ -78,7 +84,7 @@ class Report:
         }
         text, numbers = folder / f"{self.name}.md", folder / f"{self.name}.json"
         text.write_text(self.markdown(), encoding="utf-8")
-        numbers.write_text(json.dumps(content, indent=2, default=_plain) + "\n", encoding="utf-8")
+        numbers.write_text(json.dumps(_plain(content), indent=2) + "\n", encoding="utf-8")
         return [text, numbers]
 
 
@@ -100,7 +106,11 @@ def _processor() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON has them."""
+    """NumPy's numbers and arrays as JSON has them; what is not finite, which it has not, is null."""
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no place in a JSON file")
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
