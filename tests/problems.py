@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from references import DenseProblem, Forest, Penalised, mixture_entropy
-from scipy.special import logsumexp
+from references import DenseProblem, Forest, Penalised, log_sum_exp, mixture_entropy
 
 from crfqn import Sequences
 from crfqn.features import FeatureStore
@@ -99,7 +98,7 @@ class Problem(Penalised):
         value, gradient = 0.0, np.zeros(self.n_coords)
         for phi, observed, weight in self.counts:
             scores = phi @ w
-            log_z = logsumexp(scores)
+            log_z = log_sum_exp(scores)
             value += weight * (log_z - scores[observed])
             gradient += weight * (np.exp(scores - log_z) @ phi - phi[observed])
         return float(value), gradient
