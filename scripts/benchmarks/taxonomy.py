@@ -32,7 +32,7 @@ TITLES = {
     "lshtc1-task1": "LSHTC1, Task 1, validation part",
     "imageclef": "ImageCLEF 2007",
 }
-LARGE_L1, LARGE_BYTES, LARGE_NONZEROS = 20.0, 6e9, (7_000, 14_000)
+LARGE_L1, LARGE_TOL, LARGE_BYTES, LARGE_NONZEROS = 3.3, 1e-3, 6e9, (7_000, 14_000)
 
 
 @dataclass(eq=False)
@@ -66,7 +66,7 @@ def measure(
                 Table(f"{title}, l1 = {PEER_L1:g}, other libraries", *rows, notes=PEER_NOTES)
             )
         report.figures += _figures(title, comparison, is_asked=name in ASKED)
-        if comparison.node_time:
+        if comparison.node_time and name in ASKED:
             report.notes.append(comparison.node_time.describe_bound())
         report.numbers[name] = _numbers(comparison)
     return report
@@ -280,14 +280,12 @@ def measure_large(*, n_threads: int | None) -> Report:
     problem = large_taxonomy.make()
     report = Report("taxonomy-large", "A large taxonomy, made up", ["crfqn", "numba", "numpy"])
     with stored(problem) as path:
-        run = run_alone(proxqn.train_items, path, LARGE_L1, 1e-3, n_threads, LONGEST)
+        run = run_alone(proxqn.train_items, path, LARGE_L1, LARGE_TOL, n_threads, 3 * LONGEST)
     comparison = Comparison({LARGE_L1: Judged(run, judge_items(problem, LARGE_L1, run.weights))})
     report.tables = [Table(f"Large: {problem.describe()}", *_own_rows(comparison), notes=OWN_NOTES)]
-    few, many = LARGE_NONZEROS
+    (few, many), gap = LARGE_NONZEROS, run.facts["gap"]
     report.figures = [
-        Figure(
-            "it trains: certified relative gap", "< 1e-3", f"{run.facts['gap']:.1e}", run.facts["gap"] < 1e-3
-        ),
+        Figure("it trains: certified relative gap", f"< {shown(LARGE_TOL)}", f"{gap:.1e}", gap < LARGE_TOL),
         Figure("non-zeros", "about 10,000", f"{run.n_nonzero:,}", few < run.n_nonzero < many),
         _memory_figure("", run, LARGE_BYTES),
     ]
