@@ -227,6 +227,17 @@ def test_metrics_agree_in_the_weights(name, monkeypatch):
         np.testing.assert_allclose(dense_weights(problem, found.coords, found.weights), expected, atol=3e-5)
 
 
+@pytest.mark.parametrize("name", ["wide", "weighted forest"])
+def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(name):
+    trace = run(PROBLEMS[name], 0.4, solver=ProxQN(refresh=2)).trace
+    openings = np.flatnonzero(trace.is_screening)
+    lengths = np.diff(openings) - 1
+    assert (lengths[:2] % 2 == 0).all()  # the last epochs may reach their goal before
+    for opening, length in zip(openings, lengths, strict=False):
+        on_the_way = trace.violation[opening + 2 : opening + length : 2]
+        assert (on_the_way > prox_qn.PROGRESS * trace.violation[opening]).all()
+
+
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():
     # The constant has the largest gradient, 28 - 20 = 8, yet a step along the second feature (6 of 12) gains more.
     targets = np.repeat([0, 1], [28, 12]).astype(np.int32)
