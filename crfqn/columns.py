@@ -18,10 +18,11 @@ from crfqn.kernels.transpose import (
     scatter_entries,
     scatter_rows,
 )
-from crfqn.threads import N_PARTS, Pool
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
+COUNTERS = 4  # entries for each counter of a part and column: the counters stay small beside the result
 ALL_ONES = np.empty(0)
 
 
@@ -64,18 +65,41 @@ class CompressedRows:
     ) -> None:
         self.indptr, self.indices, self.data = indptr.astype(np.int64, copy=False), indices, data
         self.n_rows, self.n_columns, self.is_by_feature = indptr.size - 1, n_columns, is_by_feature
-        n_entries = int(self.indptr[-1])
-        if self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any() or n_entries > indices.size:
+        self.n_entries = int(self.indptr[-1])
+        if self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any() or self.n_entries > indices.size:
             raise InputError(
                 "damaged sparse matrix: indptr must start at 0, not decrease and fit the indices"
             )
 
-    def blocks(self, is_all_ones: bool = False) -> Iterator[Block]:
+    def cuts(self, n_parts: int) -> NDArray[np.int64]:
+        """Boundaries of parts of about equally many entries, (n_parts + 1,)."""
+        return cut_into_parts(self.indptr, n_parts)
+
+    def count(self, first: int, last: int, counts: NDArray[np.int64]) -> bool:
+        """Add up the entries of each column that are not 0; returns whether all are 1."""
+        is_binary = True
+        for block in self._blocks(first, last):
+            if block.values.size:
+                is_binary = is_binary and bool(((block.values == 0) | (block.values == 1)).all())
+                check_finite(block)
+            count_columns(block.indices, block.values, counts)
+        return is_binary
+
+    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> int:
+        """Write the entries to their columns; returns how many are duplicates."""
+        starts = (
+            heads.copy()
+        )  # of this part's columns: a duplicate has its twin in the same row, hence the part
+        return sum(
+            scatter_rows(*block, starts, heads, result.indices, result.values)
+            for block in self._blocks(first, last)
+        )
+
+    def _blocks(self, first: int, end: int) -> Iterator[Block]:
         dtype = index_dtype(self.n_columns)
-        first = 0
-        while first < self.n_rows:
+        while first < end:
             limit = self.indptr[first] + BLOCK
-            last = max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1)
+            last = min(end, max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1))
             indptr = self.indptr[first : last + 1]
             entries = slice(int(indptr[0]), int(indptr[-1]))
             indices = self.indices[entries]
@@ -84,7 +108,7 @@ class CompressedRows:
                 raise InputError(
                     f"damaged sparse matrix: index {wrong} is outside 0 ... {self.n_columns - 1}"
                 )
-            values = ALL_ONES if is_all_ones or not self.data.size else values_or_ones(self.data[entries])
+            values = values_or_ones(self.data[entries]) if self.data.size else ALL_ONES
             # Read-only and strided arrays are types of their own to numba: copies save a second compilation.
             indptr = np.require(indptr, requirements=["C", "W"])
             yield Block(first, indptr, np.require(indices, dtype, ["C", "W"]), values)
@@ -92,40 +116,29 @@ class CompressedRows:
 
 
 class DenseRows:
-    """Rows of a 2-D array, read in a fixed number of parts that threads share; only entries that are not 0 count."""
+    """Rows of a 2-D array; only entries that are not 0 count."""
+
+    is_by_feature = False
 
     def __init__(self, array: NDArray) -> None:
         self.array = array
         self.n_rows, self.n_columns = array.shape
+        self.n_entries = array.size
 
-    def columns(self, pool: Pool) -> Compressed:
-        """The entries by column: count, then scatter, each part of the rows for itself."""
-        cuts = self.n_rows * np.arange(N_PARTS + 1) // N_PARTS
-        counts = np.zeros((N_PARTS, self.n_columns), np.int64)
-        is_binary = np.ones(N_PARTS, bool)
-        faults: list[tuple[int, int, float]] = []
+    def cuts(self, n_parts: int) -> NDArray[np.int64]:
+        return self.n_rows * np.arange(n_parts + 1) // n_parts
 
-        def count(part: int) -> None:
-            rows = self._part(cuts[part], cuts[part + 1])
-            is_binary[part], fault = count_entries(rows, counts[part])
-            if fault >= 0:
-                row, column = divmod(fault, self.n_columns)
-                faults.append((int(cuts[part]) + row, column, float(rows[row, column])))
+    def count(self, first: int, last: int, counts: NDArray[np.int64]) -> bool:
+        rows = self._part(first, last)
+        is_binary, fault = count_entries(rows, counts)
+        if fault >= 0:
+            row, column = divmod(fault, self.n_columns)
+            raise NotFinite(first + row, column, float(rows[row, column]))
+        return is_binary
 
-        pool.each(N_PARTS, count)
-        if faults:
-            raise NotFinite(*min(faults))
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0))])
-        heads = indptr[:-1] + np.cumsum(counts, axis=0) - counts
-        indices = np.empty(indptr[-1], index_dtype(self.n_rows))
-        values = ALL_ONES if is_binary.all() else np.empty(indices.size)
-
-        def scatter(part: int) -> None:
-            rows = self._part(cuts[part], cuts[part + 1])
-            scatter_entries(rows, cuts[part], heads[part], indices, values)
-
-        pool.each(N_PARTS, scatter)
-        return Compressed(indptr, indices, values)
+    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> int:
+        scatter_entries(self._part(first, last), first, heads, result.indices, result.values)
+        return 0
 
     def _part(self, first: int, last: int) -> NDArray[np.float64]:
         with np.errstate(
@@ -152,26 +165,37 @@ def open_matrix(matrix: Any) -> CompressedRows | DenseRows:
 
 
 def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None) -> Compressed:
-    """Sort the entries by column: count, then scatter, each over the blocks of rows in their order."""
-    if isinstance(source, DenseRows):
-        return source.columns(pool or Pool(1))
-    counts = np.zeros(source.n_columns, np.int64)
-    is_binary = is_all_ones = True
-    for block in source.blocks():
-        if block.values.size:
-            is_all_ones = False
-            is_binary = is_binary and bool(((block.values == 0) | (block.values == 1)).all())
-            check_finite(block)
-        count_columns(block.indices, block.values, counts)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    """Sort the entries by column: count, then scatter, both by parts of the rows that threads share.
+
+    The result does not depend on the parts: within a column, rows come in their order.
+    """
+    pool = pool or Pool(1)
+    n_parts = max(1, min(N_PARTS, source.n_entries // (COUNTERS * max(1, source.n_columns))))
+    cuts, counts = source.cuts(n_parts), np.zeros((n_parts, source.n_columns), np.int64)
+    is_binary = np.ones(n_parts, bool)
+    faults: list[NotFinite] = []
+
+    def count(part: int) -> None:
+        try:
+            is_binary[part] = source.count(cuts[part], cuts[part + 1], counts[part])
+        except NotFinite as fault:
+            faults.append(fault)
+
+    pool.each(n_parts, count)
+    if faults:
+        raise min(faults, key=lambda fault: fault.args)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0))])
     indices = np.empty(indptr[-1], index_dtype(source.n_rows))
-    values = ALL_ONES if is_binary else np.empty(indices.size)
-    heads = indptr[:-1].copy()
-    n_duplicates = sum(
-        scatter_rows(*block, indptr, heads, indices, values) for block in source.blocks(is_all_ones)
-    )
+    values = ALL_ONES if is_binary.all() else np.empty(indices.size)
     result = Compressed(indptr, indices, values)
-    return merged(result) if n_duplicates else result
+    heads = indptr[:-1] + np.cumsum(counts, axis=0) - counts
+    n_duplicates = np.zeros(n_parts, np.int64)
+
+    def scatter(part: int) -> None:
+        n_duplicates[part] = source.scatter(cuts[part], cuts[part + 1], heads[part], result)
+
+    pool.each(n_parts, scatter)
+    return merged(result) if n_duplicates.any() else result
 
 
 def check_finite(block: Block) -> None:

@@ -112,7 +112,7 @@ class FeatureStore:
         allow_empty : bool
             Accept items without positions, and no items at all (prediction does).
         pool : Pool, optional
-            Threads that share the rows of a dense matrix.
+            Threads that share the rows of the matrix.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class FeatureStore:
         dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
         """
         rows = open_matrix(matrix)
-        is_by_feature = isinstance(rows, CompressedRows) and rows.is_by_feature
+        is_by_feature = rows.is_by_feature
         n_positions, n_features = (
             (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
         )
@@ -138,7 +138,7 @@ class FeatureStore:
         try:
             columns = sort_by_column(rows, pool)
             if is_by_feature:
-                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features))
+                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features), pool)
         except NotFinite as error:
             row, column, value = error.args
             position, feature = (column, row) if is_by_feature else (row, column)

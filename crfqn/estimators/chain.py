@@ -137,7 +137,7 @@ class ChainCRF(SparseCRF):
         del sequences
         result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
-        self.data_fingerprint_ = fingerprint(store, targets)
+        self.data_fingerprint_ = fingerprint(store, targets, self.n_threads)
         self._keep(result)
         return self
 

@@ -136,7 +136,8 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         result = self._train(store, space.over(codes.size), targets, weights, start, free)
         self._adopt_labels(space)
         adopt_columns(self, checked)
-        self.data_fingerprint_ = fingerprint(store.without_last() if self.fit_intercept else store, targets)
+        features = store.without_last() if self.fit_intercept else store
+        self.data_fingerprint_ = fingerprint(features, targets, self.n_threads)
         self._keep(result)
         return self
 
