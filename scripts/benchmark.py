@@ -3,6 +3,7 @@
 
     pip install '.[benchmark]'
     python scripts/benchmark.py ocr
+    python scripts/benchmark.py conll2000
     python scripts/benchmark.py flat --problem newsgroups
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
 
@@ -58,6 +59,40 @@ def ocr(
         n_threads=threads,
         repeats=repeats,
         crfsuite_iterations=None if full else crfsuite_iterations,
+    )
+    finish(report, output)
+
+
+class ChunkPenalty(StrEnum):
+    """What `conll2000` measures."""
+
+    L1 = "l1"
+    L2 = "l2"
+
+
+@app.command()
+def conll2000(
+    penalty: Annotated[
+        list[ChunkPenalty] | None, typer.Option(help="May be given several times; default: both.")
+    ] = None,
+    threads: Threads = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn; the median is reported.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit of crfqn.")] = 120.0,
+    crfsuite_iterations: Annotated[
+        int | None,
+        typer.Option(min=0, help="Iterations of CRFsuite; 0: none; default: all it takes, six minutes."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Chunking (22 labels, 335,674 features), L1 and L2: crfqn against CRFsuite."""
+    from benchmarks import conll2000
+
+    report = conll2000.measure(
+        list(penalty or ChunkPenalty),
+        n_threads=threads,
+        repeats=repeats,
+        limit=limit,
+        crfsuite_iterations=crfsuite_iterations,
     )
     finish(report, output)
 

@@ -21,8 +21,16 @@ OTHER_PIXELS = ROWS.replace(b"0\t1\n", b"0\t0\n")
 OTHER_COUNTS = ROWS[: ROWS.index(b"3\tb")]
 CONTENT = Content(n_items=2, n_positions=3, n_distinct_items=2, n_labels=2)
 DATASETS = [
-    *("digits", "imageclef07a", "lshtc1-task1-validation", "lshtc1-task2", "mnist", "newsgroups", "ocr"),
-    "stdlib",
+    *(
+        "conll2000",
+        "digits",
+        "imageclef07a",
+        "lshtc1-task1-validation",
+        "lshtc1-task2",
+        "mnist",
+        "newsgroups",
+    ),
+    *("ocr", "stdlib"),
 ]
 
 

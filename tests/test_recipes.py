@@ -19,8 +19,8 @@ from crfqn.recipe_schema import parse_recipe
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 
 RECIPES = [
-    *("digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat", "ocr"),
-    *("stdlib", "stdlib-flat"),
+    *("conll2000", "digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat"),
+    *("ocr", "stdlib", "stdlib-flat"),
 ]
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = """
@@ -185,7 +185,7 @@ def test_missing_data_says_how_to_go_on(monkeypatch, tmp_path):
 
 def test_attribute_files_beside_the_recipe(recipe_file, tmp_path):
     path = recipe_file(ATTRIBUTES)
-    with pytest.raises(DataUnavailableError, match="no such file"):
+    with pytest.raises(DataError, match="no such file"):
         prepare(load_recipe(path))
     (path.parent / "train.txt").write_text("A\tx\nB\ty:2\n\nA\tx\n")
     (path.parent / "test.txt").write_text("B\ty\n")
@@ -195,8 +195,31 @@ def test_attribute_files_beside_the_recipe(recipe_file, tmp_path):
     assert (data.X_test, data.y_test, data.feature_names) == ([[{"y": 1.0}]], [["B"]], None)
     assert observe(recipe).y == [["B"]]
     (path.parent / "train.txt").write_text("A\tx\n\tx\n")
-    with pytest.raises(DataError, match="positions without a label"):
+    with pytest.raises(DataError, match=r"train\.txt, line 2: no label; expected"):
         prepare(recipe)
+
+
+@pytest.mark.parametrize(
+    ("text", "train", "message"),
+    [
+        (
+            ATTRIBUTES,
+            "A\tx\n\n\n\tx\n",
+            r"train\.txt, line 4: no label; expected `label TAB attribute TAB \.\.\.`$",
+        ),
+        (
+            ATTRIBUTES.replace('"attributes"', '"windows"'),
+            "the DT B\ndog NN\n",
+            r"train\.txt, line 2: no label; expected `w pos label`$",
+        ),
+    ],
+)
+def test_positions_without_a_label_are_named(recipe_file, tmp_path, text, train, message):
+    path = recipe_file(text)
+    for name in ("train.txt", "test.txt"):
+        (path.parent / name).write_text(train)
+    with pytest.raises(DataError, match=message):
+        prepare(load_recipe(path))
 
 
 def test_new_files_get_the_same_features(tmp_path):

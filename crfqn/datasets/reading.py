@@ -7,11 +7,12 @@ from pathlib import Path
 
 from crfqn.errors import DataError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
+from crfqn.readers.conll import read_conll
 from crfqn.readers.digits import make_digit_strings
 from crfqn.readers.docstrings import collect_docstrings
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.idx import read_labelled_images
-from crfqn.readers.labeled import Labeled
+from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.readers.newsgroups import read_newsgroups
 from crfqn.readers.svmlight import read_svmlight
@@ -43,6 +44,10 @@ def _idx(train_images: Path, train_labels: Path, test_images: Path, test_labels:
     return concatenate(train, read_labelled_images(test_images, test_labels))
 
 
+def _conll(train: Path, test: Path) -> Labeled:
+    return append_test(read_conll(train), read_conll(test))
+
+
 # The arguments are the dataset's parts, in the order of its entry.
 FILE_READERS: dict[str, Callable[..., Data]] = {
     "letter-table": _letter_table,
@@ -51,6 +56,7 @@ FILE_READERS: dict[str, Callable[..., Data]] = {
     "hierarchical-arff": _hierarchical_arff,
     "newsgroups": read_newsgroups,
     "idx": _idx,
+    "conll": _conll,
 }
 GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}
 

@@ -1,5 +1,12 @@
-"""Metrics over taxonomies, and scorers for scikit-learn made of them."""
+"""Metrics over taxonomies and of chunks in sequences, and scorers for scikit-learn made of them."""
 
+from crfqn.metrics.chunks import (
+    ChunkCounts,
+    chunk_counts,
+    chunk_f1_score,
+    chunk_precision_recall_f1,
+    chunk_scorer,
+)
 from crfqn.metrics.measures import (
     PrecisionRecallF1,
     hierarchical_f1_score,
@@ -16,7 +23,12 @@ from crfqn.metrics.measures import (
 from crfqn.metrics.scorers import hierarchical_scorer
 
 __all__ = [
+    "ChunkCounts",
     "PrecisionRecallF1",
+    "chunk_counts",
+    "chunk_f1_score",
+    "chunk_precision_recall_f1",
+    "chunk_scorer",
     "hierarchical_f1_score",
     "hierarchical_precision_recall_f1",
     "hierarchical_precision_score",

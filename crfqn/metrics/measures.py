@@ -39,7 +39,7 @@ class PrecisionRecallF1(NamedTuple):
 def hierarchical_precision_recall_f1(
     y_true: Any,
     y_pred: Any,
-    taxonomy: Any,
+    taxonomy: Any = None,
     *,
     average: str = "micro",
     sample_weight: Any = None,
@@ -56,7 +56,7 @@ def hierarchical_precision_recall_f1(
     y_true, y_pred : array-like of I labels
         Names of nodes; or paths from the top: strings with `separator` between the names, a list of tuples, or
         an array (I, levels) whose rows are filled up with "".
-    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes
+    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes, optional
         None: the nodes on the paths in `y_true` and `y_pred`, or a star if they are no paths.
     average : {"micro", "macro"}, default "micro"
         "micro" sums over the items, as above and in the papers; "macro" is the mean of the items' own precisions,
@@ -98,7 +98,7 @@ def hierarchical_precision_recall_f1(
 def lca_precision_recall_f1(
     y_true: Any,
     y_pred: Any,
-    taxonomy: Any,
+    taxonomy: Any = None,
     *,
     average: str = "macro",
     sample_weight: Any = None,
@@ -186,7 +186,7 @@ lca_f1_score = _score(lca_precision_recall_f1, "f1")
 
 
 def tree_induced_error(
-    y_true: Any, y_pred: Any, taxonomy: Any, *, sample_weight: Any = None, separator: str = "/"
+    y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
 ) -> float:
     """The mean number of edges between the true and the predicted node, 0 at best.
 
@@ -203,7 +203,7 @@ def tree_induced_error(
 
 
 def level_accuracy(
-    y_true: Any, y_pred: Any, taxonomy: Any, *, sample_weight: Any = None, separator: str = "/"
+    y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
 ) -> NDArray[np.float64]:
     """The accuracy at each level of the taxonomy, shape (levels,); level 1, the tops, comes first.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.item_weights import check_item_weights
 from crfqn.label_tree import LabelTree
-from crfqn.taxonomies import PathLabels, open_taxonomy
+from crfqn.taxonomies import PathLabels, find_nodes, open_taxonomy
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,11 @@ def compare_paths(
         raise InputError("expected at least one label to score, got none")
     weights = check_item_weights(sample_weight, true.names.size)
     tree = open_taxonomy(taxonomy, _both(true, predicted), separator)
+    is_rows = true.is_rows or predicted.is_rows
     with _errors_in("y_true"):
-        true_nodes = tree.nodes_of(true.names)
+        true_nodes = find_nodes(tree, true.names, taxonomy, is_rows)
     with _errors_in("y_pred"):
-        predicted_nodes = tree.nodes_of(predicted.names)
+        predicted_nodes = find_nodes(tree, predicted.names, taxonomy, is_rows)
     lineages = tree.ancestors()
     n_shared = lineages[true_nodes].multiply(lineages[predicted_nodes]).sum(axis=1)
     lengths = tree.depths.astype(np.int64) + 1

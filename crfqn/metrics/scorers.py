@@ -20,6 +20,7 @@ from crfqn.metrics.measures import (
     level_accuracy,
     tree_induced_error,
 )
+from crfqn.taxonomies import extend_taxonomy
 from crfqn.wording import describe
 
 SCORES: dict[str, Callable[..., float]] = {
@@ -43,8 +44,9 @@ def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -
         "lca_recall", "tree_induced_error" (the scorer gives it a minus sign), or "level_accuracy:2" for the
         accuracy at level 2.
     taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes, optional
-        None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator; without
-        any, what `y` and the predictions tell: paths, or a star.
+        None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator, and,
+        where this was inferred from the labels of a fold, also the labels in `y`; without any, what `y` and the
+        predictions tell: paths, or a star.
     separator : str, default "/"
         As in `hierarchical_precision_recall_f1`.
 
@@ -78,8 +80,14 @@ class OwnTreeScorer:
     separator: str = "/"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        scorer = _made_scorer(self.name, _tree_of(estimator), self.separator)
+        scorer = _made_scorer(self.name, self._tree(estimator, y), self.separator)
         return scorer(estimator, X, y, sample_weight=sample_weight)
+
+    def _tree(self, estimator: Any, y: Any) -> LabelTree | None:
+        owner = _tree_owner(estimator)
+        if owner is None or getattr(owner, "taxonomy", owner) is not None:
+            return None if owner is None else owner.tree_
+        return extend_taxonomy(owner.tree_, y, getattr(owner, "separator", self.separator))
 
 
 def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., float]:
@@ -95,19 +103,24 @@ def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., floa
     return make_scorer(_accuracy_at_level, level=int(level), **settings)
 
 
-def _tree_of(estimator: Any) -> LabelTree | None:
-    """The taxonomy of a fitted estimator, or of the one inside a search or a pipeline."""
+def _tree_owner(estimator: Any) -> Any:
+    """The fitted estimator, or the one inside a search or a pipeline, that has a taxonomy, `tree_`; else None."""
     while estimator is not None:
-        tree = getattr(estimator, "tree_", None)
-        if isinstance(tree, LabelTree):  # scikit-learn's decision trees have another `tree_`
-            return tree
+        if isinstance(getattr(estimator, "tree_", None), LabelTree):  # decision trees have another `tree_`
+            return estimator
         steps = getattr(estimator, "steps", None)
         estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
     return None
 
 
 def _accuracy_at_level(
-    y_true: Any, y_pred: Any, taxonomy: Any, *, level: int, sample_weight: Any = None, separator: str = "/"
+    y_true: Any,
+    y_pred: Any,
+    taxonomy: Any = None,
+    *,
+    level: int,
+    sample_weight: Any = None,
+    separator: str = "/",
 ) -> float:
     accuracies = level_accuracy(y_true, y_pred, taxonomy, sample_weight=sample_weight, separator=separator)
     if level > accuracies.size:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crfqn.errors import DataError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.lines import text_lines
+from crfqn.readers.lines import shown_name, text_lines
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
@@ -39,22 +39,25 @@ def read_crfsuite_text(path: str | Path) -> Labeled:
         if not line.strip():
             is_inside = False
             continue
+        where = f"{shown_name(path)}, line {number}"
         label, *fields = line.split("\t")
         if label.startswith("@weight"):
-            raise DataError(f"{path}, line {number}: item weights ({label!r}) are not read from this format")
+            raise DataError(f"{where}: item weights ({label!r}) are not read from this format")
         if not fields and " " in label.strip():
             raise DataError(
-                f"{path}, line {number}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
+                f"{where}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
                 "attributes, tab-separated"
             )
         if not is_inside:
             inputs.append([])
             labels.append([])
             is_inside = True
-        inputs[-1].append(_attributes(f"{path}, line {number}", fields))
+        inputs[-1].append(_attributes(where, fields))
         labels[-1].append(label)
     if not labels:
-        raise DataError(f"{path}: no items; expected lines of a label and its attributes, tab-separated")
+        raise DataError(
+            f"{shown_name(path)}: no items; expected lines of a label and its attributes, tab-separated"
+        )
     return Labeled(inputs, labels)
 
 

@@ -16,6 +16,11 @@ GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
 
 
+def shown_name(path: str | Path) -> str:
+    """What messages call a file."""
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
 def read_bytes(path: str | Path) -> bytes:
     """The whole content, unpacked.
 
@@ -33,10 +38,10 @@ def read_bytes(path: str | Path) -> bytes:
         return gzip.decompress(raw)
     except EOFError as error:
         raise DataError(
-            f"{path}: the gzip file is cut short ({len(raw)} bytes are there); fetch or copy it again"
+            f"{shown_name(path)}: the gzip file is cut short ({len(raw)} bytes are there); fetch or copy it again"
         ) from error
     except (OSError, zlib.error) as error:
-        raise DataError(f"{path}: the gzip file is damaged: {error}") from error
+        raise DataError(f"{shown_name(path)}: the gzip file is damaged: {error}") from error
 
 
 def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -45,7 +50,7 @@ def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         try:
             yield number, line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}, line {number}: not UTF-8 text: {error}") from error
+            raise DataError(f"{shown_name(path)}, line {number}: not UTF-8 text: {error}") from error
 
 
 def _raw_bytes(path: str | Path) -> bytes:

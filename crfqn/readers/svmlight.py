@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crfqn.errors import DataError
-from crfqn.readers.lines import text_lines
+from crfqn.readers.lines import shown_name, text_lines
 from crfqn.wording import shorten
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> 
     labels: list[str] = []
     columns, values, ends = array("q"), array("d"), array("q", [0])
     for number, line in text_lines(path):
-        fields = line.partition("#")[0].split()
-        if not fields:
+        if not has_fields(line):
             continue
-        where = f"{path}, line {number}"
+        fields = line.partition("#")[0].split()
+        where = f"{shown_name(path)}, line {number}"
         labels.append(_label(where, fields[0]))
         entries = _entries(where, fields[1:])
         kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
@@ -67,12 +67,19 @@ def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> 
         values.extend(entries[id_] for id_ in kept)
         ends.append(len(columns))
     if not labels:
-        raise DataError(f"{path}: no documents; expected lines of a label and its features, `id:value`")
+        raise DataError(
+            f"{shown_name(path)}: no documents; expected lines of a label and its features, `id:value`"
+        )
     indices = np.array(columns, dtype=np.int32)
     row_ends = np.array(ends, dtype=np.int32 if len(columns) <= LARGEST_ID else np.int64)
     parts = (np.array(values, dtype=np.float64), indices, row_ends)
     n_columns = int(indices.max(initial=-1)) + 1
     return csr_array(parts, shape=(len(labels), n_columns)), labels
+
+
+def has_fields(line: str) -> bool:
+    """Whether a line is a document: neither blank nor only a comment."""
+    return bool(line.partition("#")[0].strip())
 
 
 def _label(where: str, field: str) -> str:

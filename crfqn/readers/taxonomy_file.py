@@ -1,9 +1,9 @@
 """Taxonomies from text files, plain or gzip-compressed: one path or one chain of nodes a line.
 
-If any line holds the separator, every line is a path and a node's name is the path to it: `a/b` has the nodes `a`
-and `a/b`. Otherwise the fields of a line, separated by white space, are the names of nodes from parent to child: two
-of them make an edge list, more a path of names that are unique in the whole file, as the LSHTC challenges have it.
-Blank lines and lines that begin with `#` are skipped.
+If every line has exactly two fields, separated by white space, the lines are edges, `parent child`, whatever the names
+hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it: `a/b` has
+the nodes `a` and `a/b`. Otherwise the fields of a line are the names of nodes from parent to child, a path of names
+that are unique in the whole file, as the LSHTC challenges have it. Blank lines and comments (`# ...`) are skipped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _edges(
     path: str | Path, lines: list[tuple[int, str]], separator: str
 ) -> Iterator[tuple[str | None, str]]:
     """Yield (parent, child), and (None, first name of a line)."""
-    is_path = any(separator in line for _, line in lines)
+    is_edges = all(len(line.split()) == 2 for _, line in lines)
+    is_path = not is_edges and any(separator in line for _, line in lines)
     first_above: dict[str, tuple[str, int]] = {}
     for number, line in lines:
         where = f"{path}, line {number}"

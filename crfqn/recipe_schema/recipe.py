@@ -4,12 +4,13 @@ A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError th
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crfqn.errors import RecipeError
+from crfqn.errors import InputError, RecipeError
 from crfqn.recipe_schema.keys import check_names, key, read_section, read_table, shown
+from crfqn.windows import CHUNKING, WindowFeatures
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Split:
 class Data:
     """A dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are CRFsuite's text for `attributes`, svmlight's for `given`, lines `label TAB text` for `text`.
+    The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
+    `label TAB text` for `text`.
     """
 
     dataset: str = key("text", "")
@@ -38,14 +40,18 @@ class Data:
 class Features:
     """How observations become numbers; every kind has keys of its own.
 
-    `pixel-pairs`: see `crfqn.pixels.PixelPairs`. `attributes`: the data names its own. `given`: the numbers of the
+    `pixel-pairs`: see `crfqn.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates over the
+    columns of the data, see `crfqn.windows.WindowFeatures`. `given`: the numbers of the
     data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
     words, see `crfqn.recipes.text_features`.
     """
 
-    kind: str = key("text", choices=("pixel-pairs", "attributes", "given", "text"))
+    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "given", "text"))
     threshold: float = key("number", 1.0)
     bias: bool = key("true or false", True)
+    columns: str = key("text", "w pos")
+    templates: str = key("text", CHUNKING)
+    ends: bool = key("true or false", True)
     scale: str = key("text", "none", choices=("none", "max-abs"))
     weighting: str = key("text", "tf-idf", choices=("tf-idf", "count", "binary"))
     norm: str = key("text", "l2", choices=("l2", "none"))
@@ -69,10 +75,14 @@ class Structure:
 
 @dataclass(frozen=True)
 class Objective:
-    """Penalties; intercepts and weights of the classes are not for chains."""
+    """Penalties; which weights a chain may have; intercepts and weights of the classes of what is no chain."""
 
     l1: float = key("number", 1.0, low=0.0)
     l2: float = key("number", 0.0, low=0.0)
+    group_l1: float = key("number", 0.0, low=0.0)
+    group_norm: str = key("text", "l2", choices=("l2", "linf"))
+    all_possible_states: bool = key("true or false", True)
+    all_possible_transitions: bool = key("true or false", True)
     fit_intercept: bool = key("true or false", False)
     penalize_intercept: bool = key("true or false", False)
     class_weight: str = key("text", "none", choices=("none", "balanced"))
@@ -127,6 +137,7 @@ class Recipe:
 FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
+    "windows": ("kind", "columns", "templates", "ends"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -135,8 +146,10 @@ STRUCTURE_KEYS = {
     "taxonomy": ("kind", "labels", "taxonomy", "separator"),
     "flat": ("kind",),
 }
+CHAIN_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "all_possible_states", "all_possible_transitions")
+ITEM_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "fit_intercept", "penalize_intercept", "class_weight")
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes"),
+    "chain": ("pixel-pairs", "attributes", "windows"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
 }
@@ -169,6 +182,8 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     _check_data(source, data)
     _check_kinds(source, data, features, structure)
     _check_keys(source, parts, structure.kind, features.kind)
+    if features.kind == "windows":
+        _check_templates(source, features)
     solver = parts["solver"]
     known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "max_iter")}
     settings = _pass_through(source, solver)
@@ -187,11 +202,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
 
 def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     """The keys of the sections that depend on the kinds of structure and features."""
-    penalties = ("l1", "l2")
     return {
         "features": FEATURE_KEYS[features],
         "structure": STRUCTURE_KEYS[structure],
-        "objective": penalties if structure == "chain" else tuple(rule.name for rule in fields(Objective)),
+        "objective": CHAIN_OBJECTIVE if structure == "chain" else ITEM_OBJECTIVE,
     }
 
 
@@ -236,11 +250,14 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind != fitting:
+    if structure.kind == "chain" and features.kind not in (fitting, "windows"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        raise RecipeError(f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}"')
+        or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
+        raise RecipeError(
+            f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
+        )
     for name in ("taxonomy", "separator"):
         value = getattr(structure, name)
         if value is not None and data.dataset:
@@ -250,6 +267,14 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
             )
         if value == "":
             raise RecipeError(f'{source}: [structure] {name} = "": expected a text that is not empty')
+
+
+def _check_templates(source: str | Path, features: Features) -> None:
+    """That they can be read, and ask for columns that are there."""
+    try:
+        WindowFeatures.parse(features.templates, features.columns.split())
+    except InputError as error:
+        raise RecipeError(f"{source}: [features] templates: {error}") from error
 
 
 def _pass_through(source: str | Path, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
-from crfqn.readers.labelled_text import read_labelled_texts
-from crfqn.readers.svmlight import read_svmlight
+from crfqn.readers.labelled_text import has_text, read_labelled_texts
+from crfqn.readers.lines import text_lines
+from crfqn.readers.svmlight import has_fields, read_svmlight
 from crfqn.readers.taxonomy_file import read_taxonomy_file
 from crfqn.recipe_schema import Recipe
 from crfqn.recipes.number_features import NumberFeatures
 from crfqn.recipes.prepared import Features, Observed, Prepared
-from crfqn.recipes.source import load_dataset, split
+from crfqn.recipes.source import load_dataset, own_files, split
 from crfqn.recipes.text_features import TextFeatures
 from crfqn.taxonomies import open_taxonomy
 from crfqn.wording import shorten
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
 def prepare_documents(recipe: Recipe) -> Prepared:
     """See `crfqn.recipes.prepare`."""
     documents = _documents(recipe)
-    tree = _taxonomy(recipe, documents) if recipe.structure.kind == "taxonomy" else None
     train, test = (_part(documents, items) for items in split(recipe, documents.n_items, documents.n_train))
+    is_tree = recipe.structure.kind == "taxonomy"
+    is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
+    tree = (_inferred if is_inferred else _given)(recipe, documents) if is_tree else None
     features, matrix = _fit(recipe, train)
     return Prepared(
         X_train=matrix,
@@ -38,11 +44,14 @@ def prepare_documents(recipe: Recipe) -> Prepared:
         feature_names=[features.name_of(column) for column in range(features.n_columns)],
         fingerprint=documents.digest(),
         taxonomy=tree,
+        is_inferred=is_inferred,
         features=features,
     )
 
 
-def observe_documents(recipe: Recipe, path: str | Path | None, features: Features | None) -> Observed:
+def observe_documents(
+    recipe: Recipe, path: str | Path | None, features: Features | None, keeps_blank: bool = False
+) -> Observed:
     """See `crfqn.recipes.observe`."""
     if path is None or features is None:
         documents = _documents(recipe)
@@ -51,7 +60,8 @@ def observe_documents(recipe: Recipe, path: str | Path | None, features: Feature
         if path is None:
             part = _part(documents, test)
             return Observed(features.transform(part.inputs), part.labels)
-    new = _read(recipe, path)
+    with own_files():
+        new = _read(recipe, path, keeps_blank)
     matrix = features.transform(new.inputs, features.first_id)
     return Observed(matrix, new.labels if any(new.labels) else None)
 
@@ -80,46 +90,85 @@ def _documents(recipe: Recipe) -> Documents:
             )
         return documents
     folder = recipe.source.parent
-    train, test = (_read(recipe, folder / name) for name in (recipe.data.train, recipe.data.test))
+    with own_files():
+        train, test = (_read(recipe, folder / name) for name in (recipe.data.train, recipe.data.test))
     documents = concatenate(train, test)
     n_unknown = documents.labels.count("")
     if n_unknown:
-        raise DataError(f"{recipe.source}: the files of [data] have {n_unknown} documents without a label")
+        others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
+        place = _place(recipe, documents, documents.labels.index(""))
+        raise DataError(f"{place}: no label{others}; expected `label TAB text`")
     return documents
 
 
-def _read(recipe: Recipe, path: str | Path) -> Documents:
+def _read(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:
     """A file of one's own."""
     if recipe.features.kind == "text":
-        return read_labelled_texts(path)
+        return read_labelled_texts(path, keeps_blank)
     return Documents(*read_svmlight(path, ignore_features=()))
 
 
-def _taxonomy(recipe: Recipe, documents: Documents) -> LabelTree:
-    """The taxonomy of the labels, which are checked to be nodes of it."""
-    where, labels = f"{recipe.source}: [structure]", documents.labels
-    settings, tree = recipe.structure, documents.taxonomy
-    separator = settings.separator or "/"
+def _place(recipe: Recipe, documents: Documents, item: int) -> str:
+    """Where a document of one's own comes from: file and line; of a dataset, which one it is."""
+    if recipe.data.dataset:
+        return f"{recipe.data.dataset}, document {item}"
+    n_train = documents.n_train or 0
+    name, number = (recipe.data.train, item) if item < n_train else (recipe.data.test, item - n_train)
+    path, is_text = recipe.source.parent / name, recipe.features.kind == "text"
+    is_document = has_text if is_text else has_fields
+    lines = (line_number for line_number, line in text_lines(path) if is_document(line))
+    return f"{path}, line {next(islice(lines, number, None))}"
+
+
+def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
+    """The taxonomy that the training part's labels tell, as paths; other labels of the test part are no nodes."""
+    where, separator = f"{recipe.source}: [structure]", recipe.structure.separator or "/"
+    labels = documents.labels[: documents.n_train]
     try:
-        if settings.taxonomy:
-            where += f' taxonomy = "{settings.taxonomy}"'
-            tree = read_taxonomy_file(recipe.source.parent / settings.taxonomy, separator)
-        elif not recipe.data.dataset:
-            tree = open_taxonomy(None, labels, separator)
-        if tree is None:
-            raise RecipeError(
-                f'{where} kind = "taxonomy": the dataset {recipe.data.dataset!r} has no taxonomy; use "flat"'
-            )
-        nodes = tree.nodes_of(labels)
+        open_taxonomy(None, documents.labels, separator)  # that the test part's are paths as well
+        tree = open_taxonomy(None, labels, separator)
     except InputError as error:
-        raise RecipeError(f"{where}: {error}") from error
-    inner = nodes[~tree.is_leaf[nodes]]
-    if inner.size and settings.labels == "leaves":
-        raise RecipeError(
-            f'{where} labels = "leaves": the label {shorten(tree.names[inner[0]])} is an inner node of the '
-            f'taxonomy; labels = "nodes" lets documents stop there'
-        )
+        is_broken = [not all(map(str.strip, label.split(separator))) for label in documents.labels]
+        place = f" {_place(recipe, documents, is_broken.index(True))}:" if any(is_broken) else ""
+        raise RecipeError(f"{where}:{place} {error}") from error
+    _check_leaves(recipe, documents, tree, tree.nodes_of(labels), where)
     return tree
+
+
+def _given(recipe: Recipe, documents: Documents) -> LabelTree:
+    """The taxonomy of the file or the dataset; all labels are checked to be nodes of it."""
+    where, tree = f"{recipe.source}: [structure]", documents.taxonomy
+    settings = recipe.structure
+    if settings.taxonomy:
+        where += f' taxonomy = "{settings.taxonomy}"'
+        with own_files():
+            tree = read_taxonomy_file(recipe.source.parent / settings.taxonomy, settings.separator or "/")
+    if tree is None:
+        raise RecipeError(
+            f'{where} kind = "taxonomy": the dataset {recipe.data.dataset!r} has no taxonomy; use "flat"'
+        )
+    try:
+        nodes = tree.nodes_of(documents.labels)
+    except InputError as error:
+        known = set(tree.names)
+        item = next(i for i, label in enumerate(documents.labels) if label not in known)
+        raise RecipeError(f"{where}: {_place(recipe, documents, item)}: {error}") from error
+    _check_leaves(recipe, documents, tree, nodes, where)
+    return tree
+
+
+def _check_leaves(
+    recipe: Recipe, documents: Documents, tree: LabelTree, nodes: NDArray[np.int32], where: str
+) -> None:
+    """Refuse inner nodes as labels (`nodes` of the first documents) unless the recipe allows for them."""
+    inner = np.flatnonzero(~tree.is_leaf[nodes])
+    if inner.size and recipe.structure.labels == "leaves":
+        item = int(inner[0])
+        raise RecipeError(
+            f'{where} labels = "leaves": {_place(recipe, documents, item)}: the label '
+            f'{shorten(documents.labels[item])} is an inner node of the taxonomy; labels = "nodes" lets documents '
+            "stop there"
+        )
 
 
 def _fit(recipe: Recipe, train: Documents) -> tuple[Features, Any]:

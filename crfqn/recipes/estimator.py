@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"l1", "l2", "solver", "callback", "fit_intercept", "penalize_intercept", "class_weight"} | {
+    "group_l1",
+    "group_norm",
+    "all_possible_states",
+    "all_possible_transitions",
     "taxonomy",
     "labels",
     "separator",
@@ -24,7 +28,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
     recipe : Recipe
     **overrides
         Parameters of the estimator that replace the recipe's; None keeps what the recipe says. A recipe over a
-        taxonomy needs that of its data: `taxonomy=prepared.taxonomy`.
+        taxonomy needs that of its data, unless it is inferred: `taxonomy=prepared.given_taxonomy`.
 
     Raises
     ------
@@ -61,14 +65,20 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "l1": objective.l1,
         "l2": objective.l2,
+        "group_l1": objective.group_l1,
+        "group_norm": objective.group_norm,
         "solver": recipe.solver.name,
         "tol": recipe.solver.tol,
         "max_iter": recipe.solver.max_iter,
     }
     if recipe.structure.kind == "chain":
-        return settings
+        return settings | {
+            "all_possible_states": objective.all_possible_states,
+            "all_possible_transitions": objective.all_possible_transitions,
+        }
     if recipe.structure.kind == "taxonomy":
         settings["labels"] = recipe.structure.labels
+        settings["separator"] = recipe.structure.separator or "/"
     return settings | {
         "fit_intercept": objective.fit_intercept,
         "penalize_intercept": objective.penalize_intercept,

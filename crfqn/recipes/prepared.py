@@ -49,10 +49,11 @@ class Observed:
 class Prepared:
     """The data of a recipe, cut and mapped.
 
-    `X_*` is a `Sequences` for pixels, a list of lists of dicts for attributes, a csr_array for documents; `y_*` has a
-    list of labels for each sequence, a label for each document. `fingerprint`: SHA-256 over all labels and
+    `X_*` is a `Sequences` for pixels and windows, a list of lists of dicts for attributes, a csr_array for documents;
+    `y_*` has a list of labels for each sequence, a label for each document. `fingerprint`: SHA-256 over all labels and
     observations (64 hex digits), the same for every format of the file. `taxonomy` and `features` are those of
-    documents, None for sequences; without a taxonomy in the recipe there is none here.
+    documents, None for sequences; without a taxonomy in the recipe there is none here. `is_inferred`: it is what the
+    labels of the training part tell, and those of the test part need not be nodes of it.
     """
 
     X_train: Any
@@ -63,6 +64,12 @@ class Prepared:
     fingerprint: str
     taxonomy: LabelTree | None = None
     features: Features | None = None
+    is_inferred: bool = False
+
+    @property
+    def given_taxonomy(self) -> LabelTree | None:
+        """What the estimator needs as `taxonomy`: it infers from the labels on its own."""
+        return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
         """Hand over X_train and forget it: a training then holds it only until its own store is built."""

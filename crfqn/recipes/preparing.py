@@ -23,7 +23,13 @@ def prepare(recipe: Recipe) -> Prepared:
     return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
 
 
-def observe(recipe: Recipe, path: str | Path | None = None, features: Features | None = None) -> Observed:
+def observe(
+    recipe: Recipe,
+    path: str | Path | None = None,
+    features: Features | None = None,
+    *,
+    keeps_blank: bool = False,
+) -> Observed:
     """Features (and labels, where there are any) of a new file, computed as the recipe does.
 
     Parameters
@@ -32,17 +38,20 @@ def observe(recipe: Recipe, path: str | Path | None = None, features: Features |
     path : str, Path or None
         None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
         (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
-        for each pixel that is not 0; an attribute recipe reads the text format. Of documents, given numbers are read
-        from svmlight's format, whose ids are those of the training data, or count its columns from 1; texts from
-        lines `label TAB text`, or `text`.
+        for each pixel that is not 0; an attribute recipe reads the text format, a window recipe its columns,
+        with a label or without. Of documents, given numbers are read from svmlight's format, whose ids are those of
+        the training data, or count its columns from 1; texts from lines `label TAB text`, or `text`.
     features : Features or None
         Those of documents, as a model file keeps them; None: they are fitted again to the training data.
+    keeps_blank : bool
+        Whether a blank line among texts is a document without words; otherwise it is skipped.
 
     Raises
     ------
     DataError
-        Malformed file (file and line named), an attribute that is no pixel, labels for some positions only.
+        No such file, malformed file (file and line named), an attribute that is no pixel, labels for some
+        positions only.
     """
     if recipe.structure.kind == "chain":
         return observe_sequences(recipe, path)
-    return observe_documents(recipe, path, features)
+    return observe_documents(recipe, path, features, keeps_blank)

@@ -1,18 +1,22 @@
-"""Recipes of sequences: images as pairs of pixels, or attributes that the data names."""
+"""Recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from crfqn.errors import DataError, RecipeError
+from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.pixels import PixelPairs
+from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
-from crfqn.readers.labeled import Labeled
+from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
-from crfqn.readers.lines import STANDARD_INPUT, text_lines
+from crfqn.readers.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.recipe_schema import Recipe
 from crfqn.recipes.prepared import Observed, Prepared
-from crfqn.recipes.source import find_dataset, load_dataset, split
+from crfqn.recipes.source import find_dataset, load_dataset, own_files, split
+from crfqn.sequences import Sequences
+from crfqn.windows import WindowFeatures
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -22,7 +26,11 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
     seen = _observed(recipe, labeled, train)
     held_out = _observed(recipe, labeled, test)
-    return Prepared(seen.X, seen.y or [], held_out.X, held_out.y or [], names, labeled.digest())
+    X_test = held_out.X
+    if recipe.features.kind == "windows":
+        names = seen.X.feature_names
+        X_test = X_test.with_names(names)
+    return Prepared(seen.X, seen.y or [], X_test, held_out.y or [], names, labeled.digest())
 
 
 def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
@@ -30,15 +38,16 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
     if path is None:
         labeled = _labeled(recipe)
         return _observed(recipe, labeled, split(recipe, labeled.n_items, labeled.n_train)[1])
-    if recipe.features.kind == "attributes":
-        labeled = read_crfsuite_text(path)
-    else:
-        labeled = _read_images(path, _pixel_map(recipe).shape)
+    with own_files():
+        if recipe.features.kind == "pixel-pairs":
+            labeled = _read_images(path, _pixel_map(recipe).shape)
+        else:
+            labeled = _read(recipe, path)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
     is_known = [bool(label) for item in labeled.labels for label in item]
     if any(is_known) and not all(is_known):
         raise DataError(
-            f"{path}: {is_known.count(False)} of {len(is_known)} positions have no label; label all or none"
+            f"{shown_name(path)}: {is_known.count(False)} of {len(is_known)} positions have no label; label all or none"
         )
     return observed if any(is_known) else Observed(observed.X, None)
 
@@ -46,15 +55,35 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
 def _labeled(recipe: Recipe) -> Labeled:
     """The recipe's data, all items."""
     if not recipe.data.dataset:
-        folder = recipe.source.parent
-        train, test = (read_crfsuite_text(folder / name) for name in (recipe.data.train, recipe.data.test))
-        labeled = Labeled(train.inputs + test.inputs, train.labels + test.labels, n_train=train.n_items)
-        if "" in labeled.distinct_labels():
-            raise DataError(f"{recipe.source}: the files of [data] have positions without a label")
-        return labeled
+        paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
+        with own_files():
+            train, test = (_read(recipe, path) for path in paths)
+        for path, part in zip(paths, (train, test), strict=True):
+            _check_labels(recipe, path, part)
+        return append_test(train, test)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
     return data
+
+
+def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
+    """Refuse positions without a label; the first one is named by its line, the one of so many that is not blank."""
+    labels = [label for item in labeled.labels for label in item]
+    if "" not in labels:
+        return
+    filled = (number for number, line in text_lines(path) if line.strip())
+    number = next(islice(filled, labels.index(""), None))
+    form = "`label TAB attribute TAB ...`"
+    if recipe.features.kind == "windows":
+        form = f"`{recipe.features.columns} label`"
+    raise DataError(f"{path}, line {number}: no label; expected {form}")
+
+
+def _read(recipe: Recipe, path: str | Path) -> Labeled:
+    """A file of one's own, in text."""
+    if recipe.features.kind == "windows":
+        return read_conll(path, recipe.features.columns.split())
+    return read_crfsuite_text(path)
 
 
 def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
@@ -62,13 +91,27 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
-    from crfqn.sequences import Sequences
-
+    if recipe.features.kind == "windows":
+        return Observed(_windows(recipe, inputs), labels)
     pixel_map = _pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
     matrix = pixel_map.transform(np.concatenate(inputs))
     return Observed(Sequences(matrix, offsets, feature_names=pixel_map.names), labels)
+
+
+def _windows(recipe: Recipe, inputs: list) -> Sequences:
+    settings = recipe.features
+    features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
+    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "windows": the dataset {recipe.data.dataset!r} has images; '
+            f'use "pixel-pairs"'
+        )
+    try:
+        return features.encode(inputs)
+    except InputError as error:
+        raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:
@@ -106,7 +149,7 @@ def _images(
         for name, value in attributes.items():
             if name not in pixel_of:
                 raise DataError(
-                    f"{path}: item {number + 1}, position {position + 1}: {name!r} is no pixel; expected "
+                    f"{shown_name(path)}: item {number + 1}, position {position + 1}: {name!r} is no pixel; expected "
                     f"p<row>_<column> within {shape[0]}x{shape[1]}, counted from 0"
                 )
             images[position, pixel_of[name]] = value

@@ -1,5 +1,8 @@
 """Where a recipe's data comes from, and how it is cut: shared by sequences and documents."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from crfqn.datasets import Dataset, dataset
@@ -39,6 +42,15 @@ def load_dataset(recipe: Recipe) -> Labeled | Documents:
             f"{recipe.data.dataset!r} has {has}; use {fitting}"
         )
     return data
+
+
+@contextmanager
+def own_files() -> Iterator[None]:
+    """A file that the user named and that is not there is a mistake (DataError), not data to be fetched."""
+    try:
+        yield
+    except DataUnavailableError as error:
+        raise DataError(str(error)) from error
 
 
 def find_dataset(recipe: Recipe) -> Dataset:

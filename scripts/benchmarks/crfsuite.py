@@ -1,22 +1,27 @@
 """CRFsuite (python-crfsuite): the orthant-wise L-BFGS of C that most people train their CRFs with.
 
-Same objective: c1 = l1, c2 = 0, all states and transitions possible. Losses and seconds come from its own
-log; its seconds are processor time (C's `clock`), the wall clock is noted beside them.
+Same objective: c1 = l1, c2 = l2/2, and the same weights: all pairs of features and labels, or those that occur. Losses
+and seconds come from its own log; its seconds are processor time (C's `clock`), the wall clock is noted beside them.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
 from benchmarks.alone import peak_memory, say
+from benchmarks.items import read_stored
 from benchmarks.problem import Problem, Run
+
+if TYPE_CHECKING:
+    from crfqn import Sequences
 
 
 def is_installed() -> bool:
@@ -24,16 +29,39 @@ def is_installed() -> bool:
 
 
 def train(recipe: str, l1: float, n_iterations: int) -> Run:
-    """Train for so many iterations; `facts` has the seconds of each by the log and by the wall clock."""
-    problem = Problem.of_recipe(recipe)
+    """Train for so many iterations, all pairs possible; `facts` has the seconds of each by log and by wall clock."""
+    parameters = {
+        "c1": l1,
+        "c2": 0.0,
+        "feature.possible_states": True,
+        "feature.possible_transitions": True,
+        "max_iterations": n_iterations,
+        "epsilon": 0.0,  # no early stop, by the gradient or by the decrease
+        "delta": 0.0,
+    }
+    return _train(Problem.of_recipe(recipe), parameters)
+
+
+def train_to_its_end(path: str, l1: float, l2: float, n_iterations: int | None) -> Run:
+    """Train on a stored problem as CRFsuite does unless told otherwise: pairs that occur, its own stopping rules.
+
+    `facts` has the size of the model file, and the tokens a second when it labels the test items (one core).
+    """
+    parameters = {"c1": l1, "c2": l2 / 2}
+    return _train(read_stored(path), parameters | ({"max_iterations": n_iterations} if n_iterations else {}))
+
+
+def _train(problem: Problem, parameters: dict[str, Any]) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.crfsuite")
-        trainer = _trainer(l1, n_iterations)
+        trainer = _trainer(parameters)
         begin = perf_counter()
         _append(trainer, problem)
         trainer.train(path)
         peak = peak_memory()
+        file_bytes = Path(path).stat().st_size
         weights, edges, n_nonzero = _read_weights(path, problem)
+        speed = _tokens_per_second(path, problem)
     rows = trainer.logparser.iterations
     log_seconds = np.array([row["time"] for row in rows])
     return Run(
@@ -47,11 +75,16 @@ def train(recipe: str, l1: float, n_iterations: int) -> Run:
         edges=edges,
         n_nonzero=n_nonzero,
         peak_bytes=peak,
-        facts={"log_seconds": log_seconds.tolist(), "wall_seconds": np.diff(trainer.clock).tolist()},
+        facts={
+            "log_seconds": log_seconds.tolist(),
+            "wall_seconds": np.diff(trainer.clock).tolist(),
+            "file_bytes": file_bytes,
+            "tokens_per_second": speed,
+        },
     )
 
 
-def _trainer(l1: float, n_iterations: int) -> Any:
+def _trainer(parameters: dict[str, Any]) -> Any:
     import pycrfsuite
 
     class Trainer(pycrfsuite.Trainer):
@@ -70,28 +103,45 @@ def _trainer(l1: float, n_iterations: int) -> Any:
         on_start = on_featgen_progress = on_prepared = on_optimization_end = on_end = _silent
 
     trainer = Trainer(algorithm="lbfgs")
-    trainer.set_params(
-        {
-            "c1": l1,
-            "c2": 0.0,
-            "feature.possible_states": True,
-            "feature.possible_transitions": True,
-            "max_iterations": n_iterations,
-            "epsilon": 0.0,  # no early stop, by the gradient or by the decrease
-            "delta": 0.0,
-        }
-    )
+    trainer.set_params(parameters)
     return trainer
 
 
 def _append(trainer: Any, problem: Problem) -> None:
-    """Hand over the words: a feature is known by its column number."""
-    matrix, offsets = problem.X_train.matrix, problem.X_train.offsets
-    names = [str(column) for column in range(matrix.shape[1])]
-    for item, labels in enumerate(problem.y_train):
+    """Hand over the items."""
+    for strings, labels in zip(_strings(problem.X_train), problem.y_train, strict=True):
+        trainer.append(strings, labels)
+
+
+def _strings(sequences: Sequences) -> Iterator[list[list[str]]]:
+    """Each item as CRFsuite takes it: the names of the features of each position."""
+    matrix, offsets = sequences.matrix, sequences.offsets
+    names = _names(sequences)
+    for item in range(len(sequences)):
         rows = range(offsets[item], offsets[item + 1])
         columns = (matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist() for row in rows)
-        trainer.append([[names[column] for column in position] for position in columns], labels)
+        yield [[names[column] for column in position] for position in columns]
+
+
+def _names(sequences: Sequences) -> list[str]:
+    """Of the columns; their numbers, where they have no names."""
+    return sequences.feature_names or [str(column) for column in range(sequences.n_features)]
+
+
+def _tokens_per_second(path: str, problem: Problem, repeats: int = 5) -> float:
+    """The median speed over the test items, from its own copies of their features."""
+    import pycrfsuite
+
+    tagger = pycrfsuite.Tagger()
+    with tagger.open(path):
+        items = [pycrfsuite.ItemSequence(strings) for strings in _strings(problem.X_test)]
+        seconds = []
+        for _ in range(repeats):
+            begin = perf_counter()
+            for item in items:
+                tagger.tag(item)
+            seconds.append(perf_counter() - begin)
+    return problem.X_test.n_positions / float(np.median(seconds))
 
 
 def _read_weights(path: str, problem: Problem) -> tuple[Any, np.ndarray, int]:
@@ -102,7 +152,8 @@ def _read_weights(path: str, problem: Problem) -> tuple[Any, np.ndarray, int]:
     with tagger.open(path):
         dump = tagger.info()
     code = {label: number for number, label in enumerate(problem.classes)}
-    entries = [(code[label], int(name), value) for (name, label), value in dump.state_features.items()]
+    column = {name: number for number, name in enumerate(_names(problem.X_train))}
+    entries = [(code[label], column[name], value) for (name, label), value in dump.state_features.items()]
     states, columns, values = np.array(entries).reshape(-1, 3).T
     shape = (len(code), problem.X_train.n_features)
     weights = scipy.sparse.coo_array((values, (states.astype(int), columns.astype(int))), shape=shape)

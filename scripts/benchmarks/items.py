@@ -17,7 +17,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.problem import fingerprint
+from benchmarks.problem import Problem, fingerprint
 
 if TYPE_CHECKING:
     from crfqn.label_tree import LabelTree
@@ -80,7 +80,7 @@ def _narrow(matrix: Any) -> Any:
 
 
 @contextmanager
-def stored(problem: ItemProblem) -> Iterator[str]:
+def stored(problem: ItemProblem | Problem) -> Iterator[str]:
     """The path of a file that `read_stored` reads, as long as the context lasts."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "problem.joblib")
@@ -88,7 +88,6 @@ def stored(problem: ItemProblem) -> Iterator[str]:
         yield path
 
 
-def read_stored(path: str) -> ItemProblem:
+def read_stored(path: str) -> Any:
     """The problem that `stored` wrote."""
-    problem: ItemProblem = joblib.load(path)
-    return problem
+    return joblib.load(path)

@@ -48,16 +48,28 @@ class Judged(NamedTuple):
         return {**fields, **asdict(self.verdict)}
 
 
-def judge(problem: Problem, l1: float, weights: Any, edges: Scores) -> Verdict:
-    """sum_i -log P(y_i | x_i) + l1 (|weights|_1 + |edges|_1), and the accuracy of the best paths."""
+def judge(problem: Problem, l1: float, weights: Any, edges: Scores, l2: float = 0.0) -> Verdict:
+    """sum_i -log P(y_i | x_i) + l1 |w|_1 + l2/2 |w|^2, w = (weights, edges), and the accuracy of the best paths."""
     code = {label: number for number, label in enumerate(problem.classes)}
-    train, test = problem.X_train, problem.X_test
+    train = problem.X_train
     given = np.array([code[label] for labels in problem.y_train for label in labels])
     loss = negative_log_likelihood(train.matrix @ weights.T, edges, train.offsets, given)
     penalty = l1 * (np.abs(weights).sum() + np.abs(edges).sum())
-    best = best_states(test.matrix @ weights.T, edges, test.offsets)
-    hoped = np.array([code.get(label, -1) for labels in problem.y_test for label in labels])
-    return Verdict(float(loss + penalty), float(np.mean(best == hoped)))
+    penalty += l2 / 2 * (weights.multiply(weights).sum() + (edges**2).sum())
+    hits = [
+        found == hoped
+        for labels, y in zip(best_labels(problem, weights, edges), problem.y_test, strict=True)
+        for found, hoped in zip(labels, y, strict=True)
+    ]
+    return Verdict(float(loss + penalty), float(np.mean(hits)))
+
+
+def best_labels(problem: Problem, weights: Any, edges: Scores) -> list[list[str]]:
+    """The most probable labels of the test items."""
+    test = problem.X_test
+    states = best_states(test.matrix @ weights.T, edges, test.offsets)
+    labels = np.array(problem.classes)[states]
+    return [part.tolist() for part in np.split(labels, test.offsets[1:-1])]
 
 
 def negative_log_likelihood(scores: Any, edges: Scores, offsets: Integers, states: Integers) -> float:

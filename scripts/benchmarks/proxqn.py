@@ -21,6 +21,7 @@ from benchmarks.problem import Problem, Run
 WARM_UP = 0.2  # of the training items: enough positions that a warm-up stage runs, and with it every kernel
 STRONGER = 5.0  # times the penalty, for few weights: a warm-up of a second or two
 ROUGH = 1e-2  # tol of the warm-up
+WARM_UP_STEPS = 30  # at the most, where the certificate comes late
 Maker = Callable[..., Any]  # of an estimator, from l1 and tol
 
 
@@ -31,6 +32,48 @@ def train(recipe: str, l1: float, tol: float, n_threads: int | None, repeats: in
     runs = [_timed_fit(make(l1=l1, tol=tol), problem) for _ in range(repeats)]
     middle = sorted(runs, key=lambda run: run.seconds[-1])[(repeats - 1) // 2]
     return replace(middle, peak_bytes=runs[0].peak_bytes)
+
+
+def train_observed(
+    path: str,
+    l1: float,
+    l2: float,
+    tol: float,
+    solver: str,
+    n_threads: int | None,
+    repeats: int,
+    max_seconds: float,
+) -> Run:
+    """As `train`, on a stored problem of chains: weights only for pairs that occur in the training items.
+
+    `facts` has the size of the model file, and the tokens a second when it labels the test items, on one thread
+    and on all.
+    """
+    from crfqn import ChainCRF
+
+    problem: Problem = read_stored(path)
+    observed = {"all_possible_states": False, "all_possible_transitions": False}
+    make = partial(ChainCRF, l2=l2, solver=solver, n_threads=n_threads, **observed)
+    _fit_part(partial(make, max_iter=WARM_UP_STEPS), problem, l1)
+    runs, models = [], []
+    for _ in range(repeats):
+        models.append(make(l1=l1, tol=tol, max_seconds=max_seconds))
+        runs.append(_timed_fit(models[-1], problem))
+    middle = sorted(runs, key=lambda run: run.seconds[-1])[(repeats - 1) // 2]
+    middle.facts["file_bytes"] = _file_bytes(models[-1])
+    for name, threads in (("tokens_per_second", 1), ("tokens_per_second_all", n_threads)):
+        middle.facts[name] = _tokens_per_second(models[-1].set_params(n_threads=threads), problem)
+    return replace(middle, peak_bytes=runs[0].peak_bytes)
+
+
+def _tokens_per_second(model: Any, problem: Problem, repeats: int = 5) -> float:
+    """The median speed of `predict` over the test items, in the columns of the model; the first call warms up."""
+    seconds = []
+    for _ in range(repeats + 1):
+        begin = perf_counter()
+        model.predict(problem.X_test)
+        seconds.append(perf_counter() - begin)
+    return problem.X_test.n_positions / float(np.median(seconds[1:]))
 
 
 def train_items(

@@ -67,10 +67,10 @@ class Report:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def markdown(self) -> str:
-        machine = ", ".join(f"{name} {value}" for name, value in _machine(self.libraries).items())
+        facts = ", ".join(f"{name} {value}" for name, value in machine(self.libraries).items())
         cells = [figure.cells() for figure in self.figures]
         asked = Table("Figures", ["what", "asked", "measured", "ok?"], cells, self.notes)
-        blocks = [f"# {self.title}", machine, *(table.markdown() for table in [*self.tables, asked])]
+        blocks = [f"# {self.title}", facts, *(table.markdown() for table in [*self.tables, asked])]
         return "\n\n".join(blocks) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         content = {
             "name": self.name,
-            "machine": _machine(self.libraries),
+            "machine": machine(self.libraries),
             "figures": [asdict(figure) for figure in self.figures],
             **self.numbers,
         }
@@ -88,7 +88,8 @@ class Report:
         return [text, numbers]
 
 
-def _machine(libraries: Sequence[str]) -> dict[str, str]:
+def machine(libraries: Sequence[str]) -> dict[str, str]:
+    """Processor, cores, and versions of Python and of libraries."""
     facts = {"processor": _processor(), "cores": str(os.cpu_count()), "Python": platform.python_version()}
     for library in libraries:
         try:
