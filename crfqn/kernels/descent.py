@@ -46,6 +46,22 @@ def add_entries(target, indices, data, begin, end, scale):
         target[np.uint64(indices[e])] += scale * data[e]
 
 
+@inner
+def own_curvature(diagonal, q, q_hat):
+    """B's diagonal entry, of the diagonal entry of B0 and the rows of Q and Q^ transposed."""
+    own, least = diagonal - inner_product(q, q_hat), LEAST_SHARE * diagonal
+    return own if own > least else least
+
+
+@inner
+def add_base_row(target, dense, indptr, indices, data, j, scale):
+    """target += scale * row j of the matrix B0; nothing where B0 is a diagonal."""
+    if dense.shape[0] > 0:
+        add_scaled(target, dense[j], scale)
+    elif indptr.size > 0:
+        add_entries(target, indices, data, indptr[j], indptr[j + 1], scale)
+
+
 @kernel
 def descend(
     dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d
@@ -65,19 +81,18 @@ def descend(
     The number of sweeps made.
     """
     n = g.size
-    is_dense, is_sparse = dense.shape[0] > 0, indptr.size > 0
+    is_matrix = dense.shape[0] > 0 or indptr.size > 0
     curvature = np.empty(n)
     d_hat = np.zeros(q.shape[1])
     for j in range(n):
-        own, least = diagonal[j] - inner_product(q[j], q_hat[j]), LEAST_SHARE * diagonal[j]
-        curvature[j] = (own if own > least else least) + damping[j] + l2[j]
+        curvature[j] = own_curvature(diagonal[j], q[j], q_hat[j]) + damping[j] + l2[j]
         if d[j] != 0:
             add_scaled(d_hat, q_hat[j], d[j])
     first_move = 0.0
     for sweep in range(max_sweeps):
         largest_move = 0.0
         for j in range(n):
-            base_part = base_d[j] if is_dense or is_sparse else diagonal[j] * d[j]
+            base_part = base_d[j] if is_matrix else diagonal[j] * d[j]
             c = w[j] + d[j]
             slope = g[j] + base_part - inner_product(q[j], d_hat) + damping[j] * d[j] + l2[j] * c
             a = curvature[j]
@@ -86,10 +101,7 @@ def descend(
             if z != 0.0:
                 d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
-                if is_dense:
-                    add_scaled(base_d, dense[j], np.float32(z))
-                elif is_sparse:
-                    add_entries(base_d, indices, data, indptr[j], indptr[j + 1], np.float32(z))
+                add_base_row(base_d, dense, indptr, indices, data, j, np.float32(z))
                 move = a * (z if z > 0.0 else -z)
                 largest_move = move if move > largest_move else largest_move
         if sweep == 0:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Ray, State, Vector
+from crfqn.solvers.protocols import Coords, LocalPenalty, Objective, Penalty, Point, Ray, State, Vector
 
 ROUGHNESS = 0.6  # of the sum of |residuals|: 0.1 took LSHTC1 85 passes to where this takes 30; 1.0 as many
 LEAST_ROUGHNESS = 0.1  # in units of max x^2; with 1e-9, features of decided positions send weights to 1e9
@@ -25,8 +25,9 @@ class ActiveSet:
 
     Attributes
     ----------
-    coords : sorted int64 (n,); w, g, l1, l2, unit, roughness : float64 (n,): weights, gradient of the loss, penalty
-        strengths, units of the curvature, and the curvature on the way to a fit
+    coords : sorted int64 (n,); w, g, unit, roughness : float64 (n,): weights, gradient of the loss, units of the
+        curvature, and the curvature on the way to a fit
+    local : the penalty at the coordinates
     outside : largest violation among the coordinates left out
     """
 
@@ -38,10 +39,10 @@ class ActiveSet:
     outside: float = 0.0
 
     def __post_init__(self) -> None:
-        self.l1, self.l2 = self.penalty.l1_of(self.coords), self.penalty.l2_of(self.coords)
+        self.local: LocalPenalty = self.penalty.at(self.coords)
         self.unit = self.point.unit(self.coords)
         self.roughness = np.zeros(self.coords.size)
-        self.penalty_value = self.penalty.value(self.coords, self.w)
+        self.penalty_value = self.local.value(self.w)
 
     @property
     def value(self) -> float:
@@ -51,7 +52,7 @@ class ActiveSet:
     @property
     def violation(self) -> float:
         """The largest KKT violation within the set."""
-        return float(self.penalty.violation(self.coords, self.w, self.g).max(initial=0.0))
+        return float(self.local.violation(self.w, self.g).max(initial=0.0))
 
     def state(self, dual_value: float = -np.inf, is_screening: bool = False) -> State:
         """What the loop around the solver sees."""
@@ -64,7 +65,7 @@ class ActiveSet:
 
     def slope(self, d: Vector) -> float:
         """Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
-        return float(self.g @ d) + self.penalty.value(self.coords, self.w + d) - self.penalty_value
+        return float(self.g @ d) + self.local.value(self.w + d) - self.penalty_value
 
     def ray(self, d: Vector) -> Ray:
         """The ray along a direction."""
@@ -74,7 +75,7 @@ class ActiveSet:
     def try_step(self, step: Vector, ray: Ray | None = None, alpha: float = 1.0) -> tuple[Point, float]:
         """The point w + step, `alpha` along the ray, and the decrease of the objective."""
         trial = (ray or self.ray(step)).at(alpha)
-        change = self.penalty.value(self.coords, self.w + step) - self.penalty_value
+        change = self.local.value(self.w + step) - self.penalty_value
         return trial, self.point.value - trial.value - change
 
     def accept(self, step: Vector, trial: Point) -> Vector:
@@ -82,21 +83,22 @@ class ActiveSet:
         g = trial.gradient(self.coords)
         y = g - self.g
         self.point, self.w, self.g = trial, self.w + step, g
-        self.penalty_value = self.penalty.value(self.coords, self.w)
+        self.penalty_value = self.local.value(self.w)
         return y
 
     def shrink(self, margin: float | None, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop zeros whose gradient is well inside the penalty's bound; returns what stays, None for all.
+        """Drop (blocks of) zeros that are pulled well inside the penalty's bound; returns what stays, None for all.
 
-        `margin`: a share of l1, or None for the paper's M / N (M the largest violation, N items).
+        `margin`: a share of the bound, or None for the paper's M / N (M the largest violation, N items).
         """
-        slack = margin * self.l1 if margin is not None else self.violation / n_items
-        keep = (self.w != 0) | (np.abs(self.g) > self.l1 - slack)
+        bound = self.local.bound
+        slack = margin * bound if margin is not None else self.violation / n_items
+        keep = self.local.pull(self.w, self.g) > bound - slack
         if keep.mean() > 1.0 - SMALLEST_SHRINK:
             return None
         self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]
-        self.l1, self.l2, self.unit = self.l1[keep], self.l2[keep], self.unit[keep]
-        self.roughness = self.roughness[keep]
+        self.local = self.penalty.at(self.coords)
+        self.unit, self.roughness = self.unit[keep], self.roughness[keep]
         return keep
 
 
@@ -104,7 +106,7 @@ def open_epoch(
     objective: Objective, penalty: Penalty, point: Point, max_entry: int | None
 ) -> tuple[ActiveSet, float]:
     """Look at all coordinates; returns the active set and the best dual value that the point proves."""
-    screening = point.screen(penalty.l1)
+    screening = penalty.screen(point)
     dual_value = best_dual_value(point, penalty, screening)
     coords = np.union1d(np.union1d(screening.coords, point.coords), penalty.free)
     w, g = np.zeros(coords.size), np.zeros(coords.size)
@@ -122,13 +124,18 @@ def open_epoch(
 def most_promising(
     penalty: Penalty, point: Point, coords: Coords, w: Vector, g: Vector, limit: int
 ) -> tuple[NDArray[np.intp], float]:
-    """The `limit` coordinates that promise the largest decrease, and the largest violation left out.
+    """About `limit` coordinates, the blocks that promise the largest decrease, and the largest violation left out.
 
-    A coordinate alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most
-    frequent features in, which are the most correlated ones.
+    A block alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most frequent
+    features in, which are the most correlated ones.
     """
-    violation = penalty.violation(coords, w, g)
-    gain = violation**2 / (point.curvature(coords) + point.unit(coords))
+    local = penalty.at(coords)
+    blocks, violation = local.blocks, local.violation(w, g)
+    gain = violation**2 / blocks.spread(blocks.largest(point.curvature(coords) + point.unit(coords)))
     gain[(w != 0) | np.isin(coords, penalty.free)] = np.inf
-    order = np.argsort(-gain, kind="stable")
-    return np.sort(order[:limit]), float(violation[order[limit:]].max())
+    order = np.argsort(-blocks.largest(gain), kind="stable")
+    n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
+    enters = np.zeros(order.size, bool)
+    enters[order[n_before < limit]] = True
+    keep = blocks.spread(enters)
+    return np.flatnonzero(keep), float(violation[~keep].max(initial=0.0))

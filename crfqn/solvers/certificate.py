@@ -6,23 +6,38 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from crfqn.solvers.protocols import Penalty, Point, Screening
 
 
-def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:
+class Bound(NamedTuple):
+    """A lower bound on the optimum, and the scale s of the mixtures that prove it."""
+
+    dual_value: float
+    scale: float
+
+
+def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
     """The best lower bound that the point proves; -inf where it proves none (an unpenalised coordinate).
 
-    `screening` must hold every coordinate with |g| above its L1 strength.
+    `screening`: what `penalty.screen` has found at the point.
     """
+    nothing = Bound(-np.inf, np.nan)
     if np.any(point.gradient(penalty.free)):
-        return -np.inf
+        return nothing
     coords, gradient = screening.coords, screening.gradient
     return max(
         (
-            point.dual_value(s) - penalty.conjugate(coords, s * gradient)
+            Bound(point.dual_value(s) - penalty.conjugate(coords, s * gradient), s)
             for s in penalty.dual_scales(coords, gradient)
         ),
-        default=-np.inf,
+        default=nothing,
     )
+
+
+def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:
+    """The value of the best bound."""
+    return best_bound(point, penalty, screening).dual_value

@@ -1,0 +1,62 @@
+"""A partition of coordinates into blocks that live and die together: the rows of a group penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Block b holds the coordinates number order[starts[b]] ... order[starts[b + 1] - 1].
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n,), a permutation
+    starts : ndarray of int64, shape (n_blocks + 1,)
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def single(cls, n: int) -> Blocks:
+        """A block for each of n coordinates."""
+        return cls(np.arange(n), np.arange(n + 1))
+
+    @classmethod
+    def of_names(cls, names: NDArray[np.int64]) -> Blocks:
+        """A block for each name that coordinates have in common; names ascend with the blocks."""
+        order = np.argsort(names, kind="stable")
+        is_new = np.diff(names[order], prepend=-1) != 0
+        return cls(order, np.append(np.flatnonzero(is_new), names.size))
+
+    @property
+    def n_blocks(self) -> int:
+        return self.starts.size - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Coordinates of each block, (n_blocks,)."""
+        return np.diff(self.starts)
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The first coordinate of each block, (n_blocks,)."""
+        return self.order[self.starts[:-1]]
+
+    def total(self, values: NDArray) -> NDArray:
+        """The sum over each block, (n_blocks,)."""
+        return np.add.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
+
+    def largest(self, values: NDArray) -> NDArray:
+        """The largest of each block, (n_blocks,)."""
+        return np.maximum.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
+
+    def spread(self, per_block: NDArray) -> NDArray:
+        """A number of each block at all of its coordinates, (n,)."""
+        out = np.empty(self.order.size, per_block.dtype)
+        out[self.order] = np.repeat(per_block, self.sizes)
+        return out

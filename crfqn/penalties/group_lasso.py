@@ -1,0 +1,239 @@
+"""Group penalties: all weights of a feature vanish together, or none.
+
+The rows of the (features x states) weights are the groups: the sum of their Euclidean norms is the group lasso of Yuan
+and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
+Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
+
+Dual norms: of a row's gradient with what L1 takes away, max(|g| - l1, 0), the Euclidean length or the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.descent_groups import descend_groups
+from crfqn.kernels.group_prox import block_distances, prox_blocks
+from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
+
+NORMS = {"l2": 2, "linf": 1}  # and the order of the dual norm
+ROUNDING = 1e-12  # of a bound: the rounding of a row's dual norm
+MOST_NEWTON = 100
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLasso:
+    """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those in `free`.
+
+    w_f are the weights of feature f, the coordinates k F + f of all states k. Edge weights, from K F on, are a group
+    each. Wherever `coords` are asked for, they must hold whole rows, or all weights of a row that are not zero where
+    only these matter (`value`).
+
+    Parameters
+    ----------
+    group_l1, l1, l2 : float >= 0, in nats a unit of weight: the loss is a sum over items, not a mean.
+    norm : {"l2", "linf"}
+        The norm of a row: its length, or its largest size, which lets all weights of a row be as large as that.
+    n_features, n_states : int
+        F and K.
+    free : sorted ndarray of int64: coordinates without penalty, in no group (intercepts).
+    """
+
+    group_l1: float
+    l1: float = 0.0
+    l2: float = 0.0
+    norm: str = "l2"
+    free: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
+    n_features: int = field(kw_only=True)
+    n_states: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_strengths(self, "group_l1", "l1", "l2")
+        if self.norm not in NORMS:
+            raise InputError(f"norm: expected one of {[*NORMS]}, got {self.norm!r}")
+        for name in ("n_features", "n_states"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: expected an integer >= 1, got {getattr(self, name)!r}")
+
+    @property
+    def strength(self) -> float:
+        """What the gradient of a zero may be: the measure of a violation."""
+        return self.group_l1 + self.l1
+
+    @property
+    def is_separable(self) -> bool:
+        return False
+
+    def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The L1 strength of each coordinate, that of its row left out."""
+        return strength_of(coords, self.l1, self.free)
+
+    def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The L2 strength of each coordinate."""
+        return strength_of(coords, self.l2, self.free)
+
+    def scaled(self, factor: float) -> GroupLasso:
+        """The penalty that belongs to a loss over a share of the items."""
+        return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
+
+    def at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
+        """The penalty at some coordinates."""
+        n_node_coords = self.n_features * self.n_states
+        is_free = np.isin(coords, self.free) if self.free.size else np.zeros(coords.size, bool)
+        is_alone = is_free | (coords >= n_node_coords)
+        blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
+        is_penalised = ~is_free[blocks.firsts]
+        l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
+        return LocalGroupLasso(blocks, l1, group, l2, self.norm)
+
+    def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
+        """The penalty of weights w at `coords`; zeros may be left out."""
+        return self.at(coords).value(w)
+
+    def prox(self, coords: NDArray[np.int64], w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+        """argmin_v 1/2 ||v - w||^2 + step * penalty(v), row by row."""
+        return self.at(coords).prox(w, step)
+
+    def violation(
+        self, coords: NDArray[np.int64], w: NDArray[np.float64], g: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Distance of -g to the subdifferential at w, in the Euclidean norm of a row.
+
+        Every coordinate of a row has the distance of the row: rows move as a whole. Of a row of zeros under the
+        Euclidean norm that is ||max(|g| - l1, 0)|| - group_l1, if positive; of others ||g + group_l1 w / ||w|| + ...||.
+        """
+        return self.at(coords).violation(w, g)
+
+    def screen(self, point: Any) -> Any:
+        """The whole rows that are not zero, or whose gradient exceeds the bound."""
+        found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
+        w = np.zeros(found.coords.size)
+        place = np.minimum(np.searchsorted(found.coords, point.coords), max(w.size - 1, 0))
+        w[place] = point.weights
+        local = self.at(found.coords)
+        stays = local.pull(w, found.gradient) > local.bound
+        return replace(found, coords=found.coords[stays], gradient=found.gradient[stays])
+
+    def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
+        """The conjugate at -g: what a dual point with this gradient costs; infinite where it is infeasible.
+
+        `coords` must hold every row whose dual norm is above group_l1. What a row costs is the square of its distance
+        to the dual ball over 2 l2, and this distance is the length of the prox.
+        """
+        local = self.at(coords)
+        l2, excess = local.l2, local.distances(np.zeros(coords.size), g)
+        excess[local.dual_norms(g) - local.group <= ROUNDING * (local.group + local.l1)] = 0.0
+        if np.any((l2 == 0) & (excess > 0)):
+            return np.inf
+        return float(np.sum(excess**2 / np.where(l2 > 0, 2 * l2, 1.0)))
+
+    def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
+        """Factors s worth trying in a certificate: s g is feasible, or costs little."""
+        largest = self.at(coords).largest_scale(g)
+        scales = [largest] if largest > 0 else []
+        if self.l2 > 0:
+            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
+        return scales
+
+
+@dataclass(frozen=True, eq=False)
+class LocalGroupLasso:
+    """The group lasso at some coordinates, their rows found once.
+
+    Parameters
+    ----------
+    blocks : Blocks of n coordinates
+    l1, group, l2 : float64 (n_blocks,)
+    norm : {"l2", "linf"}
+    """
+
+    blocks: Blocks
+    l1: NDArray[np.float64]
+    group: NDArray[np.float64]
+    l2: NDArray[np.float64]
+    norm: str
+
+    @property
+    def is_linf(self) -> bool:
+        return self.norm == "linf"
+
+    @property
+    def bound(self) -> NDArray[np.float64]:
+        """What `pull` of a zero has to exceed before it moves, at each coordinate of the row."""
+        return self.blocks.spread(self.group)
+
+    def pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The dual norm of rows of zeros, infinite for other rows, at each coordinate of the row."""
+        return self.blocks.spread(np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g)))
+
+    def dual_norms(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of max(|g| - l1, 0), a block each."""
+        excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0)
+        return self.blocks.total(excess) if self.is_linf else np.sqrt(self.blocks.total(excess**2))
+
+    def value(self, w: NDArray[np.float64]) -> float:
+        """The penalty of weights w."""
+        sizes, squares = np.abs(w), self.blocks.total(w * w)
+        norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
+        l1_norms = self.blocks.total(sizes)
+        return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
+
+    def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+        """argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
+        out = np.empty(w.size)
+        blocks, strengths = self.blocks, (step * self.l1, step * self.group, step * self.l2)
+        prox_blocks(blocks.order, blocks.starts, w, *strengths, self.is_linf, out)
+        return out
+
+    def violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Distance of -g to the subdifferential at w, that of the row at each of its coordinates."""
+        return self.blocks.spread(self.distances(w, g))
+
+    def distances(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Distance of -g to the subdifferential at w, a block each."""
+        out = np.empty(self.blocks.n_blocks)
+        blocks = self.blocks
+        block_distances(blocks.order, blocks.starts, w, g, self.l1, self.group, self.l2, self.is_linf, out)
+        return out
+
+    def largest_scale(self, g: NDArray[np.float64]) -> float:
+        """The largest s <= 1 that lets s g obey all bounds; 0 if only 0 does.
+
+        The excess of the worst row's dual norm is convex in s: Newton's method comes down from 1, and never too far.
+        """
+        s = 1.0
+        for _ in range(MOST_NEWTON):
+            excess = self.dual_norms(s * g) - self.group
+            if excess.size == 0 or excess.max() <= ROUNDING * (self.group + self.l1)[excess.argmax()]:
+                return s
+            worst = int(excess.argmax())
+            own = np.abs(g[self.blocks.order[self.blocks.starts[worst] : self.blocks.starts[worst + 1]]])
+            left = np.maximum(s * own - self.l1[worst], 0.0)
+            if self.group[worst] + self.l1[worst] == 0:
+                return 0.0
+            slope = own[left > 0].sum() if self.is_linf else (left @ own) / np.sqrt(left @ left)
+            s -= excess[worst] / slope
+        return 0.0
+
+    def descend(
+        self,
+        model: tuple[NDArray, ...],
+        damping: NDArray[np.float64],
+        g: NDArray[np.float64],
+        w: NDArray[np.float64],
+        max_sweeps: int,
+        tolerance: float,
+        d: NDArray[np.float64],
+        base_d: NDArray[np.float32],
+    ) -> int:
+        """Solve the quadratic model for d, row by row (`kernels.descent_groups`)."""
+        blocks = self.blocks
+        return descend_groups(
+            *model, damping, g, w, blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf,
+            max_sweeps, tolerance, d, base_d,
+        )  # fmt: skip
