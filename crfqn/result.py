@@ -13,6 +13,7 @@ class Status(Enum):
     """Why a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the tolerance is reached"
+    RULE_MET = "stopped: the method's own stopping rule is met"
     STALLED = "stopped: rounding hides any further decrease of the objective"
     LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
     MAX_ITER = "stopped: the limit of iterations is reached"
@@ -113,6 +114,8 @@ class Result:
     status : why the run ended
     passes, n_iter, seconds : what it cost
     trace : how it went
+    n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
+        where the run was stopped before its end
     """
 
     coords: NDArray[np.int64]
@@ -125,6 +128,7 @@ class Result:
     n_iter: int
     seconds: float
     trace: Trace
+    n_proved_zeros: int | None = None
 
     @property
     def message(self) -> str:

@@ -22,7 +22,8 @@ from references import DenseProblem, Forest, Penalised, log_sum_exp, mixture_ent
 
 from crfqn import Sequences
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective, Point
+from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.point import Point
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Inference
 from crfqn.structures.taxonomy import Taxonomy

@@ -22,7 +22,7 @@ from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
 from crfqn.kernels.gather import gather_features
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
 from crfqn.kernels.taxonomy import add_undecided, best_labels, path_sums, tree_marginals
-from crfqn.kernels.token_rows import count_members, list_members
+from crfqn.kernels.token_rows import FAINT, count_members, count_present, list_members
 from crfqn.kernels.transpose import count_entries, scatter_entries
 
 
@@ -331,15 +331,24 @@ def test_lists_of_what_positions_have(store):
     sampled = np.arange(0, 70, 2)
     place = np.full(70, -1, np.int32)
     place[sampled] = np.arange(35)
-    starts = np.concatenate([[0], np.cumsum(counts[sampled])])
-    ends, roots = starts[:-1].copy(), np.random.default_rng(12).random(35)
-    members, entries = np.full(starts[-1], -1, np.int32), np.full(starts[-1], np.nan)
-    list_members(features, store.indptr, store.indices, store.values, place, roots, ends, members, entries)
+    random = np.random.default_rng(12)
+    roots, rows = random.random(35), np.array([0, 1, 0, 1, 1, 0])
+    p = random.random((2, 35)) * (random.random((2, 35)) < 0.7)  # the others are faint
+    is_listed = has[sampled] & (p[rows].T >= FAINT)
+    present = np.zeros(35, np.int64)
+    count_present(features, rows, store.indptr, store.indices, place, p, present)
+    np.testing.assert_array_equal(present, is_listed.sum(axis=1))
+    starts = np.concatenate([[0], np.cumsum(present)])
+    ends, members = starts[:-1].copy(), np.full(starts[-1], -1, np.int32)
+    entries, with_p = np.full((2, starts[-1]), np.nan)
+    columns = store.indptr, store.indices, store.values
+    list_members(features, rows, *columns, place, roots, p, ends, members, entries, with_p)
     np.testing.assert_array_equal(ends, starts[1:])
     for s, t in enumerate(sampled):
         own = slice(starts[s], starts[s + 1])
-        np.testing.assert_array_equal(members[own], np.flatnonzero(has[t]))
-        np.testing.assert_allclose(entries[own], roots[s] * x[t, features][has[t]], rtol=1e-15)
+        np.testing.assert_array_equal(members[own], np.flatnonzero(is_listed[s]))
+        np.testing.assert_allclose(entries[own], roots[s] * x[t, features][is_listed[s]], rtol=1e-15)
+        np.testing.assert_allclose(with_p[own], entries[own] * p[rows[members[own]], s], rtol=1e-15)
 
 
 @pytest.mark.parametrize("is_binary", [True, False])

@@ -139,6 +139,30 @@ def test_any_question_may_be_the_first_with_any_number_of_threads(question):
         assert objective.n_passes == 1
 
 
+class TestItems:
+    def test_must_be_those_of_the_store(self):
+        problem = random_problem(2)
+        store = FeatureStore.from_matrix(problem.x, problem.offsets)
+        chain = Chain(np.array([0, store.n_positions]), problem.n_states)
+        with pytest.raises(
+            InputError, match=rf"a structure over the store's {store.n_items} items, got 1 items$"
+        ):
+            CRFObjective(store, chain, problem.targets)
+
+    @pytest.mark.parametrize("wrong", [1e-310, -1.0, np.nan, np.inf])
+    def test_weights_must_have_an_inverse(self, wrong):
+        problem = random_problem(2)
+        store = FeatureStore.from_matrix(problem.x, problem.offsets)
+        structure, weights = Chain(store.offsets, problem.n_states), np.ones(store.n_items)
+        weights[:2] = 0.0, np.finfo(float).tiny
+        assert np.isfinite(CRFObjective(store, structure, problem.targets, weights).inverse_weights).all()
+        weights[2] = wrong
+        with pytest.raises(InputError, match=rf"at least 2.23e-308, got {wrong} for item 2$"):
+            CRFObjective(store, structure, problem.targets, weights)
+        with pytest.raises(InputError, match=r"weights, one an item, got shape"):
+            CRFObjective(store, structure, problem.targets, weights[1:])
+
+
 class TestTargets:
     def test_must_fit(self):
         problem = random_problem(2)
@@ -344,10 +368,27 @@ def test_any_items_may_be_taken(problem):
     np.testing.assert_allclose(found.gradient(np.arange(w.size)), part.gradient(w), atol=1e-12)
 
 
+def edge_variances(problem, p, c):
+    """Of the number of each transition, were positions independent: of a position's own share, and of pairs."""
+    if isinstance(problem, TreeProblem):
+        return np.empty(0)
+    k, ends, starts = problem.n_states, set(problem.offsets[1:] - 1), set(problem.offsets[:-1])
+    result = np.zeros((k, k))
+    for t in range(p.shape[1]):
+        before = np.zeros(k) if t in starts else p[:, t - 1]
+        after = np.zeros(k) if t in ends else p[:, t + 1]
+        for i, j in np.ndindex(k, k):
+            v = after[j] * (np.arange(k) == i) + before[i] * (np.arange(k) == j)
+            own = v**2 @ p[:, t] - (v @ p[:, t]) ** 2
+            result[i, j] += c[t] * (own + p[i, t] * (1 - p[i, t]) * after[j] * (1 - after[j]))
+    return result.ravel()
+
+
 def test_curvature(problem):
     w = random_weights(problem)
     p, c = problem.marginals(w), problem.position_weights
-    expected = np.concatenate([((p * (1 - p) * c) @ problem.x**2).ravel(), problem.expected_edges(w)])
+    edges = edge_variances(problem, p, c)
+    expected = np.concatenate([((p * (1 - p) * c) @ problem.x**2).ravel(), edges])
     coords = np.array([0, 1, 4, 7, 11, 12, 15, 19])
     point = point_at(objective_of(problem), w)
     np.testing.assert_allclose(point.curvature(coords), expected[coords], rtol=1e-10, atol=1e-12)

@@ -18,7 +18,8 @@ from references import Penalised
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.objectives import token_model
-from crfqn.objectives.crf import CRFObjective, Point
+from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.point import Point
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers import prox_qn, warm_up
@@ -54,7 +55,7 @@ SOLVERS = {
     "as if large": ProxQN(),
     "warm-up": ProxQN(warm_up=(Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0))),
     "few may enter": ProxQN(max_entry=3),
-    "sampled metric": ProxQN(metric_positions=5, refresh=2),
+    "sampled metric": ProxQN(metric_positions=10, refresh=2),
     "dense metric": ProxQN(),
     "sparse metric": ProxQN(),
     "no room for a matrix": ProxQN(max_dense=0),
@@ -195,8 +196,8 @@ class TestFewWeights:
         assert np.count_nonzero(result.trace.is_screening) > 3
 
     def test_a_tolerance_that_is_reached_on_the_way_ends_it(self):
-        result = run(PROBLEMS["wide"], 0.4, tol=0.05)
-        assert 1e-4 < result.gap <= 0.05
+        result = run(PROBLEMS["wide"], 0.4, tol=0.1)
+        assert 1e-4 < result.gap <= 0.1
         assert result.n_iter < 40
 
 

@@ -2,8 +2,8 @@
 
     loss(w) = sum_i weight_i (log Z_i(w) - score_i(y_i; w)),   gradient = expected - observed feature counts
 
-(paper, equations 7 and 19). An evaluation is an object, a `Point`: nothing has to be called in the right order.
-Its gradient is read where it is asked for; no array of F x K numbers ever exists.
+(paper, equations 7 and 19). An evaluation is an object, a `Point` (`point.py`): nothing has to be called in the right
+order.
 
 Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
@@ -11,7 +11,6 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,18 +18,18 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.kernels.columns import coordinate_gradients, square_sums
-from crfqn.kernels.taxonomy import add_undecided
-from crfqn.objectives.coordinates import Split, merge_weights, split_coords
+from crfqn.kernels.columns import coordinate_gradients
+from crfqn.objectives.coordinates import Split, split_coords
+from crfqn.objectives.curvature_bound import lipschitz_bound
+from crfqn.objectives.online import Online
+from crfqn.objectives.point import Coords, Point, Vector
 from crfqn.objectives.scores import add_image
-from crfqn.objectives.screening import Screening, screen
-from crfqn.objectives.token_model import Model, token_model
-from crfqn.structures.structure import Inference, Structure
+from crfqn.objectives.spreads import Spreads, measure_spreads
+from crfqn.objectives.support import Support
+from crfqn.structures.structure import Structure
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-Coords = NDArray[np.int64]
-Vector = NDArray[np.float64]
-NO_COORDS, NO_SQUARES = np.empty(0, np.int64), np.empty((2, 0))
+SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 
 
 class CRFObjective:
@@ -44,6 +43,7 @@ class CRFObjective:
     weights : ndarray of float64, shape (I,), optional: how often each item counts
     n_threads : int, optional: all cores by default; the result does not depend on it
     pool : Pool, optional: threads to share instead
+    support : Support, optional: the only coordinates that may have a weight; all by default
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class CRFObjective:
         weights: Vector | None = None,
         n_threads: int | None = None,
         pool: Pool | None = None,
+        support: Support | None = None,
     ) -> None:
         if targets.shape != (store.n_positions,):
             raise InputError(
@@ -64,20 +65,27 @@ class CRFObjective:
                 f"expected targets within 0 ... {structure.n_states - 1}, got {targets.min()} ... {targets.max()}"
             )
         structure.check_targets(targets)
+        if structure.n_items != store.n_items:
+            raise InputError(
+                f"expected a structure over the store's {store.n_items} items, got {structure.n_items} items"
+            )
         self.store = store
         self.structure = structure
         self.targets = np.ascontiguousarray(targets, np.int32)
         self.weights = np.ones(structure.n_items) if weights is None else np.asarray(weights, np.float64)
+        check_weights(self.weights, structure.n_items)
         self.position_weights = np.repeat(self.weights, np.diff(store.offsets))
         self.inverse_weights = np.zeros(store.n_positions)
         np.divide(1.0, self.position_weights, out=self.inverse_weights, where=self.position_weights > 0)
         self.pool = pool or Pool(n_threads)
+        n_node_coords = structure.n_states * store.n_features
+        self.support = support or Support(n_node_coords, structure.n_edges)
         self.n_passes = 0.0
 
     @property
     def n_coords(self) -> int:
-        """d = K F + E, the number of weights."""
-        return self.structure.n_states * self.store.n_features + self.structure.n_edges
+        """d, the number of weights: K F + E, or fewer on a support."""
+        return self.support.n_coords
 
     @property
     def n_items(self) -> int:
@@ -86,6 +94,16 @@ class CRFObjective:
     @property
     def n_positions(self) -> int:
         return self.store.n_positions
+
+    @property
+    def n_node_coords(self) -> int:
+        """K F, on whatever support."""
+        return self.support.n_node_coords
+
+    @property
+    def mean_occurrence(self) -> float:
+        """Positions that have a feature, on average over the features."""
+        return self.store.nnz / max(self.store.n_features, 1)
 
     @property
     def total_weight(self) -> float:
@@ -99,10 +117,24 @@ class CRFObjective:
         """The loss over some items (ascending), with the same coordinates."""
         store, positions = self.store.take(items, self.pool)
         structure = self.structure.over(store.offsets)
-        return CRFObjective(store, structure, self.targets[positions], self.weights[items], pool=self.pool)
+        targets, weights = self.targets[positions], self.weights[items]
+        return CRFObjective(store, structure, targets, weights, pool=self.pool, support=self.support)
+
+    def online(
+        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
+    ) -> Online:
+        """Dense weights that learn item by item."""
+        return Online(self, [self], start, l1, l2, free, share)
 
     def split(self, coords: Coords) -> Split:
         return split_coords(coords, self.structure.n_states, self.store.n_features)
+
+    def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
+        """All coordinates of some features and edges (both sorted), as far as they may have a weight."""
+        first = self.store.n_features * np.arange(self.structure.n_states)
+        nodes = (first[:, None] + features).reshape(-1)
+        coords = np.concatenate([nodes, edges + self.store.n_features * self.structure.n_states])
+        return coords[self.support.contains(coords)]
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""
@@ -111,10 +143,23 @@ class CRFObjective:
         add_image(self.store, coords, weights, scores, edges, self.pool)
         return Point(self, coords, weights, scores, edges)
 
+    def lipschitz_bound(self) -> float:
+        """A bound on the largest eigenvalue of the Hessian that holds everywhere."""
+        return lipschitz_bound(self)
+
     @cached_property
     def observed_edges(self) -> Vector:
         """Weighted observed transitions, (E,)."""
         return self.structure.counts(self.targets, self.weights).reshape(-1)
+
+    @cached_property
+    def spreads(self) -> Spreads:
+        """How far the expected count of each coordinate can move."""
+        return measure_spreads(self)
+
+    def spread_of(self, coords: Coords) -> Vector:
+        """sqrt(sum_i weight_i r_ij^2), r_ij = max_y f_j - min_y f_j over the labellings y of item i."""
+        return self.spreads.at(coords, self.structure.n_states)
 
     def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector) -> Vector:
         """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge."""
@@ -148,172 +193,13 @@ class CRFObjective:
         return split
 
 
-@dataclass(eq=False)
-class Point:
-    """The loss at sparse weights; everything else is computed when it is asked for, once."""
-
-    objective: CRFObjective
-    coords: Coords
-    weights: Vector
-    scores: Vector
-    edges: Vector
-    _known_squares: tuple[Coords, Vector] = field(default=(NO_COORDS, NO_SQUARES), repr=False)
-
-    @cached_property
-    def inference(self) -> Inference:
-        """The one pass over the data that a point costs."""
-        owner = self.objective
-        owner.n_passes += 1
-        return owner.structure.infer(self.scores, self.edges, owner.targets, owner.weights, owner.pool)
-
-    @cached_property
-    def item_losses(self) -> Vector:
-        """-log P(y_i | x_i), (I,), in nats."""
-        return self.inference.log_partition - self.inference.target_score
-
-    @cached_property
-    def value(self) -> float:
-        """The loss, in nats."""
-        return float(self.objective.weights @ self.item_losses)
-
-    def gradient(self, coords: Coords) -> Vector:
-        """Partial derivatives of the loss at `coords` (paper, equations 20 and 21)."""
-        return self.objective.column_sums(coords, self.inference.residual, self.inference.edge_residual)
-
-    def marginals_at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
-        """Node marginals of some states (ascending) at some positions, (states, positions); 0 where the weight is 0."""
-        owner = self.objective
-        p = self.inference.residual[np.ix_(states, positions)] * owner.inverse_weights[positions]
-        lineages = owner.structure.lineages
-        targets = owner.targets[positions]
-        lengths = np.diff(lineages.indptr)[targets]
-        first = np.cumsum(lengths) - lengths
-        entry = np.arange(lengths.sum()) + np.repeat(lineages.indptr[targets] - first, lengths)
-        observed, column = lineages.states[entry], np.repeat(np.arange(targets.size), lengths)
-        if states.size == 0:
-            return p
-        row = np.minimum(np.searchsorted(states, observed), states.size - 1)
-        is_asked = (states[row] == observed) & (owner.inverse_weights[positions[column]] > 0)
-        p[row[is_asked], column[is_asked]] += 1.0
-        return p
-
-    def undecided(self, states: NDArray[np.integer]) -> Vector:
-        """sum_k p_t(k) (1 - p_t(k)) over some states, (N,): what each position leaves open."""
-        owner = self.objective
-        residual = self.inference.residual  # not within a thread's share: inference needs the threads itself
-        out = np.zeros(owner.n_positions)
-        cuts = owner.n_positions * np.arange(N_PARTS + 1) // N_PARTS
-
-        def run(part: int) -> None:
-            add_undecided(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
-
-        owner.pool.each(N_PARTS, run)
-        return out
-
-    def curvature(self, coords: Coords) -> Vector:
-        """Diagonal of the token-wise model: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); edges likewise.
-
-        The expected count of an edge stands for its variance, which it bounds from above.
-        """
-        return self._squares(coords)[0]
-
-    def roughness(self, coords: Coords) -> Vector:
-        """sum_t weight x_tf^2 |p_t(k) - observed|: how much curvature a coordinate may meet on its way to a fit.
-
-        Where p is 0 and the label is k there is none at the point, but p has to pass through 1/2.
-        """
-        return self._squares(coords)[1]
-
-    def _squares(self, coords: Coords) -> Vector:
-        """Curvature and roughness, (2, coords): one sweep finds both, and is kept for later subsets."""
-        known, table = self._known_squares
-        place = np.minimum(np.searchsorted(known, coords), max(known.size - 1, 0))
-        if known.size == 0 or not np.array_equal(known[place], coords):
-            self._known_squares = known, table = coords, self._measure_squares(coords)
-            place = np.arange(coords.size)
-        return table[:, place]
-
-    def _measure_squares(self, coords: Coords) -> Vector:
-        owner, inference = self.objective, self.inference
-        store = owner.store
-        out = np.empty((2, coords.size))
-
-        def sweep(first: int, last: int, split: Split) -> None:
-            square_sums(
-                first, last, split.states, split.features, store.indptr, store.indices, store.values,
-                inference.residual, owner.inverse_weights, out[0], out[1],
-            )  # fmt: skip
-
-        split = owner.each_column(coords, sweep)
-        counts = np.maximum(inference.edge_residual + owner.observed_edges, 0.0)
-        out[0, split.n_nodes :] = counts[split.edges]
-        out[1, split.n_nodes :] = np.abs(inference.edge_residual)[split.edges]
-        return out
-
-    def unit(self, coords: Coords) -> Vector:
-        """The unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
-        split = self.objective.split(coords)
-        return np.concatenate(
-            [self.objective.store.largest_squares[split.features], np.ones(split.edges.size)]
+def check_weights(weights: Vector, n_items: int) -> None:
+    """Refuse weights of items that are negative, not finite, or so small that their inverse overflows."""
+    if weights.shape != (n_items,):
+        raise InputError(f"expected {n_items} weights, one an item, got shape {weights.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & ((weights == 0) | (weights >= SMALLEST_WEIGHT))))
+    if wrong.size:
+        raise InputError(
+            f"expected weights of items that are 0, or finite and at least {SMALLEST_WEIGHT:.3g}, got "
+            f"{weights[wrong[0]]} for item {wrong[0]}"
         )
-
-    def screen(self, threshold: float) -> Screening:
-        """Every coordinate with |gradient| > threshold, block of features by block."""
-        return screen(self.objective, self.inference, threshold)
-
-    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
-        """The token-wise model of the Hessian on `coords`, from about n_sampled positions."""
-        return token_model(self, coords, n_sampled, max_dense)
-
-    def dual_value(self, scale: float) -> float:
-        """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1]; its gradient is s g."""
-        inference, weights = self.inference, self.objective.weights
-        entropy = float(weights @ inference.log_partition) - inference.expected_score
-        return mixture_dual(weights, entropy, self.item_losses, scale)
-
-    def along(self, coords: Coords, direction: Vector) -> Ray:
-        """The ray w + step * direction."""
-        return Ray(self, coords, direction)
-
-
-@dataclass(eq=False)
-class Ray:
-    """A point and a direction; the direction's image X d is computed once, points along it touch scores only."""
-
-    origin: Point
-    coords: Coords
-    direction: Vector
-
-    @cached_property
-    def end(self) -> Point:
-        """The point at step 1: nearly always the only one asked for, hence without an image of its own."""
-        scores, edges = self.origin.scores.copy(), self.origin.edges.copy()
-        owner = self.origin.objective
-        add_image(owner.store, self.coords, self.direction, scores, edges, owner.pool)
-        return self._point(1.0, scores, edges)
-
-    def at(self, step: float) -> Point:
-        """The point w + step * direction; the scores are interpolated, X d = scores at 1 - scores at 0."""
-        if step == 1.0:
-            return self.end
-        start, end = self.origin, self.end
-        scores = start.scores + step * (end.scores - start.scores)
-        return self._point(step, scores, start.edges + step * (end.edges - start.edges))
-
-    def _point(self, step: float, scores: Vector, edges: Vector) -> Point:
-        start = self.origin
-        coords, weights = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
-        return Point(start.objective, coords, weights, scores, edges)
-
-
-def mixture_dual(weights: Vector, entropy: float, item_losses: Vector, scale: float) -> float:
-    """sum_i weight_i [s (H_i + pi_i log pi_i) - s (1 - pi_i) log s - r_i log r_i], r_i = s pi_i + 1 - s.
-
-    H_i is the entropy of p_i, `entropy` their weighted sum, and pi_i = p_i(y_i) = exp(-item_losses).
-    """
-    s, log_pi = scale, -item_losses
-    pi = np.exp(np.minimum(log_pi, 0.0))
-    r = s * pi + (1.0 - s)
-    # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
-    r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
-    return float(s * entropy + weights @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r))

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.gather import gather_features
 from crfqn.objectives.coordinates import Split
+from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.sampling import diagonal_scale, sample_positions
 
 if TYPE_CHECKING:
-    from crfqn.objectives.crf import Point
+    from crfqn.objectives.point import Point
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 
@@ -52,6 +53,14 @@ def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled
 
     pool.each(len(tiles), multiply)
     pool.each(states.size, add_joint)
+    if split.edges.size:
+        edges = EdgeModel(point, split.edges, sampled, c)
+        beside = slice(split.n_nodes, coords.size)
+        for state in states:
+            own = slice(bounds[state], bounds[state + 1])
+            block = x[where[own]] @ edges.with_nodes(state).astype(np.float32)
+            model[own, beside], model[beside, own] = block, block.T
+        model[beside, beside] = edges.with_edges()
     return scale_to_diagonal(model, point.curvature(coords))
 
 

@@ -13,6 +13,7 @@ in few tiles, and a rare word cannot reach the threshold.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,24 @@ class Screening:
     coords: NDArray[np.int64]
     gradient: NDArray[np.float64]
 
+    def above(self, threshold: float) -> Screening:
+        """Those with |gradient| > threshold."""
+        stays = np.abs(self.gradient) > threshold
+        return Screening(self.coords[stays], self.gradient[stays])
+
+
+class Memory:
+    """A point's last screening, which also answers for higher thresholds."""
+
+    def __init__(self) -> None:
+        self.threshold, self.found = np.inf, Screening(np.empty(0, np.int64), np.empty(0))
+
+    def screen(self, threshold: float, look: Callable[[float], Screening]) -> Screening:
+        """What `look(threshold)` finds."""
+        if threshold < self.threshold:
+            self.found, self.threshold = look(threshold), threshold
+        return self.found if threshold == self.threshold else self.found.above(threshold)
+
 
 def screen(objective: CRFObjective, inference: Inference, threshold: float) -> Screening:
     """Every coordinate, edges included, with |gradient| > threshold."""
@@ -67,31 +86,77 @@ def screen_tile(
     objective: CRFObjective, rows: NDArray[np.float64], first_coord: int, threshold: float
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Coordinates and gradients above the threshold, of the states that `rows` are the residuals of."""
-    store, n_states = objective.store, rows.shape[0]
     residual, largest = by_position(rows, objective)
     features = possible_features(objective, largest, threshold)
-    width = residual.shape[1]
-    block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
 
-    def run(part: int) -> None:
-        chosen = features[part * block : (part + 1) * block]
-        out = aligned_rows(chosen.size, width)
-        feature_gradients(chosen, slab, store.indptr, store.indices, store.values, residual, out)
-        gradient = out[:, :n_states]
+    def pick(block: slice, gradient: NDArray[np.float64]) -> None:
         which, states = np.nonzero(np.abs(gradient) > threshold)
         if which.size:
-            coords = first_coord + states * store.n_features + chosen[which]
+            coords = first_coord + states * objective.store.n_features + features[block][which]
             found.append((coords, gradient[which, states]))
 
-    objective.pool.each(-(-features.size // block), run)
+    each_block(objective, features, residual, rows.shape[0], pick)
     return found
 
 
-def possible_features(
-    objective: CRFObjective, largest: NDArray[np.float64], threshold: float
+def each_block(
+    objective: CRFObjective,
+    features: NDArray[np.int64],
+    residual: NDArray[np.float64],
+    n_states: int,
+    look: Callable[[slice, NDArray[np.float64]], None],
+) -> None:
+    """`look` at the gradients (features of a block, n_states), block by block of the `features`, in threads."""
+    store, width = objective.store, residual.shape[1]
+    size, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
+
+    def run(part: int) -> None:
+        block = slice(part * size, (part + 1) * size)
+        chosen = features[block]
+        out = aligned_rows(chosen.size, width)
+        feature_gradients(chosen, slab, store.indptr, store.indices, store.values, residual, out)
+        look(block, out[:, :n_states])
+
+    objective.pool.each(-(-features.size // size), run)
+
+
+def strong_features(
+    objective: CRFObjective, inference: Inference, bound: float, inside: float, order: int
 ) -> NDArray[np.int64]:
-    """The features whose gradients the bound lets above the threshold."""
+    """The features f with || max(|g_f| - inside, 0) || > bound, g_f the gradients of all states.
+
+    The norm is the sum (order 1) or the Euclidean one (order 2). It is added up tile of states by tile, of the features
+    that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound.
+    """
+    features = possible_features(objective, position_norms(objective, inference.residual, order), bound)
+    totals = np.zeros(features.size)
+    for first in range(0, objective.structure.n_states, WIDEST):
+        rows = inference.residual[first : first + WIDEST]
+
+        def add(block: slice, gradient: NDArray[np.float64]) -> None:
+            totals[block] += (np.maximum(np.abs(gradient) - inside, 0.0) ** order).sum(axis=1)
+
+        each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], add)
+    return features[totals ** (1.0 / order) * (1.0 + 1e-9) > bound]  # rounding must not hide a row
+
+
+def position_norms(objective: CRFObjective, residual: NDArray[np.float64], order: int) -> NDArray[np.float64]:
+    """The norm over the states of each position's residuals, (N,)."""
+    out, step = np.empty(residual.shape[1]), 1024
+
+    def run(part: int) -> None:
+        stretch = slice(part * step, (part + 1) * step)
+        out[stretch] = np.linalg.norm(residual[:, stretch], ord=order, axis=0)
+
+    objective.pool.each(-(-out.size // step), run)
+    return out
+
+
+def possible_features(
+    objective: CRFObjective, largest: NDArray[np.float64], threshold: float | NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The features whose gradients the bound lets above the threshold, or above thresholds of their own, (F,)."""
     store = objective.store
     ceilings = np.empty(store.n_features)
 

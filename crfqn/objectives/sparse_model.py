@@ -2,87 +2,161 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.kernels.token_rows import ABOVE, BELOW, add_rows, list_members
+from crfqn.kernels.token_rows import ABOVE, BELOW, count_present, list_members, measure_rows, write_rows
 from crfqn.objectives.coordinates import Split
+from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.sampling import diagonal_scale, sample_positions
 
 if TYPE_CHECKING:
-    from crfqn.objectives.crf import Point
+    from crfqn.objectives.point import Point
     from crfqn.structures.structure import Lineages
 
-BLOCK_NUMBERS = 1 << 19  # a block of rows before what is small is left out: 4 MB
-LEAST = 1e-4  # of the root of the two diagonal entries: smaller entries are left out
+Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
+BLOCK_NUMBERS = 1 << 20  # pairs of a block of rows, before what is small is left out: 8 MB
+LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are left out
+NO_RELATION = np.empty(0, np.uint8)
+STORED = 1e-30  # a diagonal entry that the sample says nothing about is stored all the same
+NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
+
+
+class Lists:
+    """Sampled positions, and which coordinates of nodes each of them has: rows of the model are sums over these.
+
+    Attributes
+    ----------
+    states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
+    sampled, shares : int (S,), float64 (S,): positions, and what each of them stands for
+    marginals : float64 (states, S)
+    starts, members, x, x_p : the lists, as in `kernels/token_rows.py`
+    columns : what the kernels need to walk a feature's sampled positions
+    """
+
+    def __init__(self, point: Point, split: Split, n_sampled: int) -> None:
+        owner, store = point.objective, point.objective.store
+        self.split = split
+        self.states, self.row = np.unique(split.states, return_inverse=True)
+        undecided = point.undecided(self.states)
+        self.sampled, self.shares = sample_positions(undecided, owner.position_weights, n_sampled)
+        self.marginals = point.marginals_at(self.states, self.sampled)
+        place, roots = np.full(store.n_positions, -1, np.int32), np.sqrt(self.shares)
+        place[self.sampled] = np.arange(self.sampled.size, dtype=np.int32)
+        self.starts = np.zeros(self.sampled.size + 1, np.int64)
+        of_features = split.features, self.row, store.indptr, store.indices
+        count_present(*of_features, place, self.marginals, self.starts[1:])
+        np.cumsum(self.starts, out=self.starts)
+        self.members = np.empty(self.starts[-1], np.int32)
+        self.x, self.x_p = np.empty((2, self.members.size))
+        heads = self.starts[:-1].copy()
+        list_members(
+            *of_features, store.values, place, roots, self.marginals, heads, self.members, self.x, self.x_p
+        )
+        self.columns = store.indptr, store.indices, store.values, place, roots, self.starts
+
+    def matrix(self) -> scipy.sparse.csc_array:
+        """The values of each coordinate's feature at the sampled positions, (S, n)."""
+        shape = self.sampled.size, self.split.n_nodes
+        return scipy.sparse.csr_array((self.x, self.members, self.starts), shape=shape).tocsc()
 
 
 def sparse_model(
-    point: Point, coords: NDArray[np.int64], split: Split, counts: NDArray[np.int64], n_sampled: int
+    point: Point, coords: NDArray[np.int64], split: Split, n_sampled: int
 ) -> scipy.sparse.csr_array:
-    """The model from about `n_sampled` positions, row by row; the rows of a state are a thread's share.
+    """The model from about `n_sampled` positions."""
+    lists = Lists(point, split, n_sampled)
+    pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(coords.size)
+    measure_rows(split.features, lists.row, *lists.columns, lists.marginals, pairs, found[: split.n_nodes])
+    limits = np.sqrt(LEAST * found)
+    model = node_rows(point, lists, pairs, limits)
+    if split.edges.size:
+        edges = EdgeModel(point, split.edges, lists.sampled, lists.shares)
+        model = bordered(model, edges, lists.matrix(), split, limits)
+        found[split.n_nodes :] = model.diagonal()[split.n_nodes :]
+    return scaled_to_diagonal(model, found, point.curvature(coords))
 
-    counts: int64 (N,), the coordinates of `split` that have a feature at each position.
-    """
-    owner = point.objective
-    store = owner.store
-    states, row = np.unique(split.states, return_inverse=True)
-    sampled, c = sample_positions(point.undecided(states), owner.position_weights, n_sampled)
-    roots = np.sqrt(c)
-    place = np.full(store.n_positions, -1, np.int32)
-    place[sampled] = np.arange(sampled.size, dtype=np.int32)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[sampled])])
-    members, x = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-    list_members(
-        split.features,
-        store.indptr,
-        store.indices,
-        store.values,
-        place,
-        roots,
-        starts[:-1].copy(),
-        members,
-        x,
-    )
-    marginals = point.marginals_at(states, sampled)
-    x_p = x * marginals[row[members], np.repeat(np.arange(sampled.size), np.diff(starts))]
-    diagonal = point.curvature(coords)
-    root = np.sqrt(diagonal)
-    tasks = row_blocks(split, states)
-    relations = Relations(owner.structure.lineages, states, row)
-    found: list[scipy.sparse.csr_array | None] = [None] * len(tasks)
+
+def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> scipy.sparse.csr_array:
+    """The nodes among themselves, row by row; the rows of a state are a thread's share."""
+    owner, split, n = point.objective, lists.split, lists.split.n_nodes
+    bounds = np.append(np.searchsorted(split.states, lists.states), n)
+    relations = Relations(owner.structure.lineages, lists.states, lists.row)
+    tasks = row_blocks(bounds, np.minimum(pairs + 1, n))
+    blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
-        own, first, last = tasks[part]
-        rows = np.zeros((last - first, coords.size))
-        add_rows(
-            first, last, split.features, store.indptr, store.indices, store.values, place, roots,
-            starts, members, x, x_p, marginals[own], relations.to(own), rows,
+        own, first, last, room = tasks[part]
+        ends = np.empty(last - first, np.int64)
+        indices, data = np.empty(room, np.int32), np.empty(room, np.float32)
+        write_rows(
+            first, last, split.features, *lists.columns, lists.members, lists.x, lists.x_p, lists.marginals[own],
+            relations.to(own), bounds[own : own + 2], limits, pairs, ends, indices, data,
         )  # fmt: skip
-        rows[np.abs(rows) <= LEAST * root[first:last, None] * root] = 0.0
-        found[part] = scipy.sparse.csr_array(rows.astype(np.float32))
+        blocks[part] = np.diff(ends, prepend=0), indices[: ends[-1]].copy(), data[: ends[-1]].copy()
 
     owner.pool.each(len(tasks), run)
-    edges = scipy.sparse.csr_array((coords.size - split.n_nodes, coords.size), dtype=np.float32)
-    model = scipy.sparse.vstack([*found, edges], format="csr")
-    scale = diagonal_scale(model.diagonal().astype(np.float64), diagonal)
-    model.data *= scale[model.indices] * np.repeat(scale, np.diff(model.indptr))
-    rest = (diagonal - model.diagonal()).astype(np.float32)
-    return (model + scipy.sparse.diags_array(rest)).tocsr()
+    lengths, indices, data = (np.concatenate(arrays) for arrays in zip(NO_BLOCK, *blocks, strict=True))
+    ends = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
+    return scipy.sparse.csr_array((data, indices, ends), shape=(n, n))
 
 
-def row_blocks(split: Split, states: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """(number of the state, first and last coordinate) of blocks of rows, each of one state."""
-    bounds = np.append(np.searchsorted(split.states, states), split.n_nodes)
-    step = max(1, BLOCK_NUMBERS // max(split.n_nodes, 1))
-    return [
-        (own, first, min(first + step, bounds[own + 1]))
-        for own in range(states.size)
-        for first in range(bounds[own], bounds[own + 1], step)
-    ]
+def bordered(
+    nodes: scipy.sparse.csr_array,
+    edges: EdgeModel,
+    lists: scipy.sparse.csc_array,
+    split: Split,
+    limits: NDArray,
+) -> scipy.sparse.csr_array:
+    """The model of the nodes with rows and columns for the edges; small entries are left out here, too.
+
+    lists: (S, n), the values of each coordinate's feature at the sampled positions.
+    """
+    among = edges.with_edges()
+    least = np.sqrt(LEAST * np.diagonal(among))
+    bounds = np.searchsorted(split.states, np.arange(edges.here.shape[0] + 1))
+    blocks = []
+    for state in range(bounds.size - 1):
+        own = slice(bounds[state], bounds[state + 1])
+        block = (lists[:, own].T @ edges.with_nodes(state)).toarray()
+        block[np.abs(block) <= limits[own, None] * least] = 0.0
+        blocks.append(scipy.sparse.csr_array(block.astype(np.float32)))
+    beside = scipy.sparse.vstack(blocks)
+    np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
+    among = scipy.sparse.csr_array(among.astype(np.float32))
+    return scipy.sparse.block_array([[nodes, beside], [beside.T, among]], format="csr")
+
+
+def scaled_to_diagonal(
+    model: scipy.sparse.csr_array, found: NDArray[np.float64], diagonal: NDArray[np.float64]
+) -> scipy.sparse.csr_array:
+    """D model D with the given diagonal in the place of the `found` one."""
+    scale, lengths = diagonal_scale(found, diagonal), np.diff(model.indptr)
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    model.data *= scale[model.indices] * scale[rows]
+    own = model.indices == rows
+    model.data[own] = diagonal[rows[own]]
+    return model
+
+
+def row_blocks(bounds: NDArray[np.int64], most_entries: NDArray[np.int64]) -> list[tuple[int, int, int, int]]:
+    """(number of the state, first and last coordinate, entries at the most) of blocks of rows, each of one state.
+
+    bounds: where the coordinates of each state begin, and the end.
+    """
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
+    blocks = []
+    for own, (first, stop) in enumerate(pairwise(bounds)):
+        while first < stop:
+            after = int(np.searchsorted(ends, ends[first] + BLOCK_NUMBERS, side="right")) - 1
+            last = min(max(after, first + 1), stop)
+            blocks.append((own, int(first), int(last), int(ends[last] - ends[first])))
+            first = last
+    return blocks
 
 
 class Relations:
@@ -98,9 +172,12 @@ class Relations:
         self.above = above[states][:, states].tocsr()
         self.below = self.above.T.tocsr()
         self.row = row
+        self.has_lineages = bool(np.any(np.diff(lineages.indptr) > 1))
 
     def to(self, own: int) -> NDArray[np.uint8]:
-        """For the state number `own`, (coordinates,)."""
+        """For the state number `own`, (coordinates,); empty where all states exclude each other."""
+        if not self.has_lineages:
+            return NO_RELATION
         relation = np.zeros(self.above.shape[0], np.uint8)
         relation[self.below.indices[self.below.indptr[own] : self.below.indptr[own + 1]]] = BELOW
         relation[self.above.indices[self.above.indptr[own] : self.above.indptr[own + 1]]] = ABOVE

@@ -8,7 +8,7 @@ The blocks are fixed by the data, and sums run over them in their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,8 +18,12 @@ from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.objectives.coordinates import merge_weights
-from crfqn.objectives.crf import Coords, CRFObjective, Point, Vector, mixture_dual
-from crfqn.objectives.screening import Screening
+from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.online import Online
+from crfqn.objectives.point import Coords, Point, Vector, mixture_dual
+from crfqn.objectives.screening import Memory, Screening
+from crfqn.objectives.spreads import Spreads, count_spreads, joint_spreads, list_beyond
+from crfqn.objectives.support import Support
 from crfqn.objectives.token_model import Model
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
@@ -34,9 +38,10 @@ def likelihood(
     targets: NDArray[np.int32],
     weights: Vector | None = None,
     pool: Pool | None = None,
+    support: Support | None = None,
 ) -> CRFObjective | SumObjective:
     """The negative log-likelihood of all items, in one piece where its scores fit into memory, else in blocks."""
-    whole = CRFObjective(store, structure, targets, weights, pool=pool)
+    whole = CRFObjective(store, structure, targets, weights, pool=pool, support=support)
     if structure.n_states * store.n_positions <= MOST_NUMBERS:
         return whole
     return SumObjective.of_blocks(whole, max(1, BLOCK_NUMBERS // structure.n_states))
@@ -69,6 +74,23 @@ class SumObjective:
         return self.parts[0].n_coords
 
     @property
+    def support(self) -> Support:
+        return self.parts[0].support
+
+    @cached_property
+    def spreads(self) -> Spreads:
+        """How far the expected count of each coordinate can move."""
+        return joint_spreads([part.spreads for part in self.parts])
+
+    def spread_of(self, coords: Coords) -> Vector:
+        """sqrt(sum_i weight_i r_ij^2), as of a `CRFObjective`."""
+        return self.spreads.at(coords, self.parts[0].structure.n_states)
+
+    def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
+        """All coordinates of some features and edges."""
+        return self.parts[0].rows(features, edges)
+
+    @property
     def n_items(self) -> int:
         return sum(part.n_items for part in self.parts)
 
@@ -77,12 +99,30 @@ class SumObjective:
         return sum(part.n_positions for part in self.parts)
 
     @property
+    def n_node_coords(self) -> int:
+        return self.parts[0].n_node_coords
+
+    @property
+    def mean_occurrence(self) -> float:
+        return sum(part.mean_occurrence for part in self.parts)
+
+    @property
     def total_weight(self) -> float:
         return sum(part.total_weight for part in self.parts)
 
     def sample(self, stride: int) -> SumObjective:
         """The loss over every stride-th item of each part."""
         return SumObjective([part.sample(stride) for part in self.parts if part.n_items > stride // 2])
+
+    def online(
+        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
+    ) -> Online:
+        """Dense weights that learn item by item, block after block."""
+        return Online(self, self.parts, start, l1, l2, free, share)
+
+    def lipschitz_bound(self) -> float:
+        """A bound on the largest eigenvalue of the Hessian that holds everywhere."""
+        return sum(part.lipschitz_bound() for part in self.parts)
 
     def at(self, coords: Coords, weights: Vector) -> SumPoint:
         """Evaluate at the sparse weights (sorted coordinates, values)."""
@@ -103,6 +143,7 @@ class SumPoint:
     objective: SumObjective
     coords: Coords
     weights: Vector
+    _memory: Memory = field(default_factory=Memory, repr=False)
 
     def points(self) -> Iterator[Point]:
         """The point of each part, one at a time."""
@@ -144,7 +185,11 @@ class SumPoint:
         return np.maximum.reduce(units)
 
     def screen(self, threshold: float) -> Screening:
-        """Every coordinate with |gradient| > threshold.
+        """Every coordinate with |gradient| > threshold."""
+        return self._memory.screen(threshold, self._screen)
+
+    def _screen(self, threshold: float) -> Screening:
+        """Look at the parts, and again at what may stand out in the sum.
 
         A sum of n numbers exceeds the threshold only where one of them exceeds an n-th of it: the candidates of the
         parts hold all that is sought, and a second pass adds up their gradients.
@@ -155,6 +200,32 @@ class SumPoint:
         gradient = self.gradient(coords)
         is_above = np.abs(gradient) > threshold
         return Screening(coords[is_above], gradient[is_above])
+
+    def count_within(self, bound: float, scale: float, radius: float) -> int:
+        """How many coordinates j have scale |g_j| + radius spread_j < bound: not fewer than are returned.
+
+        Those with radius spread_j > bound / 2 are left out: all others that are not within stand out in a screening.
+        """
+        half, owner = 0.5 * bound, self.objective
+        found = self.screen(half / scale)
+        spreads = owner.spread_of(found.coords)
+        is_open = radius * spreads <= half
+        exceeds = scale * np.abs(found.gradient) + radius * spreads >= bound
+        return count_spreads(owner, half, radius) - int((is_open & exceeds).sum())
+
+    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
+        """Whole rows above the bound, and perhaps others.
+
+        Where the parts' rows all have || max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound.
+        """
+        n = len(self.objective.parts)
+        found = [point.screen_rows(bound / n, inside / n, order).coords for point in self.points()]
+        coords = np.unique(np.concatenate(found))
+        return Screening(coords, self.gradient(coords))
+
+    def beyond(self, bound: float, scale: float, radius: float, most: int) -> Coords | None:
+        """The coordinates that are not within, and perhaps others; None if more than `most`."""
+        return list_beyond(self, bound, scale, radius, most)
 
     def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
         """The token-wise model, each part giving its share of the sampled positions."""

@@ -25,16 +25,16 @@ from crfqn.objectives.dense_model import dense_model
 from crfqn.objectives.sparse_model import sparse_model
 
 if TYPE_CHECKING:
-    from crfqn.objectives.crf import Point
+    from crfqn.objectives.point import Point
 
 Model: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # dense, or compressed by rows
 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
-MOST_PAIRS = 3e8  # for a model too large to be dense: a second's work
+MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 
 
 def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int, max_dense: int) -> Model | None:
-    """The model on `coords`, (n, n) symmetric float32, dense or sparse; edges get their diagonal only.
+    """The model on `coords`, (n, n) symmetric float32, dense or sparse.
 
     The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
     many positions as cost no more. None: more than `max_dense` coordinates, and too many pairs for a sparse one.
@@ -54,7 +54,7 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int, max_den
     n_sparse = owner.n_positions if n_pairs <= budget else int(owner.n_positions * budget / n_pairs)
     if n_sparse < n_dense:
         return None if n > max_dense else dense_model(point, coords, split, n_sampled)
-    return sparse_model(point, coords, split, counts, n_sparse)
+    return sparse_model(point, coords, split, n_sparse)
 
 
 def active_counts(point: Point, split: Split) -> NDArray[np.int64]:

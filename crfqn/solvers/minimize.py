@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, State, Vector
+from crfqn.solvers.safe_screening import count_proved_zeros
 
 Callback = Callable[[Progress], object]
 NO_COORDS = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty(0)
+ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED)  # others are asked to stop at once
 
 
 def minimize(
@@ -25,6 +28,7 @@ def minimize(
     max_iter: int = 500,
     max_seconds: float | None = None,
     callback: Callback | None = None,
+    proves_zeros: bool = True,
 ) -> Result:
     """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
 
@@ -35,6 +39,7 @@ def minimize(
     Parameters
     ----------
     callback : called with every `Progress`; a true answer stops the run.
+    proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
 
     Raises
     ------
@@ -49,6 +54,10 @@ def minimize(
     missing = [name for name in getattr(solver, "needs", ()) if not hasattr(first, name)]
     if missing:
         raise InputError(f"{type(solver).__name__} needs {' and '.join(missing)}; this objective has none")
+    if getattr(solver, "needs_separable", False) and not penalty.is_separable:
+        raise InputError(
+            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
+        )
     run = _Run(objective, penalty, start, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
@@ -60,7 +69,15 @@ def minimize(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return run.result(status or Status.STALLED)
+    result = run.result(status or Status.STALLED)
+    if not proves_zeros or result.status not in ENDS or np.isnan(result.gap):
+        return result
+    is_best = state.is_screening and state.value == result.value
+    try:
+        point = state.point if is_best else objective.at(result.coords, result.weights)
+        return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
+    except KeyboardInterrupt:
+        return result
 
 
 class _Run:
@@ -86,7 +103,7 @@ class _Run:
         self.violation = np.nan
         self.n_iter = 0
         is_cold = start[0].size == 0
-        self.scale = np.nan if is_cold or penalty.l1 == 0 else penalty.l1  # nan: not known yet
+        self.scale = np.nan if is_cold or penalty.strength == 0 else penalty.strength  # nan: not known yet
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
 
@@ -124,9 +141,11 @@ class _Run:
             self.violation = state.violation
             if np.isnan(self.scale):
                 self.scale = (
-                    state.violation if self.penalty.l1 == 0 else min(self.penalty.l1, state.violation)
+                    state.violation
+                    if self.penalty.strength == 0
+                    else min(self.penalty.strength, state.violation)
                 )
-        self.n_iter += not state.is_screening
+        self.n_iter += state.is_step or not state.is_screening
         progress = self._progress(state, self.gap)
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
@@ -148,12 +167,14 @@ class _Run:
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
-        scale = max(self.scale, self.penalty.l1) if state.is_final else self.scale
+        scale = max(self.scale, self.penalty.strength) if state.is_final else self.scale
         is_still = self.is_uncertified and state.is_screening and state.violation <= self.tol * scale
         if self.gap <= self.tol or is_still:
             return Status.CONVERGED
         if asked_to_stop:
             return Status.CALLBACK
+        if state.meets_rule:
+            return Status.RULE_MET
         if state.is_final:
             return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
         return self._limit(progress)

@@ -18,7 +18,6 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.kernels.descent import descend
 from crfqn.solvers.active_set import ActiveSet, open_epoch
 from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 from crfqn.solvers.damping import WARM_CAUTION, Damping
@@ -230,10 +229,10 @@ class ProxQN:
         if self.budget_sweeps:
             sweeps = min(sweeps, max(1, objective.n_coords // active.coords.size))
         for _ in range(MOST_TRIALS):
-            descend(
-                *metric.base_arrays, metric.diagonal, metric.q, metric.q_hat,
+            active.local.descend(
+                (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
                 damping.of(metric.diagonal, active.roughness),
-                active.g, active.w, active.l1, active.l2, sweeps, self.sweep_tolerance, d, base_d,
+                active.g, active.w, sweeps, self.sweep_tolerance, d, base_d,
             )  # fmt: skip
             slope = active.slope(d)
             if not d.any() or -slope <= ROUNDING * abs(active.value):

@@ -3,15 +3,21 @@
 A pass over every 16th item costs 1/16. The sample's optimum is near the whole's: what is left above it is the
 sampling error, and the steps on all items begin close to the end. The stronger penalties come first because
 their active sets are small and each is nearly solved when the next opens.
+
+Where most features are rare, as in text, a sample knows nothing of most weights. Sequences are then learned item by
+item for a few epochs: on CoNLL-2000 (l1 = 1) 6 epochs and 13 passes come as near as 90 passes after samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
-from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
+import numpy as np
+
+from crfqn.solvers.protocols import Objective, OnlineObjective, Penalty, Point, Solver, State
+from crfqn.solvers.sgd import SGDL1, start_online
 
 
 class Stage(NamedTuple):
@@ -26,8 +32,13 @@ FEWEST_POSITIONS = 2000  # a smaller sample tells too little, and a smaller prob
 # A sample of fewer positions than this share of the weights is fitted by heart, its optimum far from the whole's: on
 # 20 newsgroups (2.6 million weights) a warm-up with every 4th text took 1.4 s to 1e-3, the start from zero 0.6 s.
 FEWEST_A_WEIGHT = 0.01
+RARE = 50  # positions that have a feature, on average: OCR 2,500, CoNLL-2000 11
+MANY_POSITIONS = 30_000
+ONLINE = SGDL1(calibration_items=300)
+EPOCHS = 6  # item by item; 4 cost more passes than they save time
+MOST_ONLINE = 10_000_000  # weights: two dense numbers each, 160 MB
 MOST_STEPS = 40  # of a stage: a weak penalty has no optimum worth finding in a sample
-TOLERANCE = 1.0  # a stage ends when its violation is below this share of its l1
+TOLERANCE = 1.0  # a stage ends when its violation is below this share of its strength
 
 
 def warm_start(
@@ -40,6 +51,8 @@ def warm_start(
     coords, weights = start.coords, start.weights
     fewest = max(FEWEST_POSITIONS, FEWEST_A_WEIGHT * objective.n_coords)
     useful = [stage for stage in stages if objective.n_positions // stage.stride >= fewest]
+    if penalty.is_separable and is_text(objective):
+        return (yield from learn_online(objective, penalty, start))
     samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
     for stage in useful:
         sample = samples[stage.stride]
@@ -53,9 +66,31 @@ def warm_start(
             before = sample.n_passes
             coords, weights = state.point.coords, state.point.weights
             yield replace(state, share=share)
-            if n_steps >= MOST_STEPS or (state.is_screening and state.violation <= TOLERANCE * scaled.l1):
+            if n_steps >= MOST_STEPS or (
+                state.is_screening and state.violation <= TOLERANCE * scaled.strength
+            ):
                 break
     return start if coords is start.coords else objective.at(coords, weights)
+
+
+def is_text(objective: Objective) -> TypeGuard[OnlineObjective]:
+    """Whether to learn item by item: many sequences of rare features."""
+    return (
+        hasattr(objective, "online")
+        and objective.n_positions >= max(MANY_POSITIONS, 2 * objective.n_items)
+        and objective.mean_occurrence <= RARE
+        and objective.n_node_coords <= MOST_ONLINE
+    )
+
+
+def learn_online(objective: OnlineObjective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
+    """A few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
+    origin = start.coords, start.weights
+    eta0 = yield from ONLINE.calibrate(objective, penalty, origin)
+    random, online = np.random.default_rng(ONLINE.random_state), start_online(objective, penalty, origin)
+    for _ in range(EPOCHS):
+        online.learn(random.permutation(online.n_items), eta0)
+    return objective.at(*online.weights())
 
 
 def draw_samples(objective: Objective, strides: list[int]) -> dict[int, Objective]:

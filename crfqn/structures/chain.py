@@ -142,6 +142,17 @@ class Chain:
         np.add.at(result, (targets[to - 1], targets[to]), weight)
         return result
 
+    def edge_spreads(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_i weight_i r_i^2 of every edge, (E,): r_i is how often the edge can occur more or less in item i.
+
+        T - 1 times from a label to itself, T // 2 times to another; with one label there is nothing to choose.
+        """
+        lengths = np.diff(self.offsets)
+        to_itself = weights @ np.maximum(lengths - 1, 0).astype(np.float64) ** 2
+        result = np.full((self.n_states, self.n_states), weights @ (lengths // 2).astype(np.float64) ** 2)
+        np.fill_diagonal(result, to_itself if self.n_states > 1 else 0.0)
+        return result.reshape(-1)
+
     def decode(
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
     ) -> Decoded:

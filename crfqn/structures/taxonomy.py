@@ -136,6 +136,10 @@ class Taxonomy:
         """Observed edges: there are none."""
         return NO_EDGES
 
+    def edge_spreads(self, weights: Vector) -> Vector:
+        """Of edges: there are none."""
+        return NO_EDGES
+
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
         """The best label of every item, as a node, and its path score; ties go to the lower node."""
         sums = self.path_scores(scores, pool)

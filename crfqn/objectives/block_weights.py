@@ -1,0 +1,89 @@
+"""Sparse weights kept by block, so that a block's change costs no more than the block: for block coordinate descent.
+
+Block f is the states of feature f, block F the edges. No array of F x K numbers exists: the non-zeros of all blocks
+lie in one pool, a block that outgrows its place moves behind the others, and the pool is tidied up when it is full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.support import Support
+
+Indices = NDArray[np.int64]
+Vector = NDArray[np.float64]
+FIRST_ROOM = 1 << 12
+
+
+class BlockWeights:
+    """The weights of all blocks.
+
+    Attributes
+    ----------
+    starts, counts : int64 (blocks,): the weights of block b are starts[b] ... starts[b] + counts[b] of the pool
+    states : int32 (room,), the state of each, or the edge; values : float64 (room,)
+    used : int64 (1,), the places that have been given away
+    """
+
+    def __init__(self, counts: Indices, states: NDArray[np.int32], values: Vector) -> None:
+        self.counts = counts
+        self.starts = np.cumsum(counts) - counts
+        self.states, self.values = states, values
+        self.used = np.array([states.size])
+
+    @classmethod
+    def of(cls, coords: Indices, weights: Vector, n_states: int, n_features: int) -> BlockWeights:
+        """Sorted coordinates and values, put in order of the features."""
+        split = split_coords(coords, n_states, n_features)
+        blocks = np.concatenate([split.features, np.full(split.edges.size, n_features)])
+        states = np.concatenate([split.states, split.edges]).astype(np.int32)
+        order = np.argsort(blocks, kind="stable")
+        return cls(np.bincount(blocks, minlength=n_features + 1), states[order], weights[order])
+
+    @property
+    def arrays(self) -> tuple[Indices, Indices, NDArray[np.int32], Vector]:
+        """What the kernels take."""
+        return self.starts, self.counts, self.states, self.values
+
+    def reserve(self, room: int) -> None:
+        """Make sure that as many more weights find a place."""
+        if self.used[0] + room <= self.states.size:
+            return
+        places = self._places()
+        total = max(FIRST_ROOM, 2 * (places.size + room))
+        states, values = np.empty(total, np.int32), np.empty(total)
+        states[: places.size], values[: places.size] = self.states[places], self.values[places]
+        self.starts = np.cumsum(self.counts) - self.counts
+        self.states, self.values = states, values
+        self.used[0] = places.size
+
+    def sparse(self, n_states: int, n_features: int) -> tuple[Indices, Vector]:
+        """Sorted coordinates, and values."""
+        places = self._places()
+        states, block = (
+            self.states[places].astype(np.int64),
+            np.repeat(np.arange(self.counts.size), self.counts),
+        )
+        coords = np.where(block < n_features, states * n_features + block, n_states * n_features + states)
+        order = np.argsort(coords)
+        return coords[order], self.values[places][order]
+
+    def _places(self) -> Indices:
+        """Where the weights lie, block by block."""
+        first = np.cumsum(self.counts) - self.counts
+        return np.arange(self.counts.sum()) + np.repeat(self.starts - first, self.counts)
+
+
+def possible_states(support: Support, n_features: int, n_blocks: int) -> tuple[Indices, NDArray[np.int32]]:
+    """By block, the states that may have a weight: indptr (blocks + 1,), states; both empty for all.
+
+    A block's states are ascending.
+    """
+    if support.nodes is None and support.edges is None:
+        return np.empty(0, np.int64), np.empty(0, np.int32)
+    coords = support.coords()
+    n_states = support.n_node_coords // max(n_features, 1)
+    blocks = BlockWeights.of(coords, np.zeros(coords.size), n_states, n_features)
+    return np.concatenate([[0], np.cumsum(blocks.counts[:n_blocks])]), blocks.states

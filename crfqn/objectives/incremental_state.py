@@ -1,0 +1,136 @@
+"""What an incremental loss knows of each position and item, as arrays for the kernels.
+
+Shapes: I items, N positions, K states; `width` is K rounded up to LANES. Rows of states are position-major.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.kernels.incremental_messages import open_chains
+from crfqn.kernels.incremental_tree import open_trees
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.structures.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from crfqn.objectives.point import Point
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
+
+
+class ChainState(NamedTuple):
+    """What the chain kernels know and change; `kernels/incremental_messages.py` names the entries of the first axes.
+
+    Attributes
+    ----------
+    indptr, indices, values : the feature store; offsets : int64 (I + 1,); item_of : int64 (N,); targets : int32 (N,)
+    rows : float64 (4, N, width): known scores, psi, forward and backward messages
+    positions : float64 (3, N): the largest score, the largest less the smallest, the message's log scale
+    items : float64 (6, I): weight, log Z, the targets' score; the last two after the latest trial; log Z less what
+        the feature's stretch adds to it
+    marks : int64 (3, I): the last valid forward and the first valid backward message; 1 for logarithms
+    edges : float64 (3, K, K): as known, as tried last, observed counts
+    factors : float64 (4, width, width): exp(edge - largest), its transpose, extremes, scratch
+    exponents : int64 (AT_ONCE * width,), scratch; n_steps : int64 (2,), forward and backward messages computed
+    """
+
+    indptr: Indices
+    indices: NDArray[np.integer]
+    values: Vector
+    offsets: Indices
+    item_of: Indices
+    targets: NDArray[np.int32]
+    rows: Vector
+    positions: Vector
+    items: Vector
+    marks: Indices
+    edges: Vector
+    factors: Vector
+    exponents: Indices
+    n_steps: Indices
+
+
+class TreeState(NamedTuple):
+    """What the taxonomy kernels know and change; `kernels/incremental_tree.py` names the entries of the first axes.
+
+    Attributes
+    ----------
+    indptr, indices, values : the feature store; parents : int32 (K,); is_label : bool (K,); targets : int32 (N,)
+    rows : float64 (2, N, K), path sums and marginals
+    items : float64 (6, N), as in `ChainState`, but in the last row Z of the latest trial, its largest term 1
+    paths : float64 (K,), path sums of the latest move; exponents : int64 (K,), scratch
+    n_steps : int64 (2,), ways down and ways up
+    """
+
+    indptr: Indices
+    indices: NDArray[np.integer]
+    values: Vector
+    parents: NDArray[np.int32]
+    is_label: NDArray[np.bool_]
+    targets: NDArray[np.int32]
+    rows: Vector
+    items: Vector
+    paths: Vector
+    exponents: Indices
+    n_steps: Indices
+
+
+def open_chain(point: Point) -> ChainState:
+    """The state at a point; messages are computed where they are asked for."""
+    owner, store = point.objective, point.objective.store
+    n_states, n_positions, n_items = owner.structure.n_states, owner.n_positions, owner.n_items
+    width = -(-n_states // LANES) * LANES
+    state = ChainState(
+        indptr=store.indptr,
+        indices=store.indices,
+        values=store.values,
+        offsets=store.offsets,
+        item_of=np.repeat(np.arange(n_items), np.diff(store.offsets)),
+        targets=owner.targets,
+        rows=aligned_rows(4 * n_positions, width).reshape(4, n_positions, width),
+        positions=np.empty((3, n_positions)),
+        items=item_numbers(point),
+        marks=np.zeros((3, n_items), np.int64),
+        edges=np.stack([point.edges, point.edges, owner.observed_edges]).reshape(3, n_states, n_states),
+        factors=aligned_rows(4 * width, width).reshape(4, width, width),
+        exponents=np.empty(AT_ONCE * width, np.int64),
+        n_steps=np.zeros(2, np.int64),
+    )
+    state.rows[0, :, :n_states] = point.scores.T
+    open_chains(state)
+    return state
+
+
+def open_tree(point: Point) -> TreeState:
+    """The state at a point, with the marginals of all items."""
+    owner, store, tree = point.objective, point.objective.store, point.objective.structure
+    assert isinstance(tree, Taxonomy)
+    state = TreeState(
+        indptr=store.indptr,
+        indices=store.indices,
+        values=store.values,
+        parents=tree.parents,
+        is_label=tree.is_label,
+        targets=owner.targets,
+        rows=np.empty((2, owner.n_items, tree.n_states)),
+        items=item_numbers(point),
+        paths=np.zeros(tree.n_states),
+        exponents=np.empty(tree.n_states, np.int64),
+        n_steps=np.zeros(2, np.int64),
+    )
+    state.rows[0] = point.scores.T
+    open_trees(state)
+    return state
+
+
+def item_numbers(point: Point) -> Vector:
+    """The weight of each item, log Z and the targets' score, and room for three numbers more, (6, I)."""
+    numbers = np.zeros((6, point.objective.n_items))
+    numbers[0] = point.objective.weights
+    numbers[1], numbers[2] = point.inference.log_partition, point.inference.target_score
+    return numbers

@@ -1,0 +1,187 @@
+"""Weights that learn item by item, for stochastic methods: dense, a row a feature, with the penalty each has received.
+
+Only the rows of the features that an item has are touched, so they are kept feature by feature, all states side by
+side. These are the only arrays of F x K numbers in the library; a problem for which they are too large is refused.
+
+Shapes: I items, F features, K states, E edge weights; width = K rounded up to whole vector registers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.online import ETA0, settle_all
+from crfqn.kernels.online_chain import learn_chains
+from crfqn.kernels.online_taxonomy import learn_tree
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.objectives.coordinates import split_coords
+from crfqn.structures.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from crfqn.objectives.crf import CRFObjective
+    from crfqn.objectives.sum import SumObjective
+
+Coords = NDArray[np.int64]
+Vector = NDArray[np.float64]
+LARGEST_BYTES = 4 * 10**9
+FREE, PAID, FORBIDDEN = 0, 1, 2
+SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
+
+
+class Online:
+    """The weights of an objective under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time.
+
+    Items of weight 0 are left out: `n_items` counts the others. The order of the items is the caller's; where the data
+    come in blocks, an epoch goes through one block after the other.
+
+    Parameters
+    ----------
+    owner : the objective whose passes are counted
+    parts : list of CRFObjective over the same coordinates, the objective itself or its blocks
+    start : sorted coordinates and their weights
+    l1, l2 : float >= 0
+    free : sorted int64: coordinates without penalty
+    share : float
+        Of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
+        those of the whole.
+
+    Raises
+    ------
+    InputError
+        If the arrays would be larger than `LARGEST_BYTES`.
+    """
+
+    def __init__(
+        self,
+        owner: CRFObjective | SumObjective,
+        parts: list[CRFObjective],
+        start: tuple[Coords, Vector],
+        l1: float,
+        l2: float,
+        free: Coords,
+        share: float = 1.0,
+    ) -> None:
+        self.owner, self.parts = owner, parts
+        self.n_states, self.n_features = parts[0].structure.n_states, parts[0].store.n_features
+        self.is_tree = isinstance(parts[0].structure, Taxonomy)
+        self.item_weights = np.concatenate([part.weights for part in parts])
+        self.items = np.flatnonzero(self.item_weights > 0)
+        self.bounds = np.cumsum([0, *(part.n_items for part in parts)])
+        n_rows = self.n_features + (0 if self.is_tree else self.n_states)
+        width = -(-self.n_states // LANES) * LANES
+        check_memory(n_rows, width, self.n_features, self.n_states)
+        # In Python, the same lines leave memory untouched until a feature occurs.
+        self.table = aligned_rows.py_func(n_rows, 2 * width)
+        self.shares, self.pattern_of = self._patterns(free, n_rows, width)
+        self.clock = np.array([0.0, 0.0, 1.0])
+        self.rates = np.array([0.0, self.n_items / share, l1, l2])
+        rows, states = self._places(start[0])
+        self.table[rows, states] = start[1]
+
+    @property
+    def n_items(self) -> int:
+        """The items whose weight is not 0."""
+        return self.items.size
+
+    @property
+    def item_square(self) -> float:
+        """The mean over the items of weight * sum_t |x_t|^2: the curvature that a step may meet is in proportion."""
+        total = 0.0
+        for part in self.parts:
+            store = part.store
+            squares = 1.0 if store.is_binary else store.values**2
+            total += float(np.sum(squares * part.position_weights[store.indices]))
+        return total / self.n_items
+
+    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
+        """A gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
+
+        k counts the steps since the start. Sequential, whatever the number of threads: the result depends on the
+        order alone. Afterwards no penalty is outstanding.
+        """
+        self.rates[ETA0] = eta0
+        chosen = self.items[order]
+        part_of = np.searchsorted(self.bounds, chosen, side="right") - 1
+        _, first = np.unique(part_of, return_index=True)
+        for which in part_of[np.sort(first)]:
+            rest = chosen[part_of == which] - self.bounds[which]
+            while rest.size:
+                rest = rest[self._learn_part(which, rest) :]
+                settle_all(self.table, self.shares, self.pattern_of, self.clock)
+        self.owner.n_passes += order.size / self.n_items
+
+    def weights(self) -> tuple[Coords, Vector]:
+        """The sorted coordinates of the weights that are not 0, and their values."""
+        dense = self.table[:, : self.n_states]
+        rows, states = np.nonzero(dense)
+        n_node_coords = self.n_states * self.n_features
+        edge = n_node_coords + (rows - self.n_features) * self.n_states + states
+        coords = np.where(rows < self.n_features, states * self.n_features + rows, edge)
+        by_coord = np.argsort(coords)
+        return coords[by_coord], dense[rows[by_coord], states[by_coord]]
+
+    def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
+        """Steps on items of a part while numbers stay in range; returns how many."""
+        part = self.parts[which]
+        data = (order, part.store.offsets, *part.store.by_position(), part.targets, part.weights)
+        state = (self.table, self.shares, self.pattern_of, self.clock, self.rates)
+        if isinstance(part.structure, Taxonomy):
+            return int(learn_tree(*data, part.structure.parents, part.structure.is_label, *state))
+        return int(learn_chains(*data, self.n_states, *state))
+
+    def _places(self, coords: Coords) -> tuple[Coords, Coords]:
+        """Rows and columns of sorted coordinates in the dense arrays."""
+        split = split_coords(coords, self.n_states, self.n_features)
+        edge_from, edge_to = np.divmod(split.edges, self.n_states)
+        return (
+            np.concatenate([split.features, self.n_features + edge_from]),
+            np.concatenate([split.states, edge_to]),
+        )
+
+    def _patterns(self, free: Coords, n_rows: int, width: int) -> tuple[Vector, NDArray[np.int32]]:
+        """The different rows of shares of the penalty, (patterns, width), and which is whose, (rows,)."""
+        support = self.owner.support
+        is_whole = support.nodes is None and support.edges is None
+        pattern_of = np.zeros(n_rows, np.int32)
+        free_rows, free_states = self._places(free)
+        special = np.unique(free_rows) if is_whole else np.arange(n_rows)
+        kinds = np.full((special.size, self.n_states), PAID if is_whole else FORBIDDEN, np.uint8)
+        if not is_whole:
+            kinds[self._places(support.coords())] = PAID
+        kinds[np.searchsorted(special, free_rows), free_states] = FREE
+        first, which = different_rows(kinds)
+        pattern_of[special] = 1 + which
+        shares = np.ones((1 + first.size, width))
+        shares[1:, : self.n_states] = SHARES[kinds[first]]
+        return shares, pattern_of
+
+
+def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Of rows of numbers below 4: the first of each kind of row, and each row's kind.
+
+    32 numbers make a key of 64 bits: sorting keys takes 1/100 of the time of sorting rows.
+    """
+    which = np.zeros(len(kinds), np.intp)
+    first = np.zeros(min(1, len(kinds)), np.intp)
+    for begin in range(0, kinds.shape[1], 32):
+        part = kinds[:, begin : begin + 32].astype(np.uint64)
+        keys = (part << (2 * np.arange(part.shape[1], dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+        _, new = np.unique(keys, return_inverse=True)
+        _, first, which = np.unique(
+            which * (new.max(initial=0) + 1) + new, return_index=True, return_inverse=True
+        )
+    return first, which
+
+
+def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> None:
+    """Refuse two arrays of float64 (n_rows, width) beyond `LARGEST_BYTES`."""
+    n_bytes = 2 * 8 * n_rows * width
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"stochastic gradients keep two dense arrays of features x states: {n_features} x {n_states} would take "
+            f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
+        )

@@ -1,0 +1,134 @@
+"""Multilabel ranking: relevant labels should score higher than the others by 1, for multilabel data.
+
+The extension of section 4.7 of Blondel, Seki and Uehara (2013), as a sum: the paper has a mean. Where every position
+has one label it is the multiclass squared hinge of `losses.py`; shapes as there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.features import FeatureStore
+from crfqn.kernels.margin_losses import ranking_hinge
+from crfqn.kernels.row_losses import RANKING
+from crfqn.objectives.losses import Evaluation, Vector, each_stretch, hinge_dual, mixed_of_pairs, squares_of
+from crfqn.threads import Pool
+
+
+@dataclass(frozen=True, eq=False)
+class MultilabelRanking:
+    """sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_r - s_r'), 0)^2, section 4.7 as a sum.
+
+    Parameters
+    ----------
+    starts, sets : ndarray of int64 (N + 1,) and int32: position i is labelled sets[starts[i] ... starts[i + 1]]
+    n_states : int, K >= 2
+
+    Raises
+    ------
+    InputError
+        For sets that do not fit, labels outside of 0 ... K - 1, or a label named twice at one position.
+    """
+
+    starts: NDArray[np.int64]
+    sets: NDArray[np.int32]
+    n_states: int
+    code = RANKING
+
+    def __post_init__(self) -> None:
+        starts, sets = self.starts, self.sets
+        if self.n_states < 2:
+            raise InputError(f"n_states: expected an integer >= 2, got {self.n_states!r}")
+        if starts.size == 0 or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != sets.size:
+            raise InputError(f"expected starts from 0 to {sets.size}, the number of labels, never decreasing")
+        if sets.size and not 0 <= sets.min() <= sets.max() < self.n_states:
+            raise InputError(
+                f"expected labels within 0 ... {self.n_states - 1}, got {sets.min()} ... {sets.max()}"
+            )
+        position = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        pairs, counts = np.unique(position * self.n_states + sets, return_counts=True)
+        if (counts > 1).any():
+            where, label = divmod(int(pairs[counts > 1][0]), self.n_states)
+            raise InputError(f"expected every label once, but position {where} has label {label} twice")
+        object.__setattr__(self, "starts", np.ascontiguousarray(starts, np.int64))
+        object.__setattr__(self, "sets", np.ascontiguousarray(sets, np.int32))
+
+    @classmethod
+    def from_indicators(cls, indicators: NDArray) -> MultilabelRanking:
+        """From a table of 0 and 1, positions by labels, (N, K)."""
+        is_relevant = np.asarray(indicators)
+        if is_relevant.ndim != 2 or not np.isin(is_relevant, (0, 1)).all():
+            raise InputError(
+                f"expected a table of 0 and 1, positions by labels, got shape {is_relevant.shape}"
+            )
+        position, label = np.nonzero(is_relevant)
+        starts = np.searchsorted(position, np.arange(is_relevant.shape[0] + 1))
+        return cls(starts, label.astype(np.int32), is_relevant.shape[1])
+
+    @property
+    def n_positions(self) -> int:
+        return self.starts.size - 1
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """None of its own: positions have sets."""
+        return np.zeros(self.n_positions, np.int32)
+
+    @cached_property
+    def relevance(self) -> Vector:
+        """1 where a label is relevant, (N, K)."""
+        out = np.zeros((self.n_positions, self.n_states))
+        out[np.repeat(np.arange(self.n_positions), np.diff(self.starts)), self.sets] = 1.0
+        return out
+
+    def take(self, positions: NDArray[np.int64]) -> MultilabelRanking:
+        """The loss of some positions."""
+        lengths = np.diff(self.starts)[positions]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])
+        return MultilabelRanking(starts, self.sets[entries], self.n_states)
+
+    def _sweep(self, scores: Vector, weights: Vector, pool: Pool) -> tuple[Evaluation, Vector]:
+        losses, slacks = np.empty(self.n_positions), np.empty(self.n_positions)
+        residual, curvature = np.zeros_like(scores), np.zeros_like(scores)
+        arrays = (self.starts, self.sets, weights, losses, slacks, residual, curvature)
+        each_stretch(pool, self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
+        return Evaluation(losses, residual, slacks), curvature
+
+    def evaluate(self, scores: Vector, weights: Vector, pool: Pool) -> Evaluation:
+        """O(N K |Y|)."""
+        return self._sweep(scores, weights, pool)[0]
+
+    def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
+        """2 c for a violated pair, at both of its labels."""
+        return self._sweep(scores, weights, Pool(1))[1]
+
+    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
+        """Second derivatives by the scores of two states, unweighted, (N,)."""
+        relevance = self.relevance.T == 1.0
+        return mixed_of_pairs(relevance[r], relevance[s], scores[r] - scores[s])
+
+    def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float:
+        return hinge_dual(evaluation, weights, scale)
+
+    def constants(self, store: FeatureStore, weights: Vector) -> Vector:
+        """2 K sum_i c_i x_ij^2 over positions with pairs.
+
+        A position's pairs are all edges between two sets of K labels in total, and K is their Laplacian's largest
+        eigenvalue.
+        """
+        sizes = np.diff(self.starts)
+        has_pairs = (sizes > 0) & (sizes < self.n_states)
+        return 2.0 * self.n_states * squares_of(store, weights * has_pairs)
+
+    def margins(self, scores: Vector) -> Vector:
+        """The scores, (N, K)."""
+        return scores.T.copy()
+
+    def scores(self, margins: Vector) -> Vector:
+        return margins.T.copy()

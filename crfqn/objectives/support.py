@@ -1,0 +1,106 @@
+"""The weights that the training data speak for: pairs of a feature and a label that occur together, transitions that
+occur.
+
+A model over these only is what CRFsuite trains unless it is asked for more. It is smaller, and it cannot say that a
+label is unlikely beside a feature with which it was never seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.features import FeatureStore
+
+Coords = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The coordinates that may have a weight.
+
+    Attributes
+    ----------
+    n_node_coords, n_edges : int
+        K F and E: all there are.
+    nodes : sorted ndarray of int64 below K F, or None for all
+    edges : sorted ndarray of int64 below E, or None for all
+    """
+
+    n_node_coords: int
+    n_edges: int
+    nodes: Coords | None = None
+    edges: Coords | None = None
+
+    @property
+    def n_coords(self) -> int:
+        n_nodes = self.n_node_coords if self.nodes is None else self.nodes.size
+        return n_nodes + (self.n_edges if self.edges is None else self.edges.size)
+
+    def coords(self) -> Coords:
+        """All of them, sorted: for methods that keep every weight."""
+        nodes = np.arange(self.n_node_coords) if self.nodes is None else self.nodes
+        edges = np.arange(self.n_edges) if self.edges is None else self.edges
+        return np.concatenate([nodes, self.n_node_coords + edges])
+
+    def contains(self, coords: Coords) -> NDArray[np.bool_]:
+        """Which of the sorted coordinates belong to it."""
+        n_nodes = int(np.searchsorted(coords, self.n_node_coords))
+        return np.concatenate(
+            [
+                _are_members(coords[:n_nodes], self.nodes),
+                _are_members(coords[n_nodes:] - self.n_node_coords, self.edges),
+            ]
+        )
+
+
+def _are_members(coords: Coords, members: Coords | None) -> NDArray[np.bool_]:
+    if members is None:
+        return np.ones(coords.size, bool)
+    if members.size == 0:
+        return np.zeros(coords.size, bool)
+    return members[np.minimum(np.searchsorted(members, coords), members.size - 1)] == coords
+
+
+def observed_support(
+    store: FeatureStore,
+    targets: NDArray[np.int32],
+    n_states: int,
+    all_possible_states: bool,
+    all_possible_transitions: bool,
+) -> Support:
+    """The support of a chain's weights.
+
+    Parameters
+    ----------
+    store : FeatureStore of N positions and F features
+    targets : ndarray of int32, shape (N,), the observed labels
+    all_possible_states, all_possible_transitions : bool
+        Whether pairs of feature and label, and pairs of labels, need not occur in the data.
+
+    Notes
+    -----
+    O(nnz log nnz + N) time, 8 bytes an entry of memory for a while.
+    """
+    return Support(
+        n_states * store.n_features,
+        n_states**2,
+        None if all_possible_states else observed_pairs(store, targets),
+        None if all_possible_transitions else observed_transitions(store, targets, n_states),
+    )
+
+
+def observed_pairs(store: FeatureStore, targets: NDArray[np.int32]) -> Coords:
+    """k F + f for every feature f that some position labelled k has."""
+    features = np.repeat(np.arange(store.n_features), np.diff(store.indptr))
+    return np.unique(targets[store.indices].astype(np.int64) * store.n_features + features)
+
+
+def observed_transitions(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:
+    """k K + l for every label l that follows a label k within an item."""
+    starts_item = np.zeros(store.n_positions + 1, bool)
+    starts_item[store.offsets] = True
+    second = np.flatnonzero(~starts_item[:-1])
+    return np.unique(targets[second - 1].astype(np.int64) * n_states + targets[second])

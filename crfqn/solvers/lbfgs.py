@@ -1,0 +1,138 @@
+"""L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989).
+
+Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each.
+
+The recursion is that of `SecantPairs`, the line search (strong Wolfe) is scipy's. scipy's own driver returns when it is
+done: between two iterations it could only be held in a thread of its own, out of reach of limits and interrupts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import line_search
+
+from crfqn.errors import InputError
+from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.overview import ROUNDING
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.secant_pairs import SecantPairs
+from crfqn.solvers.warm_up import is_text, learn_online
+
+HIDDEN = 100.0  # times ROUNDING: where a search may fail because it cannot tell two values apart
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Settings of L-BFGS.
+
+    Parameters
+    ----------
+    memory : int
+        Secant pairs m.
+    armijo, wolfe : float
+        c1 and c2 of the strong Wolfe conditions.
+    warm_up : bool
+        Begin with a few epochs item by item where the data are text, as Prox-QN does.
+    """
+
+    memory: int = 10
+    armijo: float = 1e-4
+    wolfe: float = 0.9
+    warm_up: bool = True
+
+    def __post_init__(self) -> None:
+        if self.memory < 1:
+            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
+        if not 0 < self.armijo < self.wolfe < 1:
+            raise InputError(
+                f"armijo, wolfe: expected 0 < armijo < wolfe < 1, got {self.armijo!r} and {self.wolfe!r}"
+            )
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a step; each knows the gradient at all coordinates."""
+        if penalty.strength > 0:
+            raise InputError(
+                f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.strength:g}; "
+                "ProxQN, OWLQN, ProxGD, FISTA, SGDL1 and BlockCD know them"
+            )
+        if self.warm_up and start.coords.size == 0 and is_text(objective):
+            start = yield from learn_online(objective, penalty, start)
+        support = getattr(objective, "support", None)
+        coords = np.arange(objective.n_coords) if support is None else support.coords()
+        here = Evaluated(objective, penalty, coords, start)
+        del start
+        pairs = SecantPairs(self.memory, here.coords)
+        yield here.state()
+        while True:
+            direction = -pairs.times(here.slopes)
+            if not len(pairs):
+                direction /= max(float(np.linalg.norm(direction)), ROUNDING)
+            decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
+            there = self.search(here, direction) if decrease > unseen else None
+            if there is None and len(pairs) and decrease > HIDDEN * unseen:
+                pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
+                continue
+            if there is None:
+                yield here.state(is_final=True, has_failed=decrease > HIDDEN * unseen)
+                return
+            pairs.update(there.w - here.w, there.slopes - here.slopes)
+            here = there
+            del there
+            yield here.state(is_step=True)
+
+    def search(self, here: Evaluated, direction: Vector) -> Evaluated | None:
+        """The first trial along the direction that the strong Wolfe conditions accept."""
+        trials: dict[float, Evaluated] = {}
+
+        def at(step: Vector) -> Evaluated:
+            if step[0] not in trials:
+                trials.clear()  # as large as the data each
+                trials[step[0]] = here.moved(step[0] * direction)
+            return trials[step[0]]
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*line search.*", RuntimeWarning)  # the return value says it
+            step, *_ = line_search(
+                lambda step: at(step).value,
+                lambda step: np.array([at(step).slopes @ direction]),
+                np.zeros(1),
+                np.ones(1),
+                np.array([here.slopes @ direction]),
+                here.value,
+                c1=self.armijo,
+                c2=self.wolfe,
+            )
+        return None if step is None else at(np.array([step]))
+
+
+class Evaluated:
+    """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
+
+    def __init__(self, objective: Objective, penalty: Penalty, coords: Coords, point: Point) -> None:
+        self.objective, self.penalty, self.coords, self.point = objective, penalty, coords, point
+        self.w = np.zeros(coords.size)
+        self.w[np.searchsorted(coords, point.coords)] = point.weights
+        self.gradient = point.gradient(coords)
+        self.l2 = np.where(np.isin(coords, penalty.free), 0.0, penalty.l2)
+        self.slopes = self.gradient + self.l2 * self.w
+        self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
+
+    def moved(self, step: Vector) -> Evaluated:
+        """The point w + step."""
+        w = self.w + step
+        used = np.flatnonzero(w)
+        point = self.objective.at(self.coords[used], w[used])
+        return Evaluated(self.objective, self.penalty, self.coords, point)
+
+    def state(self, **kinds: Any) -> State:
+        """What the loop around the solver sees."""
+        dual_value = best_dual_value(self.point, self.penalty, self)
+        violation = float(np.abs(self.slopes).max(initial=0.0))
+        return State(
+            self.point, self.value, violation, self.coords.size, dual_value, is_screening=True, **kinds
+        )

@@ -1,0 +1,97 @@
+"""A point seen through every coordinate that is not zero or may leave zero: what first-order methods work on.
+
+Where the penalty has a kink, a zero weight whose gradient stays within it cannot move; all the others are found by one
+look at all coordinates, which also proves a lower bound on the optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
+
+NO_COORDS = np.empty(0, np.int64)
+ROUNDING = 4 * np.finfo(float).eps  # a predicted decrease below this share of the objective cannot be seen
+MOST_TRIALS = 40  # of a search: halving 40 times is 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """A point, the coordinates that may move, sorted, and the weights and the loss's gradient there, all (n,)."""
+
+    penalty: Penalty
+    point: Point
+    coords: Coords
+    w: Vector
+    g: Vector
+    dual_value: float
+
+    @property
+    def value(self) -> float:
+        """The objective at the point, penalty included."""
+        return self.point.value + self.penalty.value(self.coords, self.w)
+
+    def state(self, **kinds: Any) -> State:
+        """What the loop around the solver sees of a look at all coordinates."""
+        violation = self.penalty.violation(self.coords, self.w, self.g).max(initial=0.0)
+        return State(
+            self.point,
+            self.value,
+            float(violation),
+            self.coords.size,
+            self.dual_value,
+            is_screening=True,
+            **kinds,
+        )
+
+    def only(self, keep: NDArray[np.bool_]) -> Overview:
+        """The view through fewer coordinates."""
+        if keep.all():
+            return self
+        return replace(self, coords=self.coords[keep], w=self.w[keep], g=self.g[keep])
+
+    def way_to(self, w: Vector, origin: Point | None = None) -> Ray:
+        """The ray that has the weights `w` at its step 1, from the point or another `origin`."""
+        start = origin or self.point
+        coords, (before, after) = aligned((start.coords, start.weights), (self.coords, w))
+        moved = np.flatnonzero(before != after)
+        return start.along(coords[moved], (after - before)[moved])
+
+
+def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overview:
+    """Look at all coordinates; `also`: sorted coordinates to take in, whether they may move or not."""
+    screening = penalty.screen(point)
+    found = (screening.coords, screening.gradient)
+    rest = np.unique(np.concatenate([point.coords, penalty.free, also]))
+    rest = rest[~np.isin(rest, screening.coords, assume_unique=True)]
+    coords, (g, more_g, w) = aligned(
+        found, (rest, point.gradient(rest) if rest.size else np.empty(0)), (point.coords, point.weights)
+    )
+    return Overview(penalty, point, coords, w, g + more_g, best_dual_value(point, penalty, screening))
+
+
+def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
+    """Sparse vectors with sorted coordinates on the union of them, 0 where one has no entry."""
+    union = np.unique(np.concatenate([coords for coords, _ in vectors]))
+    dense = []
+    for coords, values in vectors:
+        full = np.zeros(union.size)
+        full[np.searchsorted(union, coords)] = values
+        dense.append(full)
+    return union, dense
+
+
+def entries(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
+    """The entries of a sparse vector at sorted `coords`."""
+    out = np.zeros(coords.size)
+    known, values = vector
+    if known.size:
+        place = np.minimum(np.searchsorted(known, coords), known.size - 1)
+        is_there = known[place] == coords
+        out[is_there] = values[place[is_there]]
+    return out

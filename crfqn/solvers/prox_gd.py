@@ -1,0 +1,226 @@
+"""Proximal gradient descent, plain (the paper's Prox-GD) and accelerated: FISTA of Beck and Teboulle (2009).
+
+A step from y goes down the gradient and takes the penalty's proximal map:
+
+    x+ = prox(y - t g(y), t penalty)
+
+Prox-GD goes on from y = x+; FISTA extrapolates, y = x+ + beta (x+ - x), and drops its momentum when it points uphill
+(O'Donoghue and Candes 2015). A weight that is zero at y leaves zero only where the penalty's bound is exceeded: the
+iterates are sparse, and so are all vectors here. X (x+ - x) is computed once, y is reached in score space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.solvers.overview import MOST_TRIALS, ROUNDING, Overview, entries, look_at
+from crfqn.solvers.protocols import Objective, Penalty, Point, Ray, State, Vector
+
+DOUBLE = 2.0  # until a first trial fails: the first step is a guess
+LOOK_EVERY = (
+    10  # steps of FISTA between two looks at all coordinates of its iterate, not of the extrapolation
+)
+TOO_SMALL = (
+    1e-4  # of the rounding: many steps that the objective cannot see still bring the certificate nearer
+)
+RESTARTS = ("function", "gradient", None)
+
+
+@dataclass(eq=False)
+class StepSize:
+    """t, in units of weight a unit of gradient; fixed, or found by trial.
+
+    Attributes
+    ----------
+    is_fixed : no trial is refused
+    is_settled : a trial has been refused, or never will be
+    """
+
+    t: float
+    is_fixed: bool
+    backtrack: float
+    growth: float
+
+    def __post_init__(self) -> None:
+        self.is_settled = self.is_fixed
+
+    def shorten(self) -> None:
+        """After a refused trial."""
+        self.t, self.is_settled = self.t * self.backtrack, True
+
+    def lengthen(self) -> None:
+        """Where a longer step may be tried; twice as long before any trial has been refused."""
+        if not self.is_fixed:
+            self.t *= self.growth if self.is_settled else DOUBLE
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a step leads: the ray to x+ (at its 1) and x+ itself, its weights at the view's coordinates."""
+
+    ray: Ray
+    point: Point
+    w: Vector
+
+
+@dataclass(frozen=True)
+class ProxGD:
+    """Settings of proximal gradient descent.
+
+    Parameters
+    ----------
+    lipschitz : float, "bound" or None
+        L, with the fixed step 1 / L: a bound on the largest eigenvalue of the loss's Hessian, or "bound" for the one
+        that the objective knows, which holds at all weights and is hence far above what a run meets: it took 40 to 70
+        times the passes on small chains. None finds steps by backtracking.
+    backtrack : float
+        The factor by which a refused step is shortened.
+    growth : float
+        The factor by which an accepted step is lengthened for the next.
+    """
+
+    lipschitz: float | str | None = None
+    backtrack: float = 0.5
+    growth: float = 1.25
+
+    def __post_init__(self) -> None:
+        lipschitz = self.lipschitz
+        is_known = lipschitz in (None, "bound")
+        if not (is_known or (isinstance(lipschitz, (int, float)) and 0 < lipschitz < np.inf)):
+            raise InputError(f'lipschitz: expected a finite number > 0, "bound" or None, got {lipschitz!r}')
+        if not 0 < self.backtrack < 1:
+            raise InputError(f"backtrack: expected a number between 0 and 1, got {self.backtrack!r}")
+        if not self.growth >= 1:
+            raise InputError(f"growth: expected a number >= 1, got {self.growth!r}")
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a step; each has looked at all coordinates."""
+        here = look_at(penalty, start)
+        del start
+        yield here.state()
+        size = self.first_size(objective, here)
+        while True:
+            step, has_failed = proximal_step(here, size, here.point)
+            if step is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            here = look_at(penalty, step.point)
+            size.lengthen()
+            del step
+            yield here.state(is_step=True)
+
+    def first_size(self, objective: Objective, here: Overview) -> StepSize:
+        """1 / L, or a step that moves the weights by 1 if it may."""
+        if self.lipschitz is None:
+            violation = here.penalty.violation(here.coords, here.w, here.g)
+            t = 1.0 / max(float(np.linalg.norm(violation)), ROUNDING)
+            return StepSize(t, False, self.backtrack, self.growth)
+        if self.lipschitz != "bound":
+            return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
+        if not hasattr(objective, "lipschitz_bound"):
+            raise InputError(f'{type(self).__name__}: lipschitz = "bound", but this objective knows none')
+        return StepSize(1.0 / max(objective.lipschitz_bound(), ROUNDING), True, self.backtrack, self.growth)
+
+
+@dataclass(frozen=True)
+class FISTA(ProxGD):
+    """Settings of accelerated proximal gradient descent: those of `ProxGD`, and when to drop the momentum.
+
+    A step costs two inference passes, at the extrapolation and at the iterate. Steps are lengthened at restarts only:
+    within a run of momentum they must not grow.
+
+    Parameters
+    ----------
+    restart : {"gradient", "function", None}
+        Drop the momentum when the step and the momentum point to different sides, or when the objective has risen.
+    """
+
+    restart: str | None = "gradient"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restart not in RESTARTS:
+            raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a step, and one each time all coordinates of an iterate are looked at."""
+        here = look_at(penalty, start)  # at y, which is x without momentum
+        yield here.state()
+        size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
+        del start
+        for n in count(1):
+            step, has_failed = proximal_step(here, size, x)
+            if step is None and here.point is not x:
+                here, momentum = look_at(penalty, x), 1.0
+                continue
+            if step is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            new_value = step.point.value + penalty.value(here.coords, step.w)
+            yield iterate_state(here, step, new_value)
+            if n % LOOK_EVERY == 0:
+                yield look_at(penalty, step.point).state()
+            y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)
+            x, value = step.point, new_value
+            del step
+            here = look_at(penalty, y)
+
+    def extrapolation(
+        self, here: Overview, step: Step, x: Point, momentum: float, has_risen: bool, size: StepSize
+    ) -> tuple[Point, float]:
+        """y of the next step, and its momentum t_k; Beck and Teboulle's equations 4.2 and 4.3."""
+        if self.restart == "gradient":
+            before = entries(here.coords, (x.coords, x.weights))
+            is_uphill = float((here.w - step.w) @ (step.w - before)) > 0
+        else:
+            is_uphill = self.restart == "function" and has_risen
+        if is_uphill or not size.is_settled:
+            size.lengthen()
+            return step.point, 1.0
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        return step.ray.at(1.0 + (momentum - 1.0) / following), following
+
+
+def proximal_step(here: Overview, size: StepSize, origin: Point) -> tuple[Step | None, bool]:
+    """The first trial under its quadratic bound, or None; and whether there should have been one.
+
+    `origin`: where the ray to x+ begins.
+    """
+    penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
+    rounding = ROUNDING * abs(here.point.value + penalty_value)
+    for _ in range(MOST_TRIALS):
+        x = penalty.prox(here.coords, w - size.t * here.g, size.t)
+        d = x - w
+        bound = float(here.g @ d) + 0.5 * float(d @ d) / size.t
+        if bound + penalty.value(here.coords, x) - penalty_value >= -TOO_SMALL * rounding:
+            return None, False
+        ray = here.way_to(x, origin)
+        trial = ray.at(1.0)
+        if size.is_fixed or is_below(here, trial, d, size.t, bound, rounding):
+            return Step(ray, trial, x), False
+        size.shorten()
+    return None, True
+
+
+def is_below(here: Overview, trial: Point, d: Vector, t: float, bound: float, rounding: float) -> bool:
+    """Whether the loss has risen by `bound` = g'd + ||d||^2 / 2t at most.
+
+    Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
+    convex, so (g(x+) - g)'d is at least what it rises above g'd.
+    """
+    excess = trial.value - here.point.value - bound
+    if excess > rounding or not np.isfinite(excess):
+        return False
+    return excess <= -rounding or float((trial.gradient(here.coords) - here.g) @ d) <= 0.5 * float(d @ d) / t
+
+
+def iterate_state(here: Overview, step: Step, value: float) -> State:
+    """The state at x+, as far as the coordinates that could move; the bound is that of y."""
+    gradient = step.point.gradient(here.coords)
+    violation = float(here.penalty.violation(here.coords, step.w, gradient).max(initial=0.0))
+    return State(step.point, value, violation, here.coords.size, here.dual_value)

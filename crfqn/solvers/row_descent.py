@@ -1,0 +1,213 @@
+"""Block coordinate descent over rows: Algorithm 1 of Blondel, Seki and Uehara (2013).
+
+A sweep visits rows of the weights, all states of one feature; the objective updates each of them (Algorithms 2 and 3)
+and keeps the margins of the positions up to date. Two variants: steps from the generalised Hessian with a line search,
+rows in their order (Tseng and Yun 2009), and constant steps, rows drawn at random (Richtarik and Takac 2012).
+
+With shrinking a sweep visits only the rows that may move, until they are solved well enough; then all of them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from numbers import Integral
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.solvers.active_set import open_epoch
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+
+STEPS = ("line search", "constant")
+REGULARISATION = 1e-10  # of the extrapolation's Gram matrix, a share of its trace
+
+
+class Swept(Protocol):
+    """What each step of a sweep met: the violation (equation 9), and how far a zero row was from being wanted."""
+
+    @property
+    def violations(self) -> Vector: ...
+
+    @property
+    def excess(self) -> Vector: ...
+
+
+class RowBlocks(Protocol):
+    """The rows of the weights, and margins that follow every change of one."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def rows_of(self, coords: Coords) -> NDArray[np.int64]: ...
+
+    def sweep(
+        self, order: NDArray[np.int64], penalty: Penalty, is_constant: bool, sigma: float, omega: float
+    ) -> Swept: ...
+
+    def point(self) -> RowPoint: ...
+
+
+class RowPoint(Point, Protocol):
+    """A point that rows may move from."""
+
+    def row_blocks(self) -> RowBlocks: ...
+
+    def combined(self, points: Sequence[RowPoint], shares: Vector) -> RowPoint: ...
+
+
+@dataclass(frozen=True)
+class RowDescent:
+    """Settings of block coordinate descent.
+
+    Parameters
+    ----------
+    step : {"line search", "constant"}
+        L_j of Algorithm 2: the largest second derivative (equation 6) with backtracking on equation 7, rows in
+        cycles; or the Lipschitz constant K_j of the row's gradient, without search, rows uniformly at random.
+    sigma, omega : float within (0, 1)
+        Of the line search: the share of the promised decrease that is asked for, and the backtracking factor.
+    tau : float or None
+        Stop by equation 10: the sum (cyclic) or the largest (random) of the violations met in a sweep over all rows
+        is below tau times that of the first sweep. None leaves the end to the certificate.
+    shrink : bool
+        Leave out zero rows that are inside the penalty's bound by more than the last sweep's largest violation over
+        the number of items (Yuan et al. 2010; section 5.2.4).
+    cooling : float within (0, 1)
+        All coordinates are looked at, for a certificate and for rows to visit, when the violation has fallen to this
+        share of the epoch's first sweep.
+    max_sweeps : int
+        Or after so many sweeps.
+    memory : int
+        After as many sweeps their fixed point is extrapolated from them (Anderson acceleration; Bertrand and Massias
+        2021), and taken where the objective is lower there. 0 is the paper's method.
+    seed : int
+        Of the random order.
+    """
+
+    step: str = "line search"
+    sigma: float = 0.01
+    omega: float = 0.5
+    tau: float | None = None
+    shrink: bool = True
+    cooling: float = 0.1
+    max_sweeps: int = 20
+    memory: int = 5
+    seed: int = 0
+
+    needs = ("row_blocks", "combined")
+
+    def __post_init__(self) -> None:
+        if self.step not in STEPS:
+            raise InputError(f"step: expected one of {STEPS}, got {self.step!r}")
+        for name in ("sigma", "omega", "cooling", "tau"):
+            setting = getattr(self, name)
+            if not (name == "tau" and setting is None) and not 0 < setting < 1:
+                raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+        for name, least in (("max_sweeps", 1), ("memory", 0), ("seed", 0)):
+            setting = getattr(self, name)
+            if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
+                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        if self.memory == 1:
+            raise InputError("memory: expected 0 or an integer >= 2, got 1")
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a sweep, and one each time that all coordinates are looked at."""
+        run = _Run(self, objective, penalty, cast(RowPoint, start))
+        del start
+        yield run.look()
+        while True:
+            is_still = yield from run.epoch()
+            last = run.look()
+            if run.is_rule_met or is_still:
+                yield replace(last, meets_rule=run.is_rule_met, is_final=is_still)
+                return
+            yield last
+
+
+class _Run:
+    """The rows of one run, and which of them it visits."""
+
+    def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: RowPoint) -> None:
+        self.settings, self.objective, self.penalty = settings, objective, penalty
+        self.point, self.blocks = start, start.row_blocks()
+        self.everything = self.visited = np.arange(self.blocks.n_rows)
+        self.random = np.random.default_rng(settings.seed)
+        self.is_random = settings.step == "constant"
+        self.first_total = np.nan  # the denominator of equation 10
+        self.is_rule_met = False
+
+    def look(self) -> State:
+        """Look at all coordinates: a certificate, and the rows that the next epoch visits."""
+        active, dual_value = open_epoch(self.objective, self.penalty, self.point, None)
+        visits_all = not self.settings.shrink or self.settings.tau is not None
+        self.visited = self.everything if visits_all else self.blocks.rows_of(active.coords)
+        return active.state(dual_value, is_screening=True)
+
+    def epoch(self) -> Generator[State, None, bool]:
+        """Sweeps until the violation has fallen far enough; says whether nothing can move."""
+        settings = self.settings
+        opening, trail = np.nan, [self.point]
+        for n_sweeps in count(1):
+            is_full = self.visited.size == self.everything.size
+            total, largest = self.sweep()
+            trail.append(self.point)
+            if settings.memory and n_sweeps % settings.memory == 0:
+                self.extrapolate(trail)
+                trail = [self.point]
+            yield self.state(largest)
+            if np.isnan(opening):
+                opening = total
+            if is_full:
+                self.first_total = total if np.isnan(self.first_total) else self.first_total
+                self.is_rule_met = settings.tau is not None and total < settings.tau * self.first_total
+            if self.is_rule_met or total <= settings.cooling * opening or n_sweeps >= settings.max_sweeps:
+                return opening == 0.0 and not self.is_random
+        raise AssertionError("count() has no end")
+
+    def sweep(self) -> tuple[float, float]:
+        """Algorithm 1's inner loop; returns the violation of equation 10, and the largest of equation 9."""
+        settings = self.settings
+        order = self.random.choice(self.visited, self.visited.size) if self.is_random else self.visited
+        swept = self.blocks.sweep(order, self.penalty, self.is_random, settings.sigma, settings.omega)
+        self.point = self.blocks.point()
+        largest = float(swept.violations.max(initial=0.0))
+        if settings.shrink:
+            inside = order[swept.excess < -largest / self.objective.n_items]
+            self.visited = np.setdiff1d(self.visited, inside)
+        return (largest if self.is_random else float(swept.violations.sum())), largest
+
+    def extrapolate(self, trail: list[RowPoint]) -> None:
+        """Go to the extrapolated point, if the objective is lower there."""
+        found = extrapolated(trail)
+        if found is not None and self.value_of(found) < self.value_of(self.point):
+            self.point, self.blocks = found, found.row_blocks()
+
+    def value_of(self, point: RowPoint) -> float:
+        return point.value + self.penalty.value(point.coords, point.weights)
+
+    def state(self, violation: float) -> State:
+        """What the loop around the solver sees."""
+        return State(self.point, self.value_of(self.point), violation, self.visited.size)
+
+
+def extrapolated(trail: Sequence[RowPoint]) -> RowPoint | None:
+    """The affine combination of the points but the first whose step is the smallest; None where nothing has moved.
+
+    With the steps U (a row each) its shares are those of (U U')^-1 1.
+    """
+    coords = np.unique(np.concatenate([point.coords for point in trail]))
+    table = np.zeros((len(trail), coords.size))
+    for row, point in zip(table, trail, strict=True):
+        row[np.searchsorted(coords, point.coords)] = point.weights
+    steps = np.diff(table, axis=0)
+    gram = steps @ steps.T
+    trace = float(np.trace(gram))
+    if trace == 0.0:
+        return None
+    gram[np.diag_indices_from(gram)] += REGULARISATION * trace
+    shares = np.linalg.solve(gram, np.ones(len(gram)))
+    return trail[-1].combined(trail[1:], shares / shares.sum())
