@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.multiclass": ["MulticlassCRF"],
         "estimators.persistence": ["load"],
         "estimators.taxonomy": ["TaxonomyCRF"],
+        "paths": ["crf_path"],
         "sequences": ["Sequences"],
     },
 )

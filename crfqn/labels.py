@@ -71,7 +71,7 @@ def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) ->
         _check_labels(labels, offsets)
     n = next(n for n, label in enumerate(labels) if label not in known)
     label = shorten(labels[n])
-    raise InputError(f"{locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
+    raise InputError(f"{_locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
 
 
 def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
@@ -132,6 +132,15 @@ def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
     return list(chain.from_iterable(pieces))
 
 
+def _locate(offsets: NDArray[np.int64], n: int) -> str:
+    """Say where position n lies; where every item has one position only, its item is enough."""
+    return (
+        f"item {n}"
+        if offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
+        else locate(offsets, n)
+    )
+
+
 def _label_kind(kind: type) -> str | None:
     if issubclass(kind, str):
         return "strings"
@@ -145,7 +154,7 @@ def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
     if isinstance(labels, np.ndarray):
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             n = int(np.argmin(np.isfinite(labels)))
-            raise InputError(f"{locate(offsets, n)}: expected a label, got {labels[n]}")
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
         return
     kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
     suspects = {
@@ -154,13 +163,13 @@ def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
     for n, label in enumerate(labels) if suspects else ():
         if kinds[type(label)] is None:
             reason = f"expected a string or number as label, got {describe(label)}"
-            raise InputError(f"{locate(offsets, n)}: {reason}")
+            raise InputError(f"{_locate(offsets, n)}: {reason}")
         if type(label) in suspects and not math.isfinite(label):
-            raise InputError(f"{locate(offsets, n)}: expected a label, got {label}")
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {label}")
     if len(set(kinds.values())) > 1:
         first = kinds[type(labels[0])]
         n = next(n for n, label in enumerate(labels) if kinds[type(label)] != first)
         raise InputError(
-            f"expected labels of one kind, got {first} like {shorten(labels[0])} ({locate(offsets, 0)}) "
-            f"and {kinds[type(labels[n])]} like {shorten(labels[n])} ({locate(offsets, n)})"
+            f"expected labels of one kind, got {first} like {shorten(labels[0])} ({_locate(offsets, 0)}) "
+            f"and {kinds[type(labels[n])]} like {shorten(labels[n])} ({_locate(offsets, n)})"
         )

@@ -334,7 +334,8 @@ def _temporary_name(target: str) -> str:
 def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        reason = f"the folder {os.path.dirname(os.path.abspath(os.fspath(path)))} does not exist"
+        folder = os.path.dirname(os.path.realpath(os.fspath(path)))
+        reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
     return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
 
 

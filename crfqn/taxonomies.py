@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree, path_names, plain_name
+from crfqn.label_tree import NO_PARENT, LabelTree, path_names, plain_name
 from crfqn.readers.taxonomy_file import read_taxonomy_file
 from crfqn.wording import describe, shorten
 
@@ -153,10 +153,68 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
     if isinstance(taxonomy, Mapping) and not isinstance(taxonomy, Set):  # networkx's edge views are both
         return LabelTree.from_edges(_mapping_edges(taxonomy))
     if isinstance(taxonomy, (str, os.PathLike)):
+        if Path(taxonomy).is_dir():
+            raise InputError(f"expected {FORMS}; {shorten(os.fspath(taxonomy))} is a folder")
         if not Path(taxonomy).is_file():
             raise InputError(f"expected {FORMS}; there is no file {shorten(os.fspath(taxonomy))}")
         return read_taxonomy_file(Path(taxonomy), separator)
     return LabelTree.from_edges(_list_edges(taxonomy, labels, separator))
+
+
+def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
+    """Add the labels that are no nodes yet to a tree that was inferred from labels, as it would have been from all.
+
+    Parameters
+    ----------
+    tree : LabelTree
+    labels : PathLabels, or anything that `PathLabels.of` reads
+    separator : str
+
+    Raises
+    ------
+    InputError
+        A label that is no path, or of another type than the names.
+    """
+    names = map(plain_name, _as_path_labels(labels, separator).names.tolist())
+    known = set(tree.names)
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    if not new:
+        return tree
+    above = [None if parent == NO_PARENT else tree.names[parent] for parent in tree.parents.tolist()]
+    paths = [name for name in new if isinstance(name, str)]
+    others = [(None, name) for name in new if not isinstance(name, str)]
+    added = _path_edges(paths, separator, "label")
+    return LabelTree.from_edges([*zip(above, tree.names, strict=True), *added, *others])
+
+
+def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
+    """The nodes of labels in the tree that `open_taxonomy` made of `taxonomy` (beside labels that were rows, or not).
+
+    Raises
+    ------
+    InputError
+        A label that is no node; with a hint, where pairs of names may have been meant otherwise than they were read.
+    """
+    try:
+        return tree.nodes_of(labels)
+    except InputError as error:
+        raise InputError(f"{error}{_pairs_hint(taxonomy, is_rows)}") from error
+
+
+def _pairs_hint(taxonomy: Any, is_rows: bool) -> str:
+    if isinstance(taxonomy, np.ndarray) or hasattr(taxonomy, "iloc"):
+        is_narrow = np.ndim(taxonomy) == 2 and np.shape(taxonomy)[1] == 2
+        return (
+            "; a 2-column array holds paths: pass a list of tuples for edges (parent, child)"
+            if is_narrow
+            else ""
+        )
+    is_pairs = isinstance(taxonomy, Sequence) and all(_is_row(row) and len(row) == 2 for row in taxonomy)
+    if not is_pairs:
+        return ""
+    if is_rows:
+        return "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent for edges"
+    return "; pairs hold edges (parent, child): pass strings a/b or a 2-column array for paths"
 
 
 def _inferred(labels: PathLabels, separator: str) -> LabelTree:
@@ -189,10 +247,25 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
     if paths and all(isinstance(path, str) for path in paths):
         return _path_edges(paths, separator, "path")
     rows = [_as_row(path, i, "row") for i, path in enumerate(paths)]
+    if not is_array:
+        _refuse_edge_data(rows)
     is_pairs = not is_array and all(len(row) == 2 for row in rows)
     if is_pairs and not (labels is not None and _as_path_labels(labels, separator).is_rows):
         return _pair_edges(rows)
     return _path_edges(_joined_rows(rows, separator, "row"), separator, "row")
+
+
+def _refuse_edge_data(rows: list[tuple]) -> None:
+    """Refuse edges with a weight or with a mapping of data, as networkx lists them: they would be read as paths."""
+    for i, row in enumerate(rows):
+        if len(row) == 3 and isinstance(row[2], Mapping):
+            raise InputError(
+                f"row {i}: expected a pair (parent, child), got {shorten(row)}; pass the graph itself, or its edges "
+                "without data"
+            )
+    are_weighted = [len(row) == 3 and all(map(isinstance, row, (str, str, float))) for row in rows]
+    if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would fill up a path
+        raise InputError(f"row 0: expected a pair (parent, child), without a weight, got {shorten(rows[0])}")
 
 
 def _mapping_edges(parent_of: Mapping) -> Iterator[tuple[Any, Any]]:

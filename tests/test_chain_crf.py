@@ -435,7 +435,7 @@ class TestMessages:
             ({"max_seconds": "1"}, r"^max_seconds: expected None or a number > 0, got '1'$"),
             (
                 {"solver": "lbfgs"},
-                r"^solver: expected one of \['prox-qn', 'prox-qn-paper'\] or .*, got 'lbfgs'$",
+                r"^solver: expected one of \[.*'l-bfgs'.* 'prox-qn', .*\] or a solver object, got 'lbfgs'$",
             ),
             ({"solver": None}, r"^solver: expected one of .*, got None$"),
             ({"n_threads": 0}, r"^n_threads: expected None or an integer >= 1, got 0$"),
@@ -585,7 +585,9 @@ class TestEnds:
             if row.iteration == 4:
                 raise KeyboardInterrupt
 
-        model = fitted(callback=interrupt)
+        model = ChainCRF(l1=0.5, callback=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(PROBLEM.sequences, PROBLEM.targets)
         assert model.result_.status is Status.INTERRUPTED
         assert model.n_iter_ == 4
         assert model.coef_.nnz > 0

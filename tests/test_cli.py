@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 from command_line import crfqn, run_here
 
+from crfqn import MulticlassCRF
 from crfqn.cli import exits
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.scores import log_likelihood, score_labels
+from crfqn.cli.training import _fit
 from crfqn.errors import DataUnavailableError, InputError, ModelFileError, RecipeError
+from crfqn.recipes import Prepared
 
 QUICK = ("--l1", "5", "--threads", "1", "--tol", "1e-2")
 ENDLESS = ("--l1", "5", "--threads", "1", "--tol", "0", "--max-iter", "100000")
@@ -402,6 +405,20 @@ class TestInterrupts:
         assert "digits.crfqn" in output
         run = crfqn("inspect", "digits.crfqn", "--json", cwd=tmp_path)
         assert json.loads(run.stdout)["n_nonzero"] > 0
+
+    def test_a_signal_at_once_keeps_what_was_trained(self):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        prepared = Prepared([[1.0, 0], [0, 1]] * 3, ["a", "b"] * 3, None, [], None, "")
+        model = MulticlassCRF(l1=0.1, callback=interrupt)
+        _fit(model, prepared, Interrupts())
+        assert model.result_.status.name == "INTERRUPTED"
+        model = MulticlassCRF(l1=0.1)
+        model._learn_labels = interrupt  # before the training begins
+        prepared.X_train = [[1.0, 0], [0, 1]] * 3
+        with pytest.raises(KeyboardInterrupt):
+            _fit(model, prepared, Interrupts())
 
     def test_first_signal_is_noted_second_raises(self, capsys):
         with Interrupts() as interrupts:

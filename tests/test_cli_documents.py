@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ class TestPredict:
         lines = f"{ZIP}\nno idea\t{ZIP}\n\n\t{LOOP}\n"
         run = crfqn("predict", model, cwd=tmp_path, input=lines, CRFQN_DATA=None)
         assert run.returncode == 0, run.stderr
-        first, second, third = run.stdout.splitlines()
+        first, second, _, third = run.stdout.splitlines()
         assert first == second
         assert first.startswith("zipfile")
         assert third.startswith("asyncio/")
@@ -186,11 +187,67 @@ class TestPredict:
         ]
         assert outputs[0] == outputs[1]
 
+    def test_top_implies_probabilities(self, here, texts, numbers):
+        for folder, line in ((texts[0], "Woof\n"), (numbers[0], "0 2:8\n")):
+            plain = here("predict", folder / "own.crfqn", "--top", 2, input=line)
+            assert plain.returncode == 0, plain.stderr
+            assert re.fullmatch(r"dog\tdog:[\d.]+\t\w+:[\d.]+\n", plain.stdout)
+            both = here("predict", folder / "own.crfqn", "--top", 2, "--marginals", input=line)
+            assert both.stdout == plain.stdout
+
+    def test_a_line_for_each_line_of_text(self, here, texts):
+        outputs = [
+            here("predict", texts[0] / "own.crfqn", input=text).stdout.split()
+            for text in ("Woof\n\n  \nMiaow\n", "Woof\n\n  \nMiaow", "unheard\n")
+        ]
+        assert outputs[0] == outputs[1] == ["dog", outputs[2][0], outputs[2][0], "cat"]
+        run = here("evaluate", texts[0] / "own.crfqn", "-", input="dog\tWoof\n\ncat\tMiaow\n")
+        assert "accuracy               1.0000  of 2" in run.stdout
+
     def test_all_probabilities_of_few_labels(self, here, texts):
         run = here("predict", texts[0] / "own.crfqn", "--marginals", input="Woof\n")
         pairs = dict(pair.split(":") for pair in run.stdout.split()[1:])
         assert pairs.keys() == {"cat", "dog", "bird"}
         assert sum(map(float, pairs.values())) == pytest.approx(1, abs=1e-5)
+
+
+class TestInferred:
+    """The labels are paths: the taxonomy is that of the training part."""
+
+    LINES: ClassVar = "pets/cat\tMiaow\npets/dog\tWoof\nbird\tTweet\n" * 5
+    RECIPE: ClassVar = TEXTS.replace('kind = "flat"', 'kind = "taxonomy"') + "[objective]\nl1 = 0.1\n"
+
+    def train(self, here, tmp_path, test):
+        for name, content in {"recipe.toml": self.RECIPE, "train.txt": self.LINES, "test.txt": test}.items():
+            (tmp_path / name).write_text(content)
+        run = here("train", ".", "--threads", 1)
+        assert run.returncode == 0, run.stderr
+        return run
+
+    def test_labels_of_the_test_part_change_nothing_but_the_score(self, here, tmp_path):
+        runs = [
+            self.train(here, tmp_path, self.LINES + more) for more in ("", "pets/fish/carp\tBlub\ncow\tMoo\n")
+        ]
+        for run in runs:
+            assert "3 labels in a taxonomy of 4 nodes" in run.stderr
+        rows = [dict(line.split(maxsplit=1) for line in run.stdout.splitlines()) for run in runs]
+        assert rows[0]["objective"] == rows[1]["objective"]
+        assert [row["accuracy"].split()[:3] for row in rows] == [
+            ["1.0000", "of", "15"],
+            ["0.8824", "of", "17"],
+        ]
+        run = here("evaluate", "own.crfqn", "--json")
+        assert run.returncode == 0, run.stderr
+        content = json.loads(run.stdout)
+        assert (content["accuracy"], content["log_likelihood"]) == (15 / 17, None)
+        assert 15 / 17 < content["hierarchy"]["f1"] < 1
+        assert here("evaluate", "own.crfqn", "--json", "-", input="zoo/gnu\tMoo\n").returncode == 0
+
+    def test_models_without_intercepts_have_none_to_count(self, here, tmp_path):
+        self.train(here, tmp_path, self.LINES)
+        run = here("inspect", "own.crfqn")
+        assert re.search(r"^non-zeros  \d+$", run.stdout, re.MULTILINE)
+        assert "n_nonzero_intercepts" not in json.loads(here("inspect", "own.crfqn", "--json").stdout)
 
 
 class TestEvaluate:
@@ -291,9 +348,6 @@ class TestMistakes:
         self.assert_mistake(
             here("predict", model, "--threshold", 0.5), 2, "--threshold is for labels in a taxonomy"
         )
-        self.assert_mistake(
-            here("predict", model, "--top", 2), 2, "--top says how many labels --marginals prints"
-        )
         self.assert_mistake(here("predict", model, "--threshold", 2), 2, "--threshold")
 
     def test_top_of_sequences(self, here, tmp_path):
@@ -311,21 +365,26 @@ class TestMistakes:
         posts, points = texts[0] / "own.crfqn", numbers[0] / "own.crfqn"
         self.assert_mistake(here("predict", posts, "gone"), 2, "gone: there is no such file")
         self.assert_mistake(
-            here("predict", posts, input="\n"), 2, "-: no documents; expected lines of a label"
+            here("predict", posts, input=""), 2, "standard input: no documents; expected lines of a label"
         )
         self.assert_mistake(
-            here("predict", points, input="1:2\n"), 2, "-, line 1: expected a label before the"
+            here("predict", points, input="1:2\n"), 2, "standard input, line 1: expected a label before the"
         )
         self.assert_mistake(
             here("predict", points, input="cat dog\n"), 2, "line 1: expected a feature `id:value`"
         )
         self.assert_mistake(
-            here("evaluate", posts, "-", input="woof\n"), 2, "-: has no labels to compare with"
+            here("evaluate", posts, "-", input="woof\n"), 2, "standard input: has no labels to compare"
         )
         run = here("evaluate", posts, "-", input="dog\twoof\nmiaow\n")
-        self.assert_mistake(run, 2, "-: 1 of 2 documents have no label to compare with")
+        self.assert_mistake(run, 2, "standard input: 1 of 2 documents have no label")
         run = here("evaluate", points, "-", input="cow 1:2\n")
-        self.assert_mistake(run, 2, "-: the taxonomy of 4 nodes has no node named 'cow'")
+        self.assert_mistake(run, 2, "standard input: the taxonomy of 4 nodes has no node named 'cow'")
+
+    def test_own_files_that_are_not_there(self, here, texts, tmp_path):
+        (tmp_path / "recipe.toml").write_text(TEXTS)
+        self.assert_mistake(here("train", "."), 2, "train.txt: no such file")
+        self.assert_mistake(here("predict", texts[0] / "own.crfqn", "gone"), 2, "gone: there is no such file")
 
     def test_labels(self, here, model, texts):
         run = here("inspect", texts[0] / "own.crfqn", "--label", "cow")

@@ -221,6 +221,16 @@ class TestTexts:
         ):
             read_labelled_texts(path)
 
+    def test_blank_lines_may_be_documents(self, recipe_of, folder, tmp_path):
+        recipe = recipe_of(TEXTS, POSTS, NEW_POSTS)
+        features = prepare(recipe).features
+        for end in ("\n", ""):
+            (folder / "new.txt").write_text(f"cats\n\n \nb\tcats{end}")
+            assert observe(recipe, folder / "new.txt", features).X.shape[0] == 2
+            kept = observe(recipe, folder / "new.txt", features, keeps_blank=True)
+            assert kept.y == ["", "", "", "b"]
+            assert np.diff(kept.X.indptr).tolist() == [1, 0, 0, 1]
+
     def test_new_files_may_have_labels(self, recipe_of, folder):
         recipe = recipe_of(TEXTS, POSTS, NEW_POSTS)
         features = prepare(recipe).features
@@ -243,8 +253,35 @@ class TestTaxonomies:
         tree = prepare(recipe_of(NUMBERS + 'separator = "."', TRAIN.replace("/", "."))).taxonomy
         assert tree.names == ("a", "b", "a.x", "a.y")
 
-    def test_labels_of_the_test_part_are_nodes(self, recipe_of):
-        assert "c/z" in prepare(recipe_of(NUMBERS, test="c/z 9:1\n")).taxonomy.names
+    def test_is_inferred_from_the_training_part_only(self, recipe_of):
+        expected = prepare(recipe_of(NUMBERS))
+        for label in ("c/z", "a", "a/y/z"):
+            data = prepare(recipe_of(NUMBERS, test=f"b 9:1\n{label} 9:1\n"))
+            assert data.taxonomy.names == expected.taxonomy.names
+            assert data.y_test == ["b", label]
+            assert (data.is_inferred, data.given_taxonomy) == (True, None)
+        models = [
+            build_estimator(recipe_of(NUMBERS, test=test), taxonomy=None, l1=0.01).fit(
+                data.X_train, data.y_train
+            )
+            for test in (TEST, "c/z 9:1\n")
+        ]
+        assert models[0].result_.value == models[1].result_.value
+
+    def test_the_estimator_infers_with_the_separator(self, recipe_of):
+        recipe = recipe_of(NUMBERS + 'separator = "."', TRAIN.replace("/", "."), "a.z 9:1\n")
+        data = prepare(recipe)
+        model = build_estimator(recipe, taxonomy=data.given_taxonomy).fit(data.X_train, data.y_train)
+        assert model.tree_.names == data.taxonomy.names == ("a", "b", "a.x", "a.y")
+
+    def test_one_that_is_given_has_the_labels_of_the_test_part(self, recipe_of):
+        recipe = recipe_of(NUMBERS + 'taxonomy = "tree.txt"', tree_txt="a/x\na/y\nb\nc/z\n")
+        data = prepare(recipe)
+        assert data.given_taxonomy is data.taxonomy
+        with pytest.raises(
+            RecipeError, match=r"test\.txt, line 3: the taxonomy of 6 nodes has no node named 'c/y'"
+        ):
+            prepare(recipe_of(NUMBERS + 'taxonomy = "tree.txt"', test="# c\nc/z 9:1\nc/y 9:1\n"))
 
     def test_flat_recipes_have_none(self, recipe_of):
         assert prepare(recipe_of(FLAT)).taxonomy is None
@@ -255,10 +292,14 @@ class TestTaxonomies:
             (
                 'taxonomy = "tree.txt"',
                 {"tree_txt": "a x\nb\n"},
-                r'\[structure\] taxonomy = "tree.txt": the taxonomy of 3 nodes has no node named .*a/x',
+                r'\[structure\] taxonomy = "tree.txt": .*train\.txt, line 1: the taxonomy of 3 nodes has no node .*a/x',
             ),
-            ("", {"test": "a 9:1\n"}, r"""labels = "leaves": the label 'a' is an inner .*; labels = "nodes" lets"""),
-            ("", {"test": "a//b 9:1\n"}, r"\[structure\]: .*without empty parts, separated by '/', got 'a//b'"),
+            (
+                "",
+                {"train": TRAIN + "\na 9:1\n"},
+                r"""labels = "leaves": .*train\.txt, line 5: the label 'a' is an inner .*; labels = "nodes" lets""",
+            ),
+            ("", {"test": "b 9:1\na//b 9:1\n"}, r"\[structure\]: .*test\.txt, line 2: .*without empty .*, got 'a//b'"),
         ],
     )  # fmt: skip
     def test_labels_that_do_not_fit(self, recipe_of, more, files, message):
@@ -272,8 +313,9 @@ class TestTaxonomies:
 
     def test_a_missing_or_broken_file(self, recipe_of):
         text = NUMBERS + 'taxonomy = "tree.txt"'
-        with pytest.raises(DataUnavailableError, match=r"tree\.txt: no such file"):
+        with pytest.raises(DataError, match=r"tree\.txt: no such file") as caught:
             prepare(recipe_of(text))
+        assert not isinstance(caught.value, DataUnavailableError)  # nothing to be fetched
         with pytest.raises(DataError, match=r"tree\.txt: the taxonomy has a cycle"):
             prepare(recipe_of(text, tree_txt="a b\nb a\n"))
 
@@ -327,7 +369,8 @@ class TestData:
     @pytest.mark.parametrize(
         ("text", "train", "message"),
         [
-            (TEXTS, "a\tone word\ntwo words\n", r"the files of \[data\] have 1 documents without a label"),
+            (TEXTS, "a\tone word\ntwo words\n", r"train\.txt, line 2: no label; expected `label TAB text`"),
+            (TEXTS, "a\tone\n\ntwo\n\tthree\n", r"train\.txt, line 3: no label \(and 1 more\); expected"),
             (NUMBERS, "a\nb\n", r"the training part of \[data\] has no features"),
             (NUMBERS, "a 1:x\n", r"train\.txt, line 1: expected a feature `id:value`, got '1:x'"),
         ],

@@ -36,6 +36,8 @@ LAYERS = [
         "download",
         "bundled",
         "pixels",
+        "windows",
+        "paths",
     }
     | {"model_file", "progress"},
     {"recipes", "recipe_schema", "cli"},

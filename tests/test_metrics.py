@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from crfqn import metrics
+from crfqn import TaxonomyCRF, metrics
 from crfqn.errors import InputError
 from crfqn.label_tree import LabelTree
 from crfqn.metrics import (
@@ -460,6 +460,20 @@ EXPECTED = {
 }
 
 
+class TestDefaults:
+    @pytest.mark.parametrize("measure", MEASURES)
+    def test_no_taxonomy_is_the_labels_own(self, measure):
+        y_true, y_pred = ["a/b", "a/c", "d"], ["a/c", "a/c", "a/b"]
+        np.testing.assert_array_equal(measure(y_true, y_pred), measure(y_true, y_pred, None))
+
+    def test_a_hint_for_edges_in_an_array(self):
+        edges = np.array([("u", "x"), ("u", "y")])
+        with pytest.raises(
+            InputError, match=r"^y_true: .*; a 2-column array holds paths: pass a list of tuples"
+        ):
+            hierarchical_f1_score(["x"], ["y"], edges)
+
+
 class TestScorers:
     @pytest.mark.parametrize("name", EXPECTED)
     @pytest.mark.parametrize("taxonomy", [ZOO, ZOO.to_networkx()])
@@ -545,6 +559,25 @@ class TestScorers:
                 model, X, rows
             )
             assert hierarchical_scorer(name)(model, X, rows) == expected
+
+    def test_labels_that_a_fold_has_not_seen(self):
+        """A tree that was inferred from a fold's labels grows by those of the test; any other does not."""
+        X, y = np.eye(4).repeat(4, axis=0)[:-2], ["a/b"] * 4 + ["a/c"] * 4 + ["d/e"] * 4 + ["d/f/g"] * 2
+        folds = [(np.arange(12), np.arange(10, 14)), (np.arange(14), np.arange(14))]
+        for name in EXPECTED:
+            score = cross_val_score(
+                TaxonomyCRF(l1=0.1), X, y, cv=folds, scoring=hierarchical_scorer(name), error_score="raise"
+            )
+            assert np.isfinite(score).all()
+        model = TaxonomyCRF(l1=0.1).fit(X[:12], y[:12])
+        found = hierarchical_scorer("hierarchical_f1")(model, X, y)
+        assert found == hierarchical_f1_score(y, model.predict(X))
+        dotted = [label.replace("/", ".") for label in y]
+        model = TaxonomyCRF(l1=0.1, separator=".").fit(X[:12], dotted[:12])
+        assert hierarchical_scorer("hierarchical_f1")(model, X, dotted) == found
+        model = TaxonomyCRF(["a/b", "a/c", "d/e"], l1=0.1).fit(X[:12], y[:12])
+        with pytest.raises(InputError, match="no node named 'd/f/g'"):
+            hierarchical_scorer("hierarchical_f1")(model, X, y)
 
     def test_a_decision_trees_own_tree_is_another(self, blobs):
         X, y = blobs

@@ -380,6 +380,14 @@ class TestWriting:
         finally:
             tmp_path.chmod(0o700)
 
+    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that takes no files")
+    @pytest.mark.parametrize("action", [check_writable, lambda path: write_model(path, "k", {}, {}, {})])
+    def test_a_folder_that_takes_no_files(self, action):
+        with pytest.raises(
+            ModelFileError, match=r"^cannot write the model to /proc/m: the folder /proc takes no"
+        ):
+            action("/proc/m")
+
     def test_check_leaves_nothing_and_keeps_the_old_file(self, model_path):
         before = model_path.read_bytes()
         check_writable(model_path)

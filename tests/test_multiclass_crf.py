@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF
@@ -329,6 +330,21 @@ class TestPrediction:
         assert one.predict_proba(X).tobytes() == other.predict_proba(X).tobytes()
 
 
+class TestTop:
+    @pytest.mark.parametrize("k", [1, 3, np.int64(4)])
+    def test_the_most_probable_come_first(self, model, k):
+        labels, probabilities = model.predict_top(X, k)
+        p = model.predict_proba(X)
+        np.testing.assert_array_equal(labels[:, 0], model.predict(X))
+        np.testing.assert_array_equal(probabilities, -np.sort(-p, axis=1)[:, :k])
+        for row, names, expected in zip(p, labels, probabilities, strict=True):
+            np.testing.assert_array_equal(row[np.searchsorted(model.classes_, names)], expected)
+
+    def test_no_more_than_there_are(self, model):
+        with pytest.raises(InputError, match=r"^k: expected an integer from 1 to 4, got 5$"):
+            model.predict_top(X, 5)
+
+
 class TestFlatIsAStar:
     @pytest.mark.parametrize("settings", [
         {"fit_intercept": False}, {"fit_intercept": True}, {"fit_intercept": True, "penalize_intercept": True},
@@ -373,7 +389,10 @@ class TestMessages:
                 {"class_weight": dict.fromkeys(range(4), 0.0)},
                 "at least one item of positive weight, got none",
             ),
-            ({"class_weight": {0: 1.0, 7: 2.0}}, r"The classes, .* are not in class_weight"),
+            (
+                {"class_weight": {0: 1.0, 7: 2.0}},
+                r"^class_weight: no item has the label 7; the labels are 0, 1, 2, 3$",
+            ),
         ],
     )
     def test_parameters(self, settings, message):
@@ -390,7 +409,7 @@ class TestMessages:
             (X, Y[:-1], "inconsistent numbers of samples"),
             (X, X[:, 0] + 0.1, "Unknown label type: continuous"),
             (X, np.where(Y == 1, np.nan, Y), "Input y contains NaN"),
-            (X, [None, *NAMES[1:]], "^item 0, position 0: expected a string or number as label, got None"),
+            (X, [None, *NAMES[1:]], "^item 0: expected a string or number as label, got None$"),
             (X, np.array([3, *NAMES[1:]], object), "^expected labels of one kind"),
             (np.where(X > 3, np.nan, X), Y, "Input X contains NaN"),
             (1j * X, Y, "Complex data not supported"),
@@ -427,10 +446,24 @@ class TestMessages:
         with pytest.raises(ValueError, match="Input X contains NaN"):
             getattr(model, verb)(np.where(X > 3, np.nan, X))
 
-    def test_likelihood_of_unknown_labels(self, model):
+    @pytest.mark.parametrize(
+        "form", [list, tuple, np.array, lambda rows: np.fromiter(rows, object, len(rows))]
+    )
+    def test_rows_of_parts(self, form):
+        rows = form([("a", "b") if label else ("a", "c") for label in Y])
         with pytest.raises(
-            InputError, match=r"^item 89, position 0: label 9 is not among the 4 known classes$"
+            InputError, match=r"^expected one label an item, got .*; rows of parts are for Taxo"
         ):
+            MulticlassCRF().fit(X, rows)
+
+    def test_class_weights_of_some_or_of_others(self):
+        fitted(class_weight={0: 2.0})
+        fitted(class_weight=dict.fromkeys(range(9), 1.0))  # complete, and more: a fold may lack a class
+        with pytest.raises(InputError, match=r"no item has the label 'artt'; the labels are 'art', 'sport'$"):
+            MulticlassCRF(class_weight={"artt": 3}).fit(X, np.where(Y == 0, "art", "sport"))
+
+    def test_likelihood_of_unknown_labels(self, model):
+        with pytest.raises(InputError, match=r"^item 89: label 9 is not among the 4 known classes$"):
             model.log_likelihood(X, np.r_[Y[:-1], 9])
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             model.log_likelihood(X, Y[:-1])
@@ -475,9 +508,23 @@ class TestEnds:
             if row.iteration == 4:
                 raise KeyboardInterrupt
 
-        model = fitted(callback=interrupt)
-        assert model.result_.status is Status.INTERRUPTED
+        model = MulticlassCRF(l1=0.5, callback=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        assert (model.result_.status, model.n_iter_) == (Status.INTERRUPTED, 4)
         assert model.score(X, Y) > 0.5
+
+    def test_an_interrupt_ends_a_search(self):
+        calls = []
+
+        def interrupt(row):
+            calls.append(row)
+            raise KeyboardInterrupt
+
+        search = GridSearchCV(MulticlassCRF(callback=interrupt), {"l1": [0.5, 1.0]}, cv=2)
+        with pytest.raises(KeyboardInterrupt):
+            search.fit(X, Y)
+        assert len(calls) == 1
 
     def test_verbose_writes_to_stderr_only(self, capfd):
         fitted(verbose=1)

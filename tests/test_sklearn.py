@@ -202,8 +202,9 @@ class RowsCRF(ClassifierMixin, ChainCRF):
         random_state=None, verbose=0, warm_start=False, callback=None,
     ):  # fmt: skip
         super().__init__(
-            l1, l2, tol, max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
-        )
+            l1, l2, tol=tol, max_iter=max_iter, max_seconds=max_seconds, solver=solver, n_threads=n_threads,
+            random_state=random_state, verbose=verbose, warm_start=warm_start, callback=callback,
+        )  # fmt: skip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

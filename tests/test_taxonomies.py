@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crfqn.errors import CrfqnError, DataError, InputError
 from crfqn.label_tree import LabelTree
 from crfqn.readers.taxonomy_file import read_taxonomy_file
-from crfqn.taxonomies import PathLabels, open_taxonomy
+from crfqn.taxonomies import PathLabels, extend_taxonomy, find_nodes, open_taxonomy
 
 PATHS = ["art/film", "art/music/jazz", "art/music/opera", "news", "sport/golf"]
 TUPLES = [tuple(path.split("/")) for path in PATHS]
@@ -122,6 +122,17 @@ def test_a_path_file_may_hold_spaces(tmp_path):
     assert open_taxonomy(file).names == ("News Media", "News Media/Radio Plays")
 
 
+def test_edges_in_a_file_may_hold_the_separator(tmp_path):
+    """Two fields in every line are edges, whatever the names hold."""
+    file = tmp_path / "edges.txt"
+    file.write_text("# edges\nroot sport\n\nsport \t sport/golf\nsport sport/tennis\n")
+    assert parents_by_name(open_taxonomy(file)) == {
+        "root": None, "sport": "root", "sport/golf": "sport", "sport/tennis": "sport",
+    }  # fmt: skip
+    file.write_text("sport\nsport sport/golf\n")
+    assert open_taxonomy(file).names == ("sport", "sport sport", "sport sport/golf")
+
+
 def test_another_separator():
     tree = open_taxonomy(["comp.sys.mac", "comp.os"], separator=".")
     assert tree.names == ("comp", "comp.sys", "comp.os", "comp.sys.mac")
@@ -148,6 +159,64 @@ class TestPairs:
     def test_keep_the_types_of_their_names(self):
         tree = open_taxonomy([(np.int64(1), 2), (1, "x")])
         assert [type(name) for name in tree.names] == [int, int, str]
+
+
+class TestNodesOfLabels:
+    PAIRS = (("u", "x"), ("u", "y"))
+
+    def test_are_those_of_the_tree(self):
+        tree = open_taxonomy(list(self.PAIRS))
+        assert find_nodes(tree, np.array(["y", "u"]), list(self.PAIRS)).tolist() == [2, 0]
+
+    @pytest.mark.parametrize(
+        ("taxonomy", "labels", "hint"),
+        [
+            (np.array(PAIRS), ["x"], "a 2-column array holds paths: pass a list of tuples for edges"),
+            (
+                list(PAIRS),
+                ["u/x"],
+                r"pairs hold edges \(parent, child\): pass strings a/b or a 2-column array",
+            ),
+            (
+                list(PAIRS),
+                [("u", "z")],
+                "beside labels that are rows of parts, pairs hold paths: pass a mapping",
+            ),
+            (["u/x", "u/y"], ["x"], None),
+            (np.array([["u", "x", ""]]), ["x"], None),
+        ],
+    )
+    def test_pairs_may_have_been_meant_otherwise(self, taxonomy, labels, hint):
+        known = PathLabels.of(labels)
+        tree = open_taxonomy(taxonomy, known)
+        with pytest.raises(InputError, match=hint and f"no node named .*; {hint}") as caught:
+            find_nodes(tree, known.names, taxonomy, known.is_rows)
+        assert hint or ("pairs" not in str(caught.value) and "column" not in str(caught.value))
+
+
+class TestExtension:
+    @pytest.mark.parametrize(
+        ("labels", "others"),
+        [
+            (["b/x", "a", "b/c"], ["b/d/e", "a", "f", "b/d/e"]),
+            (TUPLES, [("Sports", "Golf"), *TUPLES[:2]]),
+            (["a", "b"], ["c", "a"]),
+            (["a", "b"], ["c/d", "a"]),
+            ([3, 1], np.array([2, 1])),
+        ],
+    )
+    def test_is_the_tree_of_all_labels(self, labels, others):
+        tree = extend_taxonomy(open_taxonomy(None, labels), others)
+        assert parents_by_name(tree) == parents_by_name(open_taxonomy(None, [*labels, *others]))
+
+    def test_keeps_a_tree_that_has_all(self):
+        tree = open_taxonomy(None, ["a/b", "c"])
+        assert extend_taxonomy(tree, ["a", "a/b"]) is tree
+        assert extend_taxonomy(open_taxonomy(None, ["a.b"], "."), ["a.c"], ".").names == ("a", "a.b", "a.c")
+
+    def test_refuses_what_is_no_path(self):
+        with pytest.raises(InputError, match="without empty parts, separated by '/', got 'a//c'"):
+            extend_taxonomy(open_taxonomy(None, ["a/b"]), ["a//c"])
 
 
 class TestWithoutTaxonomy:
@@ -304,7 +373,7 @@ class TestPathLabels:
         (b"a/b", "got b'a/b' of type bytes$"),
         ("a/b/c", "^expected a networkx.DiGraph, .* or None; there is no file 'a/b/c'$"),
         (Path("gone.txt"), "there is no file 'gone.txt'$"),
-        (Path("."), r"there is no file '\.'$"),
+        (Path("."), r"None; '\.' is a folder$"),
         ([], "at least one node"),
         ({}, "at least one node"),
         (np.empty((0, 3)), "at least one node"),
@@ -334,6 +403,14 @@ class TestPathLabels:
         (np.array([["a", "", "c"]]), "^row 0: expected missing levels only at the end"),
         (np.array([["a", "b"], ["", ""]]), "^row 1: expected at least one part"),
         ([("a", "b/c", "d")], "^row 0: the part 'b/c' holds the separator '/'"),
+        (
+            [("a", "b", 1.0), ("a", "c", 2.0)],
+            r"^row 0: expected a pair \(parent, child\), without a weight, got",
+        ),
+        (
+            nx.DiGraph([("a", "b")]).edges(data=True),
+            r"^row 0: expected a pair .*'b', \{\}\); pass the graph itself",
+        ),
     ],
 )
 def test_bad_taxonomies(taxonomy, message):

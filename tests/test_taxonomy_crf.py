@@ -490,10 +490,18 @@ class TestMessages:
             TaxonomyCRF().log_likelihood(X, Y)
 
     def test_likelihood_of_unknown_labels(self, model):
-        with pytest.raises(
-            InputError, match=r"^item 119, position 0: label 'a' is not among the 6 known classes$"
-        ):
+        with pytest.raises(InputError, match=r"^item 119: label 'a' is not among the 6 known classes$"):
             model.log_likelihood(X, [*Y[:-1], "a"])
+
+    def test_edges_in_an_array(self):
+        edges = np.array([("u", name) for name in LEAVES], object)
+        with pytest.raises(InputError, match="a 2-column array holds paths: pass a list of tuples for edges"):
+            fitted(edges, separator="|")
+        assert fitted([tuple(edge) for edge in edges], separator="|").tree_.n_nodes == 7
+
+    def test_a_folder_is_no_taxonomy(self, tmp_path):
+        with pytest.raises(InputError, match=f"'{tmp_path.name[:1]}?.* is a folder$"):
+            fitted(str(tmp_path))
 
     def test_a_failed_fit_keeps_the_old_model(self):
         model = fitted()

@@ -81,6 +81,9 @@ def train(
     ] = None,
     l1: Annotated[float | None, typer.Option(min=0, help="L1 penalty: larger means fewer weights.")] = None,
     l2: Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")] = None,
+    group_l1: Annotated[
+        float | None, typer.Option(min=0, help="Penalty of whole features: larger means fewer of them.")
+    ] = None,
     tol: Annotated[
         float | None, typer.Option(min=0, help="Stop at this certified relative distance from the optimum.")
     ] = None,
@@ -95,8 +98,65 @@ def train(
     """
     from crfqn.cli.training import train
 
-    settings = {"l1": l1, "l2": l2, "tol": tol, "max_iter": max_iter, "n_threads": threads}
+    settings = {
+        "l1": l1,
+        "l2": l2,
+        "group_l1": group_l1,
+        "tol": tol,
+        "max_iter": max_iter,
+        "n_threads": threads,
+    }
     return train(recipe, output, {**settings, "max_seconds": max_time}, is_quiet=quiet)
+
+
+@app.command()
+@command
+def path(
+    recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Save the best model here; default: none is saved.")
+    ] = None,
+    values: Annotated[int, typer.Option(min=1, help="So many values of l1, evenly on a log scale.")] = 20,
+    l1: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="The smallest l1; default: 1/100 of the largest, at which all weights are zero."
+        ),
+    ] = None,
+    holdout: Annotated[
+        float, typer.Option(min=0, max=1, help="The share of the training items that models are scored on.")
+    ] = 0.1,
+    cv: Annotated[
+        int | None, typer.Option(min=2, help="Score by cross-validation with so many folds instead.")
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many values without a better score.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table here, as CSV.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
+    ] = None,
+    l2: Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Certified relative distance of the last and the best model from the optimum."
+        ),
+    ] = None,
+    max_time: Annotated[float | None, typer.Option(min=0, help="Stop after so many seconds.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: all cores.")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Train a recipe for many strengths of the L1 penalty, at hardly more than the cost of the last; score each.
+
+    Ctrl-C keeps the values so far.
+    """
+    from crfqn.cli.path import Options, path
+
+    options = Options(values, l1, holdout, cv, patience, max_time, csv, plot, json)
+    settings = {"l2": l2, "tol": tol, "n_threads": threads}
+    return path(recipe, output, settings, options, is_quiet=quiet)
 
 
 @app.command()
@@ -117,7 +177,9 @@ def predict(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="With --marginals: so many labels of a document, the most probable first."),
+        typer.Option(
+            min=1, help="So many labels of a document with their probabilities, the most probable first."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -139,7 +201,7 @@ def predict(
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
-    Labels in the input are not used.
+    Labels in the input are not used. Of texts every line has its answer: a blank one is a document without words.
     """
     from crfqn.cli.prediction import Options, predict
 

@@ -16,6 +16,8 @@ from crfqn.cli.scores import (
     score_labels,
 )
 from crfqn.errors import InputError
+from crfqn.readers.lines import shown_name
+from crfqn.taxonomies import extend_taxonomy
 
 MOST_ROWS = 50  # labels in a table; JSON has all
 
@@ -23,18 +25,16 @@ MOST_ROWS = 50  # labels in a table; JSON has all
 def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     model = load_model(path)
-    observed = read_input(model, path, source)
+    observed, name = read_input(model, path, source), shown_name(source or path)
     if observed.y is None:
-        raise InputError(f"{source}: has no labels to compare with; `crfqn predict` labels it")
+        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
     n_unknown = observed.y.count("")  # sequences with gaps have been refused before
     if n_unknown:
-        raise InputError(
-            f"{source}: {n_unknown} of {len(observed.y)} documents have no label to compare with"
-        )
+        raise InputError(f"{name}: {n_unknown} of {len(observed.y)} documents have no label to compare with")
     try:
         scores = score(model, observed.X, observed.y)
     except InputError as error:
-        raise InputError(f"{source or path}: {error}") from error
+        raise InputError(f"{name}: {error}") from error
     likelihood = log_likelihood(model, observed.X, observed.y)
     if as_json:
         content = {**scores.as_json(), "log_likelihood": likelihood if math.isfinite(likelihood) else None}
@@ -47,7 +47,10 @@ def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentSco
     """Scores of the model's predictions."""
     if labels_sequences(model):
         return score_labels(given, [[str(label) for label in item] for item in model.predict(inputs)])
-    return score_documents(given, [str(label) for label in model.predict(inputs)], tree_of(model))
+    tree, predicted = tree_of(model), [str(label) for label in model.predict(inputs)]
+    if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
+        tree = extend_taxonomy(tree, given, model.separator)
+    return score_documents(given, predicted, tree)
 
 
 def _table(scores: Scores | DocumentScores, likelihood: float) -> str:
@@ -57,6 +60,7 @@ def _table(scores: Scores | DocumentScores, likelihood: float) -> str:
         [
             *_label_rows(scores.labels, "positions"),
             "",
+            *_chunk_rows(scores),
             f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
             f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
             _likelihood_row(likelihood, scores.n_positions, "a position"),
@@ -91,6 +95,15 @@ def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
         f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
         for row in labels
     ]
+
+
+def _chunk_rows(scores: Scores) -> list[str]:
+    found = scores.chunks
+    if found is None:
+        return []
+    n = sum(row.support for row in found.types)
+    every = LabelScore("all", found.precision, found.recall, found.f1, n)
+    return [*_label_rows([*found.types, every], "chunks"), ""]
 
 
 def _likelihood_row(likelihood: float, n: int, each: str) -> str:

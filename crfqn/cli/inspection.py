@@ -78,7 +78,8 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
 def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
-    settings = {name: parameters[name] for name in SETTINGS if name in parameters}
+    names = (*SETTINGS, "group_l1", "group_norm") if parameters.get("group_l1") else SETTINGS
+    settings = {name: parameters[name] for name in names if name in parameters}
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
@@ -94,6 +95,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "status": getattr(getattr(result, "status", None), "value", None),
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
+        "n_proved_zeros": getattr(result, "n_proved_zeros", None),
     }
 
 
@@ -101,6 +103,8 @@ def _n_nonzero(model: Any) -> dict[str, int]:
     """How many weights there are, and how many of those that are on no feature."""
     if labels_sequences(model):
         n_others, name = int(model.edge_coef_.nnz), "n_nonzero_transitions"
+    elif not model.fit_intercept:
+        return {"n_nonzero": int(model.coef_.nnz)}
     else:
         n_others, name = int(np.count_nonzero(model.intercept_)), "n_nonzero_intercepts"
     return {"n_nonzero": int(model.coef_.nnz + n_others), name: n_others}
@@ -113,7 +117,8 @@ def _number(value: Any) -> float | None:
 def _fact_lines(facts: dict[str, Any]) -> list[str]:
     labels = " ".join(facts["labels"])
     settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
-    others = next(name for name in facts if name.startswith("n_nonzero_"))
+    others = next((name for name in facts if name.startswith("n_nonzero_")), None)
+    of_others = f", of which {facts[others]:,} {others.removeprefix('n_nonzero_')}" if others else ""
     nodes = f", of {facts['n_nodes']:,} nodes" if "n_nodes" in facts else ""
     rows = {
         "model": f"{facts['path']} ({facts['bytes']:,} bytes)",
@@ -121,11 +126,13 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "data": facts["data_fingerprint"] and f"sha256 {facts['data_fingerprint']}",
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
-        "non-zeros": f"{facts['n_nonzero']:,}, of which {facts[others]:,} {others.removeprefix('n_nonzero_')}",
+        "non-zeros": f"{facts['n_nonzero']:,}{of_others}",
         "settings": settings,
         "status": facts["status"],
         "objective": None if facts["objective"] is None else f"{facts['objective']:,.3f} nats",
         "gap": None if facts["gap"] is None else f"{facts['gap']:.2e}",
+        "proved": facts["n_proved_zeros"]
+        and f"{facts['n_proved_zeros']:,} of the zeros are zero at the optimum",
     }
     return [f"{name:<10} {text}" for name, text in rows.items() if text]
 

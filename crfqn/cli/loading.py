@@ -50,8 +50,10 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     return restore_features(recipe, model.extra_.get("features"), path)
 
 
-def read_input(model: Any, path: Path, source: str | None) -> Observed:
+def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool = False) -> Observed:
     """Features (and labels) of a file or standard input (-), or of the test part of the model's own data.
+
+    `keeps_blank`: a blank line among texts is a document without words.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def read_input(model: Any, path: Path, source: str | None) -> Observed:
         if Path(source).is_dir():
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
-        return observe(recipe, source, features_of(model, recipe, path))
+        return observe(recipe, source, features_of(model, recipe, path), keeps_blank=keeps_blank)
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
     if not labels_sequences(model) or model.vocabulary_ is None:

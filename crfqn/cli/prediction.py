@@ -19,7 +19,7 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 @dataclass(frozen=True)
 class Options:
-    """What to print. `top` and `threshold` are None where the user did not give them."""
+    """What to print. `top` and `threshold` are None where the user did not give them; `top` implies marginals."""
 
     with_marginals: bool = False
     with_score: bool = False
@@ -33,7 +33,7 @@ def predict(path: Path, source: str, output: Path | None, options: Options) -> N
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    inputs = read_input(model, path, source).X
+    inputs = read_input(model, path, source, keeps_blank=True).X
     blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
     if output is None:
         sys.stdout.writelines(blocks)
@@ -50,8 +50,6 @@ def _check(model: Any, path: Path, options: Options) -> None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
     if options.top is not None and labels_sequences(model):
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
-    if options.top is not None and not options.with_marginals:
-        raise InputError("--top says how many labels --marginals prints; give both")
 
 
 def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
@@ -81,7 +79,7 @@ def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
         columns = [[str(label)] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
-        if options.with_marginals:
+        if options.with_marginals or options.top:
             top = options.top or MOST_LABELS
             for line, row in zip(columns, model.predict_proba(part), strict=True):
                 best = np.argsort(-row, kind="stable")[:top]

@@ -3,6 +3,7 @@
 For `crfqn evaluate` and the summary after a training. Labels are compared as text, because files hold text.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from crfqn.label_tree import LabelTree
 
 Labels = Sequence[str]
+IOB = re.compile(r"O|[BI]-.+")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,16 @@ class LabelScore:
 
 
 @dataclass(frozen=True)
+class ChunkScores:
+    """How many chunks are found as a whole (see `crfqn.metrics.chunks`), and of each type."""
+
+    precision: float
+    recall: float
+    f1: float
+    types: list[LabelScore]
+
+
+@dataclass(frozen=True)
 class Scores:
     """Scores of predicted against given labels of sequences.
 
@@ -45,6 +57,8 @@ class Scores:
         Share of items with all labels right.
     labels : list of LabelScore
         Every label that was given or predicted, sorted.
+    chunks : ChunkScores or None
+        Where the labels are O, B-..., I-... .
     """
 
     n_items: int
@@ -52,6 +66,7 @@ class Scores:
     accuracy: float
     item_accuracy: float
     labels: list[LabelScore]
+    chunks: ChunkScores | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -121,7 +136,20 @@ def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores
         accuracy=float(is_right.mean()),
         item_accuracy=float((n_wrong == 0).mean()),
         labels=_label_scores(names, given_codes, predicted_codes),
+        chunks=_chunk_scores(given, predicted) if all(map(IOB.fullmatch, names)) else None,
     )
+
+
+def _chunk_scores(given: Sequence[Labels], predicted: Sequence[Labels]) -> ChunkScores:
+    from crfqn.metrics.chunks import chunk_counts, sum_counts
+
+    counts = chunk_counts(given, predicted)
+    every = sum_counts(list(counts.values()))
+    rows = [
+        LabelScore(kind, count.precision, count.recall, count.f1, count.n_true)
+        for kind, count in counts.items()
+    ]
+    return ChunkScores(every.precision, every.recall, every.f1, rows)
 
 
 def score_documents(given: Labels, predicted: Labels, taxonomy: "LabelTree | None" = None) -> DocumentScores:

@@ -90,7 +90,7 @@ def _fit_and_save(
     tell = _silent if is_quiet else say
     model: Any = build_estimator(
         recipe,
-        taxonomy=prepared.taxonomy,
+        taxonomy=prepared.given_taxonomy,
         verbose=int(not is_quiet),
         callback=lambda record: interrupts.is_requested,
         **settings,
@@ -102,7 +102,7 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return ExitCode.INTERRUPTED
     with interrupts.saving():
-        _save(model, output, _extra(recipe, prepared, model))
+        save_model(model, output, recipe_facts(recipe, prepared, model))
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = ExitCode.INTERRUPTED
@@ -125,11 +125,15 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
         # scikit-learn's guess that labels of few items each are numbers to be predicted; they are texts
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
-        model.fit(prepared.take_train(), prepared.y_train)
+        try:
+            model.fit(prepared.take_train(), prepared.y_train)
+        except KeyboardInterrupt:
+            if not hasattr(model, "result_"):  # else it has kept what it had
+                raise
     model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
 
 
-def _save(model: Any, output: Path, extra: dict[str, Any]) -> None:
+def save_model(model: Any, output: Path, extra: dict[str, Any]) -> None:
     """Save, if need be somewhere else: a finished training is not lost to a full disk."""
     try:
         model.save(output, extra=extra)
@@ -139,7 +143,7 @@ def _save(model: Any, output: Path, extra: dict[str, Any]) -> None:
         raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
 
 
-def _extra(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
+def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
     """What the model file keeps for `evaluate`, `predict` and `inspect`."""
     extra: dict[str, Any] = {
         "recipe": recipe.as_dict(),
@@ -158,7 +162,10 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
     else:
-        sizes = f"{prepared.X_train.shape[1]:,} features, {len(set(prepared.y_train)):,} labels"
+        tree, n_labels = prepared.taxonomy, len(set(prepared.y_train))
+        if tree is not None:  # what can be predicted: labels without training items as well
+            n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
+        sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
     if prepared.taxonomy is not None:
         sizes += f" in a taxonomy of {prepared.taxonomy.n_nodes:,} nodes"
     return (
@@ -176,12 +183,12 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result.gap, result.violation)),
+        ("gap", _gap(result.gap, result.violation) + _proved(result.n_proved_zeros)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
     if scores is not None:
-        rows.append(("accuracy", f"{_accuracy(scores)} (test part)"))
+        rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
@@ -197,12 +204,12 @@ def _weights(model: Any) -> str:
     return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
 
 
-def _accuracy(scores: Scores | DocumentScores) -> str:
+def describe_accuracy(scores: Scores | DocumentScores) -> str:
     if isinstance(scores, Scores):
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
             f"{scores.n_items:,} whole items"
-        )
+        ) + ("" if scores.chunks is None else f", F1 of chunks {scores.chunks.f1:.4f}")
     nearness = "" if scores.hierarchy is None else f", hierarchical F1 {scores.hierarchy.f1:.4f}"
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
@@ -213,6 +220,10 @@ def _gap(gap: float, violation: float) -> str:
     if math.isnan(gap):
         return "unknown: no certificate exists for this objective"
     return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+
+
+def _proved(n_proved_zeros: int | None) -> str:
+    return f"; {n_proved_zeros:,} zeros proved" if n_proved_zeros else ""
 
 
 def _silent(message: str = "") -> None:

@@ -27,16 +27,31 @@ from crfqn.estimators.weights import Weights
 from crfqn.features import FeatureStore
 from crfqn.model_file import ModelFile
 from crfqn.objectives.sum import likelihood
-from crfqn.penalties import NO_COORDS, ElasticNet
+from crfqn.objectives.support import Support
+from crfqn.penalties import NO_COORDS, NORMS, ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
+from crfqn.solvers.block_cd import BlockCD
+from crfqn.solvers.lbfgs import LBFGS
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.owl_qn import OWLQN
+from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.sgd import SGDL1
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
 LARGEST_VALUE = 1e12
-SOLVERS: dict[str, Callable[[], Any]] = {"prox-qn": ProxQN, "prox-qn-paper": ProxQN.paper}
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "prox-qn": ProxQN,
+    "prox-qn-paper": ProxQN.paper,
+    "owl-qn": OWLQN,
+    "prox-gd": ProxGD,
+    "fista": FISTA,
+    "l-bfgs": LBFGS,
+    "sgd": SGDL1,
+    "bcd": BlockCD,
+}
 
 
 class Decoding(NamedTuple):
@@ -50,7 +65,7 @@ class Decoding(NamedTuple):
 
 
 class SparseCRF(BaseEstimator):
-    """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2.
+    """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||.
 
     A subclass names itself in model files by `KIND`, and in `SETTINGS` the parameters that a file holds as they are.
     """
@@ -61,7 +76,7 @@ class SparseCRF(BaseEstimator):
 
     KIND: ClassVar[str]
     SETTINGS: ClassVar[tuple[str, ...]] = (
-        "l1", "l2", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start"
+        "l1", "l2", "group_l1", "group_norm", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start"
     )  # fmt: skip
 
     def __init__(
@@ -77,9 +92,14 @@ class SparseCRF(BaseEstimator):
         verbose: int = 0,
         warm_start: bool = False,
         callback: Callable[..., object] | None = None,
+        *,
+        group_l1: float = 0.0,
+        group_norm: str = "l2",
     ) -> None:
         self.l1 = l1
         self.l2 = l2
+        self.group_l1 = group_l1
+        self.group_norm = group_norm
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -126,10 +146,12 @@ class SparseCRF(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        for name in ("l1", "l2", "tol"):
+        for name in ("l1", "l2", "group_l1", "tol"):
             strength = getattr(self, name)
             if not is_number(strength) or not (np.isfinite(strength) and strength >= 0):
                 raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
+        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
+            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
         if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
             raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
         if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
@@ -147,7 +169,18 @@ class SparseCRF(BaseEstimator):
             raise InputError(
                 f"solver: expected one of {sorted(SOLVERS)} or a solver object, got {self.solver!r}"
             )
-        return SOLVERS[self.solver]()
+        solver = SOLVERS[self.solver]()
+        if self.random_state is None or not hasattr(solver, "random_state"):
+            return solver
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return replace(solver, random_state=seed)
+
+    def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
+        """The penalty of the parameters, coordinates in `free` without."""
+        l1, l2, group_l1 = float(self.l1), float(self.l2), float(self.group_l1)
+        if group_l1 == 0:
+            return ElasticNet(l1, l2, free)
+        return GroupLasso(group_l1, l1, l2, self.group_norm, free, n_features=n_features, n_states=n_states)
 
     def _train(
         self,
@@ -157,17 +190,21 @@ class SparseCRF(BaseEstimator):
         weights: NDArray[np.float64] | None,
         start: Weights | None,
         free: NDArray[np.int64] = NO_COORDS,
+        support: Support | None = None,
     ) -> Result:
-        """Minimise from `start`, the coordinates `free` without penalty."""
+        """Minimise from `start`, the coordinates `free` without penalty, those outside of `support` zero."""
         check_size(store)
         solver = self._make_solver()
+        if start is not None and support is not None:
+            stays = support.contains(start.coords)
+            start = Weights(start.coords[stays], start.values[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
-            objective = likelihood(store, structure, targets, weights, pool)
+            objective = likelihood(store, structure, targets, weights, pool, support)
             return minimize(
                 objective,
-                ElasticNet(float(self.l1), float(self.l2), free),
+                self._penalty(store.n_features, structure.n_states, free),
                 solver,
-                **({} if start is None else {"start": start}),
+                Weights(NO_COORDS, np.empty(0)) if start is None else start,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -194,6 +231,19 @@ class SparseCRF(BaseEstimator):
 
     def _display(self) -> _Callbacks:
         return _Callbacks(self.callback, ProgressDisplay() if self.verbose else None)
+
+
+def pass_on_interrupt(result: Result) -> None:
+    """Raise the KeyboardInterrupt that ended a training, once its weights are kept: a search must not go on."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def check_flags(model: SparseCRF, *names: str) -> None:
+    """Refuse parameters that are neither True nor False."""
+    for name in names:
+        if not isinstance(getattr(model, name), (bool, np.bool_)):
+            raise InputError(f"{name}: expected True or False, got {getattr(model, name)!r}")
 
 
 class _Callbacks:

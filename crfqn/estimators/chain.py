@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.encoding import Vocabulary, encode_sequences
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import Decoding, SparseCRF
+from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_interrupt
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import check_item_weights
 from crfqn.estimators.storage import (
@@ -30,6 +31,7 @@ from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.model_file import ModelFile
 from crfqn.objectives.scores import add_image
+from crfqn.objectives.support import observed_support
 from crfqn.sequences import Sequences
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
@@ -43,21 +45,32 @@ class ChainCRF(SparseCRF):
 
         sum_i c_i (-log P(y_i | x_i; W, V)) + l1 (|W|_1 + |V|_1) + l2/2 (|W|^2 + |V|^2),
 
-    a sum over the items i, not a mean: l1 and l2 mean what CRFsuite's c1 and 2 c2 mean.
+    and group_l1 times the sum of the norms of W's columns, if asked. The loss is a sum over the items i, not a mean: l1
+    and l2 mean what CRFsuite's c1 and 2 c2 mean.
 
     Parameters
     ----------
     l1, l2 : float, default 1.0 and 0.0
         Strengths of the penalties, >= 0, in nats.
+    group_l1 : float, default 0.0
+        Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
+        with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
+    group_norm : {"l2", "linf"}, default "l2"
+        The norm of w_f: its length, or its largest size.
     tol : float, default 1e-3
         Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. The
         bound is loose, the truth nearer by orders of magnitude.
+    all_possible_states, all_possible_transitions : bool, default True
+        Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
+        (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
+        know nothing against labels never seen beside a feature.
     max_iter : int, default 500
         Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
-    solver : {"prox-qn", "prox-qn-paper"} or a solver object, default "prox-qn"
-        "prox-qn-paper" is the method as published; `crfqn.solvers.prox_qn.ProxQN(...)` takes settings.
+    solver : {"prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "sgd", "bcd", "l-bfgs"} or a solver object
+        Default "prox-qn"; "prox-qn-paper" is the method as published, the others are those it was compared with.
+        "l-bfgs" is for l1 = 0 only. `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
     n_threads : int, optional
         All cores by default. The result does not depend on it, bit by bit.
     random_state : int, RandomState or None
@@ -96,6 +109,33 @@ class ChainCRF(SparseCRF):
     """
 
     KIND = "chain-crf"
+    SETTINGS = (*SparseCRF.SETTINGS, "all_possible_states", "all_possible_transitions")
+
+    def __init__(
+        self,
+        l1: float = 1.0,
+        l2: float = 0.0,
+        *,
+        group_l1: float = 0.0,
+        group_norm: str = "l2",
+        all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        max_seconds: float | None = None,
+        solver: Any = "prox-qn",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Callable[..., object] | None = None,
+    ) -> None:
+        super().__init__(
+            l1, l2, tol, max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback,
+            group_l1=group_l1, group_norm=group_norm,
+        )  # fmt: skip
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
 
     def __sklearn_tags__(self) -> Tags:
         """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
@@ -122,6 +162,8 @@ class ChainCRF(SparseCRF):
         ------
         InputError (a ValueError)
             Says what was expected, what came, and where: item, position, feature.
+        KeyboardInterrupt
+            Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
         """
         self._check_parameters()
         sequences, vocabulary = encode_sequences(X)
@@ -135,10 +177,14 @@ class ChainCRF(SparseCRF):
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
         del sequences
-        result = self._train(store, Chain(store.offsets, len(classes)), targets, weights, start)
+        chain = Chain(store.offsets, len(classes))
+        possible = self.all_possible_states, self.all_possible_transitions
+        support = observed_support(store, targets, len(classes), *possible)
+        result = self._train(store, chain, targets, weights, start, support=support)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
         self.data_fingerprint_ = fingerprint(store, targets, self.n_threads)
         self._keep(result)
+        pass_on_interrupt(result)
         return self
 
     def predict(self, X: Any) -> list[NDArray]:
@@ -184,6 +230,10 @@ class ChainCRF(SparseCRF):
         chain, scores, edges = self._open(sequences)
         inference = self._infer(chain, scores, edges, targets)
         return inference.target_score - inference.log_partition
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_flags(self, "all_possible_states", "all_possible_transitions")
 
     def _encode(self, X: Any) -> Sequences:
         if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:

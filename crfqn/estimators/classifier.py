@@ -11,7 +11,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import Decoding, SparseCRF
+from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_interrupt
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import item_weights
 from crfqn.estimators.label_space import LabelSpace
@@ -51,6 +52,8 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         l1: float = 1.0,
         l2: float = 0.0,
         *,
+        group_l1: float = 0.0,
+        group_norm: str = "l2",
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: Mapping | str | None = None,
@@ -65,8 +68,9 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         callback: Callable[..., object] | None = None,
     ) -> None:
         super().__init__(
-            l1, l2, tol, max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
-        )
+            l1, l2, tol, max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback,
+            group_l1=group_l1, group_norm=group_norm,
+        )  # fmt: skip
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
@@ -112,6 +116,8 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         ------
         InputError, or another ValueError of scikit-learn's checks
             Says what was expected and what came.
+        KeyboardInterrupt
+            Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
         """
         self._check_parameters()
         checked = copy(self)  # takes the columns' names: a fit that fails leaves the last model as it was
@@ -139,6 +145,7 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         features = store.without_last() if self.fit_intercept else store
         self.data_fingerprint_ = fingerprint(features, targets, self.n_threads)
         self._keep(result)
+        pass_on_interrupt(result)
         return self
 
     def predict(self, X: Any) -> NDArray:
@@ -158,6 +165,18 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
     def predict_proba(self, X: Any) -> Vector:
         """P(label | x) of each class, (I, n_classes), rows that sum to 1."""
         return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
+
+    def predict_top(self, X: Any, k: int) -> Ranking:
+        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
+        check_is_fitted(self)
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
+            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        found = []
+        for scores in self._class_scores(X):
+            codes = np.argsort(-scores.T, axis=1, kind="stable")[:, :k]
+            found.append((codes, np.take_along_axis(softmax(scores, axis=0).T, codes, axis=1)))
+        codes, probabilities = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Ranking(self.classes_[codes], probabilities)
 
     def decode(self, X: Any) -> Decoding:
         """The most probable label of each item, and the logarithm of its probability."""
@@ -247,9 +266,7 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("fit_intercept", "penalize_intercept"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise InputError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        check_flags(self, "fit_intercept", "penalize_intercept")
         is_known = self.class_weight is None or isinstance(self.class_weight, Mapping)
         if not is_known and not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
             raise InputError(
@@ -288,6 +305,13 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
                 raise ModelFileError(
                     f"{file.path}: {self.feature_names_in_.size} names for {n_features} features"
                 )
+
+
+class Ranking(NamedTuple):
+    """labels, (I, k), and their probabilities, float64 (I, k), the most probable first."""
+
+    labels: NDArray
+    probabilities: NDArray[np.float64]
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:

@@ -13,6 +13,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from crfqn.errors import InputError
 from crfqn.wording import shorten
 
+MOST_SHOWN = 5  # labels in an error message
+
 
 def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] | None:
     """Weights as float64 (I,): finite, not negative, not all zero."""
@@ -48,10 +50,17 @@ def item_weights(
     if class_weight is None:
         return weights
     if isinstance(class_weight, Mapping):
+        labels = classes.tolist()
+        others = [label for label in class_weight if label not in labels]
+        if others and any(label not in class_weight for label in labels):  # complete ones may have more
+            raise InputError(
+                f"class_weight: no item has the label {shorten(others[0])}; the labels are "
+                f"{', '.join(map(shorten, labels[:MOST_SHOWN]))}{' ...' if len(labels) > MOST_SHOWN else ''}"
+            )
         factors = compute_class_weight(class_weight, classes=classes, y=classes)
         wrong = np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))
         if wrong.size:
-            label = shorten(classes.tolist()[wrong[0]])
+            label = shorten(labels[wrong[0]])
             raise InputError(
                 f"class_weight: expected finite numbers >= 0, got {factors[wrong[0]]} for label {label}"
             )

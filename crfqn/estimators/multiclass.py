@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.errors import InputError
 from crfqn.estimators.classifier import ItemClassifier
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.storage import Content, add_labels, read_labels
@@ -27,6 +28,8 @@ class MulticlassCRF(ItemClassifier):
     ----------
     l1, l2 : float, default 1.0 and 0.0
         Strengths of the penalties, >= 0, in nats.
+    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all classes or for none.
     fit_intercept : bool, default True
     penalize_intercept : bool, default False
         Penalise b as W. Without, there is no certificate: the training ends when no gradient is off its bound by more
@@ -70,6 +73,16 @@ class MulticlassCRF(ItemClassifier):
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """The same as `predict_proba`."""
         return self.predict_proba(X)
+
+    def _label_names(self, y: Any) -> tuple[Any, int]:
+        shape: tuple[int, ...] = getattr(y, "shape", ())
+        labels = y if isinstance(y, (list, tuple)) or len(shape) == 1 else ()
+        is_row = (isinstance(label, (list, tuple)) and len(label) > 1 for label in labels)
+        if (len(shape) == 2 and shape[1] > 1) or any(is_row):
+            raise InputError(
+                "expected one label an item, got rows of several; rows of parts are for TaxonomyCRF"
+            )
+        return y, 0
 
     def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
         space = LabelSpace.flat(classes)

@@ -46,7 +46,8 @@ def save(model: SparseCRF, path: str | PathLike[str], extra: dict[str, Any] | No
         "settings": model._settings(),
         "n_nonzero": model._weights().coords.size,
         "data_fingerprint": model.data_fingerprint_,
-        "result": {name: getattr(result, name) for name in SUMMARY} | {"status": result.status.name},
+        "result": {name: getattr(result, name) for name in (*SUMMARY, "n_proved_zeros")}
+        | {"status": result.status.name},
         "extra": extra or {},
     }
     write_model(path, model.KIND, arrays, content.strings, metadata)
@@ -97,7 +98,12 @@ def _result(file: ModelFile, model: SparseCRF) -> Result:
     coords, weights = model._weights()
     numbers: dict[str, Any] = {name: np.nan if saved[name] is None else saved[name] for name in SUMMARY}
     return Result(
-        coords=coords, weights=weights, status=Status[saved["status"]], trace=Trace(rows), **numbers
+        coords=coords,
+        weights=weights,
+        status=Status[saved["status"]],
+        trace=Trace(rows),
+        n_proved_zeros=saved.get("n_proved_zeros"),
+        **numbers,
     )
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
 
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import is_number
@@ -19,7 +16,7 @@ from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.storage import Content
 from crfqn.label_tree import NO_PARENT, LabelTree
 from crfqn.model_file import ModelFile
-from crfqn.taxonomies import PathLabels, open_taxonomy
+from crfqn.taxonomies import PathLabels, find_nodes, open_taxonomy
 from crfqn.wording import shorten
 
 LABELS = ("leaves", "nodes")
@@ -48,6 +45,8 @@ class TaxonomyCRF(ItemClassifier):
         Between the parts of a path.
     l1, l2 : float, default 1.0 and 0.0
         Strengths of the penalties, >= 0, in nats.
+    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     fit_intercept : bool, default False
         A constant for each node, b_k. With it and without `penalize_intercept` there is no certificate, see
         `MulticlassCRF`; b has mean 0 under each node that is no label.
@@ -96,6 +95,8 @@ class TaxonomyCRF(ItemClassifier):
         separator: str = "/",
         l1: float = 1.0,
         l2: float = 0.0,
+        group_l1: float = 0.0,
+        group_norm: str = "l2",
         fit_intercept: bool = False,
         penalize_intercept: bool = False,
         class_weight: Mapping | str | None = None,
@@ -110,10 +111,10 @@ class TaxonomyCRF(ItemClassifier):
         callback: Callable[..., object] | None = None,
     ) -> None:
         super().__init__(
-            l1, l2, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
-            class_weight=class_weight, tol=tol, max_iter=max_iter, max_seconds=max_seconds, solver=solver,
-            n_threads=n_threads, random_state=random_state, verbose=verbose, warm_start=warm_start,
-            callback=callback,
+            l1, l2, group_l1=group_l1, group_norm=group_norm, fit_intercept=fit_intercept,
+            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
+            max_seconds=max_seconds, solver=solver, n_threads=n_threads, random_state=random_state,
+            verbose=verbose, warm_start=warm_start, callback=callback,
         )  # fmt: skip
         self.taxonomy = taxonomy
         self.labels = labels
@@ -153,18 +154,6 @@ class TaxonomyCRF(ItemClassifier):
         """The same as `predict_nodes`."""
         return self.predict_nodes(X)
 
-    def predict_top(self, X: Any, k: int) -> Ranking:
-        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
-        check_is_fitted(self)
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
-            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
-        found = []
-        for scores in self._class_scores(X):
-            codes = np.argsort(-scores.T, axis=1, kind="stable")[:, :k]
-            found.append((codes, np.take_along_axis(softmax(scores, axis=0).T, codes, axis=1)))
-        codes, probabilities = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Ranking(self.classes_[codes], probabilities)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of items with the right label, each weighed by `sample_weight`."""
         codes = self._best(X)
@@ -191,7 +180,7 @@ class TaxonomyCRF(ItemClassifier):
     def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[TreeSpace, NDArray[np.int32]]:
         known = PathLabels(classes, max(n_levels, 1), n_levels > 0)
         tree = open_taxonomy(self.taxonomy, known, self.separator)
-        nodes = tree.nodes_of(classes)
+        nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
         is_label = tree.is_leaf if self.labels == "leaves" else np.ones(tree.n_nodes, bool)
         inner = nodes[~is_label[nodes]]
         if inner.size:
@@ -248,13 +237,6 @@ class TaxonomyCRF(ItemClassifier):
         self._adopt_labels(TreeSpace.of(tree, nodes, levels, separator))
         self.taxonomy = tree if meta["has_taxonomy"] else None
         super()._restore(file)
-
-
-class Ranking(NamedTuple):
-    """labels, (I, k), and their probabilities, float64 (I, k), the most probable first."""
-
-    labels: NDArray
-    probabilities: NDArray[np.float64]
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:

@@ -1,0 +1,197 @@
+"""`crfqn path`: models for many strengths of the L1 penalty, a table of them, a picture, and the best as a file."""
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crfqn.cli.evaluation import score
+from crfqn.cli.exits import ExitCode, say
+from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
+from crfqn.errors import RecipeError
+from crfqn.model_file import check_writable
+from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
+
+if TYPE_CHECKING:
+    from crfqn import paths
+
+SEED = 0  # of the choice of items that are held out
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to walk: see `crfqn path --help`.
+
+    l1 is the smallest value, None: 1/100 of the largest. cv None: a `holdout` share of the training items is scored.
+    """
+
+    n_values: int
+    l1: float | None
+    holdout: float
+    cv: int | None
+    patience: int | None
+    max_time: float | None
+    csv: Path | None
+    plot: Path | None
+    as_json: bool
+
+
+def path(
+    name_or_path: str, output: Path | None, settings: Mapping[str, Any], options: Options, *, is_quiet: bool
+) -> int:
+    """Walk the path of a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
+    recipe = load_recipe(name_or_path)
+    if options.plot is not None:
+        from crfqn.paths.plot import check_plotting
+
+        check_plotting(options.plot)
+    for file in (output, options.csv, options.plot):
+        if file is not None:
+            check_writable(file)
+    with Interrupts() as interrupts:
+        prepared = prepare(recipe)
+        model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
+        walked = _walk(model, prepared, options, interrupts, is_quiet)
+        if walked is None:
+            say("Interrupted before the first model; nothing was saved.")
+            return ExitCode.INTERRUPTED
+        with interrupts.saving():
+            if options.csv is not None:
+                walked.write_csv(options.csv)
+            if options.plot is not None:
+                walked.plot(options.plot)
+            if output is not None:
+                best = walked.best_model
+                best.set_params(callback=None)  # what stopped this training is no part of the model
+                save_model(best, output, recipe_facts(recipe, prepared, best))
+        print(_json(walked) if options.as_json else _table(walked, prepared, output), flush=True)
+        return _code(walked, interrupts)
+
+
+def _walk(
+    model: Any, prepared: Prepared, options: Options, interrupts: Interrupts, is_quiet: bool
+) -> "paths.Path | None":
+    from sklearn.exceptions import ConvergenceWarning
+
+    from crfqn.paths import crf_path
+
+    started = time.perf_counter()
+    model.set_params(
+        callback=lambda record: (
+            interrupts.is_requested
+            or (options.max_time is not None and time.perf_counter() - started >= options.max_time)
+        )
+    )
+    X, y, validation = prepared.take_train(), prepared.y_train, None
+    if options.cv is None:
+        X, y, validation = _held_out(X, y, options.holdout)
+    with warnings.catch_warnings(), interrupts.training(), _progress(options.n_values, is_quiet) as callback:
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
+        # scikit-learn's guess that labels of few items each are numbers to be predicted; they are texts
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
+        warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
+        walked = crf_path(
+            model,
+            X,
+            y,
+            n_values=options.n_values,
+            smallest=options.l1,
+            validation=validation,
+            cv=options.cv,
+            patience=options.patience,
+            callback=callback,
+        )
+    return walked if len(walked) else None
+
+
+def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
+    """Training items without a share of them, and these, whole items."""
+    order = np.random.RandomState(SEED).permutation(len(y))
+    n_held = max(1, round(share * len(y)))
+    if n_held >= len(y):
+        raise RecipeError(f"--holdout {share:g} leaves none of the {len(y)} training items to train on")
+    parts = [np.sort(order[n_held:]), np.sort(order[:n_held])]
+    (X_train, X_held), (y_train, y_held) = (
+        [values[part] if hasattr(values, "shape") else [values[i] for i in part] for part in parts]
+        for values in (X, y)
+    )
+    return X_train, y_train, (X_held, y_held)
+
+
+@contextmanager
+def _progress(n_values: int, is_quiet: bool) -> Any:
+    """A callback that shows each value: a bar on a terminal, lines elsewhere."""
+    if is_quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("path", total=n_values)
+
+        def show(step: Any) -> None:
+            result, number = (
+                step.model.result_,
+                "" if math.isnan(step.score) else f", accuracy {step.score:.4f}",
+            )
+            text = f"l1 = {step.model.l1:.4g}: {result.n_nonzero:,} non-zeros{number}, {result.seconds:.2f} s"
+            bar.update(task, advance=1, description=text)
+            if not console.is_terminal:
+                say(text)
+
+        yield show
+
+
+def _table(walked: "paths.Path", prepared: Prepared, output: Path | None) -> str:
+    lines = [f"{'l1':>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
+    best = None if np.isnan(walked.score).all() else walked.best_index
+    for i, row in enumerate(walked.rows()):
+        note = "  best" if i == best else ""
+        note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
+        lines.append(
+            f"{row['l1']:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
+            f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
+        )
+    lines.append(f"{'together':>12} {'':>30} {walked.passes.sum():7.1f} {walked.seconds.sum():8.2f}")
+    if best is not None and prepared.y_test:
+        found = score(walked.best_model, prepared.X_test, prepared.y_test)
+        lines.append(f"\nbest       l1 = {walked.l1[best]:.6g}")
+        lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
+    if output is not None:
+        lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
+    return "\n".join(lines)
+
+
+def _number(value: float, pattern: str) -> str:
+    return "-" if math.isnan(value) else format(value, pattern)
+
+
+def _json(walked: "paths.Path") -> str:
+    """JSON has no NaN: what is not known is null."""
+    rows = [
+        {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in row.items()
+        }
+        for row in walked.rows()
+    ]
+    best = None if np.isnan(walked.score).all() else walked.best_index
+    return json.dumps({"l1_max": walked.l1_max, "best": best, "path": rows}, indent=2)
+
+
+def _code(walked: "paths.Path", interrupts: Interrupts) -> int:
+    statuses = {model.result_.status.name for model in walked.models}
+    if interrupts.is_requested or "INTERRUPTED" in statuses:
+        say("Interrupted; the table has the values so far.")
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED

@@ -1,0 +1,103 @@
+"""A regularisation path as it was walked: a row for each l1, with the model."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import SparseCRF
+
+COLUMNS = ("l1", "score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
+OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Models from the largest l1 to the smallest; all arrays have n values.
+
+    Attributes
+    ----------
+    models : tuple of n fitted estimators
+    l1 : float64, descending
+    score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
+    fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
+    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the value before
+    n_nonzero : int64
+    l1_max : the smallest l1 under which all penalised weights are zero
+    n_broken : int64, weights that the strong rule had left out and the check took in
+    """
+
+    models: tuple[SparseCRF, ...]
+    score: NDArray[np.float64]
+    fold_scores: NDArray[np.float64]
+    l1_max: float
+    n_broken: NDArray[np.int64]
+    l1: NDArray[np.float64] = field(init=False)
+    value: NDArray[np.float64] = field(init=False)
+    gap: NDArray[np.float64] = field(init=False)
+    violation: NDArray[np.float64] = field(init=False)
+    n_nonzero: NDArray[np.int64] = field(init=False)
+    passes: NDArray[np.float64] = field(init=False)
+    seconds: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = {
+            name: np.array([getattr(model.result_, name) for model in self.models]) for name in OF_RESULTS
+        }
+        for name, column in ({"l1": np.array([model.l1 for model in self.models])} | columns).items():
+            object.__setattr__(self, name, column)
+
+    @property
+    def best_index(self) -> int:
+        """Where the score is best, the sparser of equals.
+
+        Raises
+        ------
+        InputError
+            Nothing was scored.
+        """
+        if np.isnan(self.score).all():
+            raise InputError(
+                "best model: expected scores to choose by, but the path was walked without validation"
+            )
+        return int(np.nanargmax(self.score))
+
+    @property
+    def best_model(self) -> SparseCRF:
+        """The estimator at `best_index`."""
+        return self.models[self.best_index]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
+        columns = [getattr(self, name).tolist() for name in COLUMNS[:-1]]
+        statuses = [model.result_.status.name.lower() for model in self.models]
+        return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write the rows, with a heading; what is not known is left empty."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            for row in self.rows():
+                writer.writerow({name: "" if value != value else value for name, value in row.items()})
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw score, non-zeros, gap and seconds against l1 into a file (.png, .svg, .pdf); needs matplotlib.
+
+        Raises
+        ------
+        InputError
+            matplotlib is not installed, or does not know the kind of file.
+        """
+        from crfqn.paths.plot import plot
+
+        plot(self, path)
+
+    def __len__(self) -> int:
+        return len(self.models)
