@@ -238,7 +238,7 @@ class ProxQN:
             if not d.any() or -slope <= ROUNDING * abs(active.value):
                 return Outcome.AT_REST
             if self.backtrack is not None:
-                return self.search(active, metric, d, slope)
+                return self.search(active, metric, damping, d, slope)
             trial, decrease = active.try_step(d)
             if decrease >= -self.armijo * slope:
                 predicted = -slope - 0.5 * float(d @ metric.times(d, base_d))
@@ -248,7 +248,9 @@ class ProxQN:
             damping.after_failure()
         return Outcome.FAILED
 
-    def search(self, active: ActiveSet, metric: CompactBFGS, d: Vector, slope: float) -> Outcome:
+    def search(
+        self, active: ActiveSet, metric: CompactBFGS, damping: Damping, d: Vector, slope: float
+    ) -> Outcome:
         """The paper's line search, lines 31-35: alpha = 1, beta, beta^2, ... until the Armijo rule holds."""
         assert self.backtrack is not None
         ray = active.ray(d)
@@ -257,5 +259,7 @@ class ProxQN:
             trial, decrease = active.try_step(alpha * d, ray, alpha)
             if decrease >= -self.armijo * alpha * slope:
                 metric.update(alpha * d, active.accept(alpha * d, trial))
+                if damping.is_cautious:
+                    damping.after_step(1.0 if power == 0 else 0.0)
                 return Outcome.MOVED
         return Outcome.FAILED

@@ -1,0 +1,201 @@
+"""A solver's run as a curve: objective, non-zeros and test accuracy against seconds and passes.
+
+A process begins with a short training on a part of the items, so that nothing is compiled on the clock. The weights
+that accuracies are computed from are set aside during the run, and looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from benchmarks.alone import say
+from benchmarks.items import read_stored
+from benchmarks.problem import Problem
+from numpy.typing import NDArray
+
+from prox_qn_study.cases import AnyProblem, Case, Model, accuracy, estimator, judged
+from prox_qn_study.competitors import COMPETITORS, REFERENCE
+
+WARM_UP, STRONGER, WARM_UP_STEPS, WARM_UP_SECONDS = 0.2, 5.0, 10, 10.0
+SPACING = 1.15  # of the seconds between two sets of weights that are set aside
+CLOSE = 1e-7  # a run ends when it is this near to the reference optimum
+CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
+PATIENCE = 10.0  # seconds that the reference may take, as a multiple of the other runs'
+UNLIMITED = 1_000_000
+WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
+Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+class Limits(NamedTuple):
+    """When a run ends besides by its own rule: seconds, an objective, a certified gap."""
+
+    seconds: float
+    value: float = -np.inf
+    tol: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """How a solver fared; arrays have an entry a row of its trace.
+
+    Attributes
+    ----------
+    status : why the run ended
+    seconds, passes : since the first evaluation, which is a pass itself
+    values : the objective, penalty included, in nats; gaps : certified, nan where not known
+    accuracies : on the test part, nan where not computed
+    objective, accuracy, n_nonzero : of the best weights, recomputed by the judge
+    """
+
+    solver: str
+    status: str
+    iterations: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    passes: NDArray[np.float64]
+    values: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    n_nonzeros: NDArray[np.int64]
+    accuracies: NDArray[np.float64]
+    objective: float
+    accuracy: float
+    n_nonzero: int
+
+    @property
+    def lower_bound(self) -> float:
+        """The largest value that the optimum is proved to have; -inf: nothing is proved."""
+        bounds = np.minimum.accumulate(self.values) * (1.0 - self.gaps)
+        return float(np.nanmax(bounds)) if np.isfinite(bounds).any() else -np.inf
+
+    def row_at(self, optimum: float, level: float) -> int | None:
+        """The first row within `level` (relative) of the optimum; None: not reached."""
+        reached = np.flatnonzero(self.values <= optimum * (1.0 + level))
+        return int(reached[0]) if reached.size else None
+
+
+@dataclass(eq=False)
+class Recording:
+    """A solver that sets weights aside as it goes: of each step, or in growing intervals of time."""
+
+    solver: Any
+    keeps_all: bool = False
+    kept: dict[int, Weights] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return getattr(self.solver, "needs", ())
+
+    @property
+    def needs_separable(self) -> bool:
+        return getattr(self.solver, "needs_separable", False)
+
+    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
+        """Those of the solver."""
+        states = self.solver.steps(objective, penalty, start)
+        del start
+        begin, due, row = perf_counter(), 0.0, 0
+        for state in states:
+            if state.share == 1.0:
+                if (now := perf_counter() - begin) >= due or self.keeps_all:
+                    self.kept[row] = state.point.coords, state.point.weights
+                    due = SPACING * now
+                row += 1
+            yield state
+
+
+def run_case(
+    path: str, case: Case, names: Sequence[str], seconds: float, optimum: float | None, n_threads: int | None
+) -> tuple[Curve | None, list[Curve]]:
+    """Run competitors on a stored problem, one after the other.
+
+    Returns a run far towards the optimum, None where that is known, and the curves; competitors without settings for
+    the data are left out. `seconds`: the limit of each run.
+    """
+    problem, reference = read_stored(path), None
+    if optimum is None:
+        solver = COMPETITORS[REFERENCE].make(case.data)
+        reference = run(
+            problem, case.strength, "reference", solver, Limits(PATIENCE * seconds, tol=CERTIFIED), n_threads
+        )
+        optimum = reference.values.min()
+    limits = Limits(seconds, optimum * (1.0 + CLOSE))
+    solvers = {name: COMPETITORS[name].make(case.data) for name in names}
+    return reference, [
+        run(problem, case.strength, name, solver, limits, n_threads)
+        for name, solver in solvers.items()
+        if solver is not None
+    ]
+
+
+def run(
+    problem: AnyProblem, l1: float, name: str, solver: Any, limits: Limits, n_threads: int | None
+) -> Curve:
+    """Warm up, train on the clock, and judge."""
+    warm_up(problem, l1, solver, n_threads)
+    recording = Recording(solver)
+    model = estimator(
+        problem,
+        l1=l1,
+        tol=limits.tol,
+        max_iter=UNLIMITED,
+        max_seconds=limits.seconds,
+        solver=recording,
+        callback=lambda progress: progress.share == 1.0 and progress.value <= limits.value,
+        n_threads=n_threads,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ConvergenceWarning: that is what the curve is about
+        model.fit(problem.X_train, problem.y_train)
+    result = model.result_
+    if result.status.name == "INTERRUPTED":
+        raise KeyboardInterrupt
+    say(f"  {name}: {result.seconds:.1f} s, {result.value:,.3f}, {why(result)}")
+    return curve_of(problem, l1, name, model, recording)
+
+
+def curve_of(problem: AnyProblem, l1: float, name: str, model: Any, recording: Recording) -> Curve:
+    """What there is to say about a run, its weights looked at."""
+    result = model.result_
+    trace, shape = result.trace, model.coef_.shape
+    accuracies = np.full(len(trace), np.nan)
+    for row, weights in recording.kept.items():
+        if row < len(trace):
+            accuracies[row] = accuracy(problem, Model.of(*weights, *shape))
+    verdict = judged(problem, l1, Model.of(result.coords, result.weights, *shape))
+    return Curve(
+        solver=name,
+        status=why(result),
+        iterations=np.array([progress.iteration for progress in trace.rows]),
+        seconds=trace.seconds,
+        passes=trace.passes,
+        values=trace.value,
+        gaps=trace.gap,
+        n_nonzeros=trace.n_nonzero,
+        accuracies=accuracies,
+        objective=verdict.objective,
+        accuracy=verdict.accuracy,
+        n_nonzero=result.n_nonzero,
+    )
+
+
+def why(result: Any) -> str:
+    """Why a run ended, in few words; only its own callback asks one to stop."""
+    return "F* reached" if result.status.name == "CALLBACK" else result.message.partition(": ")[2]
+
+
+def warm_up(problem: AnyProblem, l1: float, solver: Any, n_threads: int | None) -> None:
+    """Compile, once in a process: a few steps on a part of the items with a penalty that leaves few weights."""
+    kind = isinstance(problem, Problem), repr(solver)
+    if kind in WARM:
+        return
+    WARM.add(kind)
+    part = problem.part(max(20, int(WARM_UP * len(problem.y_train))))
+    limits = {"max_iter": WARM_UP_STEPS, "max_seconds": WARM_UP_SECONDS, "tol": 1e-2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = estimator(part, l1=STRONGER * WARM_UP * l1, solver=solver, n_threads=n_threads, **limits)
+        model.fit(part.X_train, part.y_train)
