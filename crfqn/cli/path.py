@@ -95,8 +95,6 @@ def _walk(
         X, y, validation = _held_out(X, y, options.holdout)
     with warnings.catch_warnings(), interrupts.training(), _progress(options.n_values, is_quiet) as callback:
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
-        # scikit-learn's guess that labels of few items each are numbers to be predicted; they are texts
-        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         walked = crf_path(
             model,

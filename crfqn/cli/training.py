@@ -123,8 +123,6 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
 
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
-        # scikit-learn's guess that labels of few items each are numbers to be predicted; they are texts
-        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         try:
             model.fit(prepared.take_train(), prepared.y_train)
         except KeyboardInterrupt:

@@ -8,6 +8,7 @@ Shapes: I items, F features, K nodes of the structure (flat: the classes).
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
@@ -124,7 +125,7 @@ class ItemClassifier(ClassifierMixin, SparseCRF):
         names, n_levels = self._label_names(y)
         X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
         classes, codes = encode_labels(names, np.arange(names.size + 1))
-        check_classification_targets(names)
+        check_names(names)
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
         if weights is not None and not weights.all():
             stays = weights > 0
@@ -312,6 +313,14 @@ class Ranking(NamedTuple):
 
     labels: NDArray
     probabilities: NDArray[np.float64]
+
+
+def check_names(names: NDArray) -> None:
+    """Refuse what scikit-learn takes for numbers to regress on; names in great number are no ground for its warning."""
+    with warnings.catch_warnings():
+        if names.dtype.kind in "OUS":
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(names)
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:

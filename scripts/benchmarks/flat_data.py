@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.items import ItemProblem
+from benchmarks.items import ItemProblem, narrow
 
 TEST_SHARE = 0.2
 N_TOKENS = 48  # of a made-up text: 0.1 % of the vocabulary
@@ -62,8 +62,10 @@ def rcv1_like(n_train: int = 500_000, n_test: int = 50_000) -> ItemProblem:
     matrix = csr_array((np.ones(words.size), words.ravel(), ends), shape=(n_items, n_words))
     matrix.sum_duplicates()
     matrix.data = 1.0 + np.log(matrix.data)
-    matrix, labels = normalize(matrix), np.array([f"class {code:02}" for code in range(n_classes)])[codes]
-    return ItemProblem(matrix[:n_train], labels[:n_train], matrix[n_train:], labels[n_train:])
+    matrix = normalize(matrix)
+    labels = np.array([f"class {code:02}" for code in range(n_classes)])[codes]
+    train, test = narrow(matrix[:n_train]), narrow(matrix[n_train:])
+    return ItemProblem(train, labels[:n_train], test, labels[n_train:])
 
 
 def _stratified(X: Any, labels: NDArray[np.str_], order: NDArray[np.int64]) -> ItemProblem:

@@ -47,7 +47,7 @@ class ItemProblem:
         from crfqn.recipes import load_recipe, prepare
 
         prepared = prepare(load_recipe(name))
-        matrices = _narrow(prepared.X_train), _narrow(prepared.X_test)
+        matrices = narrow(prepared.X_train), narrow(prepared.X_test)
         labels = np.array(prepared.y_train), np.array(prepared.y_test)
         return cls(matrices[0], labels[0], matrices[1], labels[1], prepared.taxonomy)
 
@@ -72,11 +72,11 @@ class ItemProblem:
         return f"{n_items:,} items x {n_features:,} features, {n_labels:,} labels{nodes}"
 
 
-def _narrow(matrix: Any) -> Any:
-    """The same matrix with 32-bit indices: liblinear knows no others."""
-    narrow = matrix.copy()
-    narrow.indices, narrow.indptr = (x.astype(np.int32) for x in (matrix.indices, matrix.indptr))
-    return narrow
+def narrow(matrix: Any) -> Any:
+    """The same matrix with 32-bit indices: scikit-learn's saga and liblinear know no others."""
+    result = matrix.copy()
+    result.indices, result.indptr = (x.astype(np.int32) for x in (matrix.indices, matrix.indptr))
+    return result
 
 
 @contextmanager
