@@ -74,7 +74,7 @@ class ChainCRF(SparseCRF):
     n_threads : int, optional
         All cores by default. The result does not depend on it, bit by bit.
     random_state : int, RandomState or None
-        For the convention's sake: training is deterministic.
+        Seeds the order of the items with `solver="sgd"`; all else is deterministic, and so is None.
     verbose : int, default 0
         1 shows progress on stderr.
     warm_start : bool, default False
