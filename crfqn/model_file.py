@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError, ModelFileError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 # those that both safetensors and numpy know
@@ -71,11 +71,25 @@ class ModelFile:
             )
         return array
 
+    def integers(self, name: str, shape: tuple[int | None, ...], below: int) -> NDArray[np.int64]:
+        """Return integers 0 ... below - 1, stored in whatever width; otherwise raise ModelFileError."""
+        array = self.arrays.get(name)
+        dtype = "int64" if array is None or array.dtype.kind not in "iu" else array.dtype.name
+        numbers = self.array(name, dtype, shape)
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < below:
+            raise ModelFileError(f"{self.path}: {name} is out of the range 0 ... {below - 1}")
+        return numbers.astype(np.int64)
+
     def string_list(self, name: str) -> list[str]:
         """Return the list of strings `name`, or raise ModelFileError when there is none."""
         if name not in self.strings:
             raise ModelFileError(f"{self.path}: the model has no list of strings {name!r}")
         return self.strings[name]
+
+
+def narrowed(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """The same numbers, none below 0, in as few bytes as hold them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def write_model(
@@ -175,11 +189,11 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def _pack_strings(values: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _pack_strings(values: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.integer]]:
     # surrogatepass: a name read from a badly decoded file must not cost a finished training
     encoded = [value.encode("utf-8", "surrogatepass") for value in values]
     ends = np.cumsum([0] + [len(item) for item in encoded], dtype=np.int64)[1:]
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), narrowed(ends)
 
 
 def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
@@ -189,10 +203,10 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
     text, ends = tensors.pop(name + TEXT_SUFFIX), tensors.pop(name + ENDS_SUFFIX)
     sizes_fit = (
         text.dtype == np.uint8
-        and ends.dtype == np.int64
+        and ends.dtype.kind in "iu"
         and text.ndim == ends.ndim == 1
         and (ends[-1] if ends.size else 0) == text.size
-        and bool(np.all(np.diff(ends, prepend=0) >= 0))
+        and bool(np.all(np.diff(ends.astype(np.int64), prepend=0) >= 0))
     )
     if not sizes_fit:
         raise _Damage(f"the list of strings {name!r} has impossible lengths")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from crfqn import model_file
@@ -66,7 +67,7 @@ def rewrite_header(path, change):
 def write_signed(path, tensors, **fields):
     """Write a file whose checksum is right but whose content a crafted writer chose."""
     document = {
-        "format_version": 1,
+        "format_version": 2,
         "kind": "chain-crf",
         "metadata": {},
         "strings": [],
@@ -117,6 +118,20 @@ class TestRoundTrip:
         model = read_model(tmp_path / "m")
         assert model.strings == {"s": ["\udc80x", "y"]}
         assert model.metadata == {"t": "\udc80"}
+
+    def test_files_of_the_first_version_are_read(self, tmp_path):
+        tensors = {"t.utf8": np.frombuffer(b"abc", np.uint8), "t.ends": np.array([1, 1, 3])}
+        write_signed(tmp_path / "m", tensors, strings=["t"], format_version=1)
+        assert read_model(tmp_path / "m").strings == {"t": ["a", "", "bc"]}
+
+    @pytest.mark.parametrize(
+        ("size", "dtype"), [(255, "uint8"), (256, "uint16"), (65535, "uint16"), (65536, "uint32")]
+    )
+    def test_ends_of_strings_take_as_few_bytes_as_hold_them(self, tmp_path, size, dtype):
+        write_model(tmp_path / "m", "k", {}, {"s": ["x", "y" * (size - 1)]}, {})
+        with safe_open(tmp_path / "m", "np") as file:
+            assert file.get_tensor("s.ends").dtype == dtype
+        assert read_model(tmp_path / "m").strings["s"] == ["x", "y" * (size - 1)]
 
     @settings(max_examples=30, deadline=None)
     @given(st.lists(st.text(max_size=8), max_size=20))
@@ -319,7 +334,7 @@ class TestDamage:
             (np.frombuffer(b"abc", np.uint8), np.array([4, 3], np.int64)),
             (np.frombuffer(b"abc", np.uint8), np.array([-1, 3], np.int64)),
             (np.frombuffer(b"abc", np.uint8), np.zeros(0, np.int64)),
-            (np.frombuffer(b"abc", np.uint8), np.array([3], np.int32)),
+            (np.frombuffer(b"abc", np.uint8), np.array([3.0])),
             (np.frombuffer(b"abc", np.uint8), np.array([[3]], np.int64)),
             (np.frombuffer(b"\xff\xfe", np.uint8), np.array([2], np.int64)),
             (np.zeros(3), np.array([3], np.int64)),

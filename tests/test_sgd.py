@@ -23,7 +23,7 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.sgd import SGDL1, RateSearch
+from crfqn.solvers.sgd import SGDL1, RateSearch, start_online
 from crfqn.structures.chain import Chain
 
 N_EPOCHS, ETA0 = 3, 0.3
@@ -271,10 +271,10 @@ class TestCalibration:
         with pytest.raises(StopIteration) as end:
             next(calibration)  # all items are the sample, and a state of it would count
         chosen = end.value.value
-        values = {
-            eta: SGDL1().trial(objective, penalty, NO_START, 1.0, eta).value
-            for eta in chosen * 2.0 ** np.arange(-3, 4)
-        }
+        values = {}
+        for eta in chosen * 2.0 ** np.arange(-3, 4):
+            online = start_online(objective, penalty, NO_START)
+            values[eta] = SGDL1().trial(online, objective, penalty, 1.0, eta).value
         assert min(values, key=values.get) == chosen
         assert 0.01 < chosen < 1
 

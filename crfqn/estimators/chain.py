@@ -29,7 +29,7 @@ from crfqn.estimators.storage import (
 from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
-from crfqn.model_file import ModelFile
+from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.support import observed_support
 from crfqn.sequences import Sequences
@@ -297,9 +297,8 @@ class ChainCRF(SparseCRF):
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
         if self.vocabulary_ is not None:
-            used, content.arrays["node_feature"] = np.unique(
-                content.arrays["node_feature"], return_inverse=True
-            )
+            used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
+            content.arrays["node_feature"] = narrowed(renumbered)
             content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
             content.metadata["n_features"] = used.size
         return content

@@ -7,14 +7,14 @@ node_feature, node_weight. Labels are a list of strings or an array of numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import ModelFileError
 from crfqn.estimators.weights import csr
-from crfqn.model_file import ModelFile
+from crfqn.model_file import ModelFile, narrowed
 
 
 @dataclass
@@ -26,39 +26,25 @@ class Content:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-class Axis(NamedTuple):
-    """What a row or a column of a matrix stands for, and the dtype of its numbers."""
-
-    name: str
-    dtype: str
+STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
-STATE, FEATURE, FROM, TO = (
-    Axis("state", "int32"),
-    Axis("feature", "int64"),
-    Axis("from", "int32"),
-    Axis("to", "int32"),
-)
-
-
-def add_matrix(content: Content, name: str, matrix: Any, row: Axis, column: Axis) -> None:
+def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) -> None:
     """Add the non-zeros of a sparse matrix."""
     found = matrix.tocoo()
-    content.arrays[f"{name}_{row.name}"] = found.row.astype(row.dtype)
-    content.arrays[f"{name}_{column.name}"] = found.col.astype(column.dtype)
+    content.arrays[f"{name}_{row}"] = narrowed(found.row)
+    content.arrays[f"{name}_{column}"] = narrowed(found.col)
     content.arrays[f"{name}_weight"] = found.data
 
 
-def read_matrix(file: ModelFile, name: str, row: Axis, column: Axis, shape: tuple[int, int]) -> Any:
+def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
     """The CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` or not finite."""
     values = finite(file, f"{name}_weight", (None,))
-    places = []
-    for axis, size in zip((row, column), shape, strict=True):
-        place = file.array(f"{name}_{axis.name}", axis.dtype, values.shape)
-        if place.size and not 0 <= place.min() <= place.max() < size:
-            raise ModelFileError(f"{file.path}: {name}_{axis.name} is out of the range 0 ... {size - 1}")
-        places.append(place)
-    return csr(values, places[0], places[1], shape)
+    places = (
+        file.integers(f"{name}_{axis}", values.shape, size)
+        for axis, size in zip((row, column), shape, strict=True)
+    )
+    return csr(values, *places, shape)
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:

@@ -74,11 +74,15 @@ class Online:
         n_rows = self.n_features + (0 if self.is_tree else self.n_states)
         width = -(-self.n_states // LANES) * LANES
         check_memory(n_rows, width, self.n_features, self.n_states)
-        # In Python, the same lines leave memory untouched until a feature occurs.
-        self.table = aligned_rows.py_func(n_rows, 2 * width)
         self.shares, self.pattern_of = self._patterns(free, n_rows, width)
-        self.clock = np.array([0.0, 0.0, 1.0])
         self.rates = np.array([0.0, self.n_items / share, l1, l2])
+        self.restart(start)
+
+    def restart(self, start: tuple[Coords, Vector]) -> None:
+        """Forget what was learned, and begin at these weights."""
+        # In Python, the same lines leave memory untouched until a feature occurs.
+        self.table = aligned_rows.py_func(self.pattern_of.size, 2 * self.shares.shape[1])
+        self.clock = np.array([0.0, 0.0, 1.0])
         rows, states = self._places(start[0])
         self.table[rows, states] = start[1]
 
@@ -170,10 +174,10 @@ def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[
     for begin in range(0, kinds.shape[1], 32):
         part = kinds[:, begin : begin + 32].astype(np.uint64)
         keys = (part << (2 * np.arange(part.shape[1], dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
-        _, new = np.unique(keys, return_inverse=True)
-        _, first, which = np.unique(
-            which * (new.max(initial=0) + 1) + new, return_index=True, return_inverse=True
-        )
+        if begin > 0:
+            _, new = np.unique(keys, return_inverse=True)
+            keys = which * (new.max(initial=0) + 1) + new
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return first, which
 
 
@@ -182,6 +186,6 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
     n_bytes = 2 * 8 * n_rows * width
     if n_bytes > LARGEST_BYTES:
         raise InputError(
-            f"stochastic gradients keep two dense arrays of features x states: {n_features} x {n_states} would take "
+            f"stochastic gradients keep dense arrays of features x states: {n_features} x {n_states} would take "
             f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
         )

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from crfqn.features import FeatureStore
 
 Coords = NDArray[np.int64]
+MOST_FLAGS = (
+    8  # a flag for each possible pair, while there are no more of them an entry of the data; else a sort
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,20 +85,25 @@ def observed_support(
 
     Notes
     -----
-    O(nnz log nnz + N) time, 8 bytes an entry of memory for a while.
+    O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
     """
     return Support(
         n_states * store.n_features,
         n_states**2,
-        None if all_possible_states else observed_pairs(store, targets),
+        None if all_possible_states else observed_pairs(store, targets, n_states),
         None if all_possible_transitions else observed_transitions(store, targets, n_states),
     )
 
 
-def observed_pairs(store: FeatureStore, targets: NDArray[np.int32]) -> Coords:
+def observed_pairs(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:
     """k F + f for every feature f that some position labelled k has."""
     features = np.repeat(np.arange(store.n_features), np.diff(store.indptr))
-    return np.unique(targets[store.indices].astype(np.int64) * store.n_features + features)
+    pairs = targets[store.indices].astype(np.int64) * store.n_features + features
+    if n_states * store.n_features > MOST_FLAGS * pairs.size:
+        return np.unique(pairs)
+    is_there = np.zeros(n_states * store.n_features, bool)
+    is_there[pairs] = True
+    return np.flatnonzero(is_there)
 
 
 def observed_transitions(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:

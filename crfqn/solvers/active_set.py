@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.union import union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, LocalPenalty, Objective, Penalty, Point, Ray, State, Vector
 
@@ -80,11 +81,14 @@ class ActiveSet:
 
     def accept(self, step: Vector, trial: Point) -> Vector:
         """Move to `trial` = w + step; returns y, the change of the gradient."""
-        g = trial.gradient(self.coords)
-        y = g - self.g
+        before, g = self.g, trial.gradient(self.coords)
         self.point, self.w, self.g = trial, self.w + step, g
         self.penalty_value = self.local.value(self.w)
-        return y
+        return g - before
+
+    def change_of_gradient(self, trial: Point) -> Vector:
+        """Of the active coordinates, from here to the trial point."""
+        return trial.gradient(self.coords) - self.g
 
     def shrink(self, margin: float | None, n_items: int) -> NDArray[np.bool_] | None:
         """Drop (blocks of) zeros that are pulled well inside the penalty's bound; returns what stays, None for all.
@@ -108,7 +112,7 @@ def open_epoch(
     """Look at all coordinates; returns the active set and the best dual value that the point proves."""
     screening = penalty.screen(point)
     dual_value = best_dual_value(point, penalty, screening)
-    coords = np.union1d(np.union1d(screening.coords, point.coords), penalty.free)
+    coords = union(screening.coords, point.coords, penalty.free)
     w, g = np.zeros(coords.size), np.zeros(coords.size)
     w[np.searchsorted(coords, point.coords)] = point.weights
     g[np.searchsorted(coords, screening.coords)] = screening.gradient

@@ -1,11 +1,25 @@
-"""How far a step trusts the quadratic model: the diagonal that is added to it, larger after steps that disappoint."""
+"""How far a step trusts the quadratic model: the diagonal that is added to it, larger after steps that disappoint.
+
+    D = stiffness + scale * diagonal of B0 + caution * roughness
+
+The stiffness of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
+model has no curvature, and a dozen features that meet at the same positions may raise it by ten nats together: the
+gradient changes by a hundred times what was predicted, for these coordinates and no others. The trial's own gradient
+says which: (y - B d)_j / d_j is the diagonal that would have stopped coordinate j in time. On CoNLL-2000 (l1 = 1) 66
+passes to 1.5e-4 with it, and 120 with a scale for all coordinates in its place.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crfqn.solvers.protocols import Vector
 
+PATIENCE = 3  # failures of a step before all coordinates are held back: stiffness alone has no guarantee
+SOFTENING = 0.25  # of the stiffness, after a step that did what was predicted of it
 FIRST_SCALE = 0.1
 SMALLEST_SCALE = 1e-3
 LEAST_CAUTION = 0.01
@@ -14,7 +28,7 @@ WARM_CAUTION = 0.25  # where there are weights to start from: MNIST takes 6 pass
 
 @dataclass
 class Damping:
-    """D = scale * diagonal of B0 + caution * roughness.
+    """What is added to B0's diagonal.
 
     The roughness is the curvature that a coordinate may meet on its way to a fit (`ActiveSet.measure_roughness`). It is
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
@@ -28,27 +42,41 @@ class Damping:
     opening: float = 1.0
     caution: float = 1.0
 
-    def open_epoch(self, is_complete: bool) -> None:
+    def open_epoch(self, n_active: int, is_complete: bool) -> None:
         """A new active set; `is_complete`: every violating coordinate is in it."""
-        self.scale = 0.0
+        self.scale, self.n_failures = 0.0, 0
+        self.stiffness = np.zeros(n_active)
         if not is_complete:
             self.caution = max(self.caution, self.opening)
 
+    def restrict(self, keep: NDArray[np.bool_]) -> None:
+        """Follow an active set that shrinks."""
+        self.stiffness = self.stiffness[keep]
+
     def of(self, diagonal: Vector, roughness: Vector) -> Vector:
         """The diagonal to add to B0."""
-        damping = self.scale * diagonal
+        damping = self.stiffness + self.scale * diagonal
         return damping + self.caution * roughness if self.is_cautious else damping
 
-    def after_failure(self) -> None:
-        """The trial did not decrease the objective enough."""
-        self.scale = max(FIRST_SCALE, 4.0 * self.scale)
-        self.caution = 1.0
+    def after_failure(self, d: Vector, y: Vector, model_d: Vector) -> None:
+        """The trial w + d did not decrease the objective enough; y, model_d: change of the gradient, and B d."""
+        self.stiffen(d, y, model_d)
+        self.n_failures += 1
+        if self.n_failures >= PATIENCE:
+            self.scale = max(FIRST_SCALE, 4.0 * self.scale)
+            self.caution = 1.0
 
-    def after_step(self, ratio: float) -> None:
+    def after_step(self, ratio: float, d: Vector, y: Vector, model_d: Vector) -> None:
         """The trust-region rule; `ratio`: of the decrease to the predicted one."""
+        self.n_failures = 0
         if ratio > 0.75:
+            self.stiffness *= SOFTENING
             self.scale = 0.25 * self.scale if self.scale > SMALLEST_SCALE else 0.0
             self.caution = max(LEAST_CAUTION, 0.5 * self.caution)
-        elif ratio < 0.25:
-            self.scale = max(FIRST_SCALE, 2.0 * self.scale)
-            self.caution = min(1.0, 4.0 * self.caution)
+        elif ratio < 0.5:
+            self.stiffen(d, y, model_d)
+
+    def stiffen(self, d: Vector, y: Vector, model_d: Vector) -> None:
+        """Hold back the coordinates whose gradient has changed by more than the model says."""
+        moved = d != 0.0
+        self.stiffness[moved] = np.maximum(self.stiffness[moved], (y[moved] - model_d[moved]) / d[moved])

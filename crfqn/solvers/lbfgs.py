@@ -23,6 +23,7 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Ve
 from crfqn.solvers.secant_pairs import SecantPairs
 from crfqn.solvers.warm_up import is_text, learn_online
 
+FLOOR = 1e-3  # of the curvature, in units of max x^2
 HIDDEN = 100.0  # times ROUNDING: where a search may fail because it cannot tell two values apart
 
 
@@ -36,6 +37,10 @@ class LBFGS:
         Secant pairs m.
     armijo, wolfe : float
         c1 and c2 of the strong Wolfe conditions.
+    scaling : float from 0 to 1
+        The method works in the variables v = c^(scaling / 2) w, c the diagonal of the Hessian where it starts: 0 is the
+        plain method, 1 undoes the diagonal. On CoNLL-2000 (l2 = 2) 94 iterations to 13,139.4 with 0, 60 with 1, which
+        makes too much of features that come together, and 50 with 0.7.
     warm_up : bool
         Begin with a few epochs item by item where the data are text, as Prox-QN does.
     """
@@ -43,6 +48,7 @@ class LBFGS:
     memory: int = 10
     armijo: float = 1e-4
     wolfe: float = 0.9
+    scaling: float = 0.7
     warm_up: bool = True
 
     def __post_init__(self) -> None:
@@ -52,6 +58,9 @@ class LBFGS:
             raise InputError(
                 f"armijo, wolfe: expected 0 < armijo < wolfe < 1, got {self.armijo!r} and {self.wolfe!r}"
             )
+
+        if not 0 <= self.scaling <= 1:
+            raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each knows the gradient at all coordinates."""
@@ -66,10 +75,11 @@ class LBFGS:
         coords = np.arange(objective.n_coords) if support is None else support.coords()
         here = Evaluated(objective, penalty, coords, start)
         del start
+        unit = here.curvature() ** (-0.5 * self.scaling)  # of v, in units of w
         pairs = SecantPairs(self.memory, here.coords)
         yield here.state()
         while True:
-            direction = -pairs.times(here.slopes)
+            direction = -unit * pairs.times(unit * here.slopes)
             if not len(pairs):
                 direction /= max(float(np.linalg.norm(direction)), ROUNDING)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
@@ -80,7 +90,7 @@ class LBFGS:
             if there is None:
                 yield here.state(is_final=True, has_failed=decrease > HIDDEN * unseen)
                 return
-            pairs.update(there.w - here.w, there.slopes - here.slopes)
+            pairs.update((there.w - here.w) / unit, unit * (there.slopes - here.slopes))
             here = there
             del there
             yield here.state(is_step=True)
@@ -121,6 +131,11 @@ class Evaluated:
         self.l2 = np.where(np.isin(coords, penalty.free), 0.0, penalty.l2)
         self.slopes = self.gradient + self.l2 * self.w
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
+
+    def curvature(self) -> Vector:
+        """The diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
+        point, coords = self.point, self.coords
+        return point.curvature(coords) + self.l2 + FLOOR * point.unit(coords)
 
     def moved(self, step: Vector) -> Evaluated:
         """The point w + step."""

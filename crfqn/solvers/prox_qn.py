@@ -183,7 +183,7 @@ class ProxQN:
         """
         opening = active.violation
         metric = CompactBFGS(*self.base_metric(objective, active, None), self.memory)
-        damping.open_epoch(is_complete=active.outside == 0.0)
+        damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
         if damping.is_cautious:
             active.measure_roughness()
         for step in count(1):
@@ -196,6 +196,7 @@ class ProxQN:
             kept = active.shrink(self.shrink_margin, objective.n_items)
             if kept is not None:
                 metric.restrict(kept)
+                damping.restrict(kept)
             is_stale = self.metric != "identity" and step % self.refresh == 0
             if is_stale and (active.violation <= PROGRESS * opening or goal <= TO_THE_END * opening):
                 return step, False  # as the metric is formed anew anyway, all coordinates may be looked at
@@ -240,12 +241,14 @@ class ProxQN:
             if self.backtrack is not None:
                 return self.search(active, metric, damping, d, slope)
             trial, decrease = active.try_step(d)
+            model_d = metric.times(d, base_d)
             if decrease >= -self.armijo * slope:
-                predicted = -slope - 0.5 * float(d @ metric.times(d, base_d))
-                metric.update(d, active.accept(d, trial), base_d)
-                damping.after_step(decrease / predicted if predicted > 0 else 0.0)
+                predicted = -slope - 0.5 * float(d @ model_d)
+                y = active.accept(d, trial)
+                metric.update(d, y, base_d)
+                damping.after_step(decrease / predicted if predicted > 0 else 0.0, d, y, model_d)
                 return Outcome.MOVED
-            damping.after_failure()
+            damping.after_failure(d, active.change_of_gradient(trial), model_d)
         return Outcome.FAILED
 
     def search(
@@ -258,8 +261,10 @@ class ProxQN:
             alpha = self.backtrack**power
             trial, decrease = active.try_step(alpha * d, ray, alpha)
             if decrease >= -self.armijo * alpha * slope:
-                metric.update(alpha * d, active.accept(alpha * d, trial))
+                step = alpha * d
+                y = active.accept(step, trial)
                 if damping.is_cautious:
-                    damping.after_step(1.0 if power == 0 else 0.0)
+                    damping.after_step(1.0 if power == 0 else 0.0, step, y, metric.times(step))
+                metric.update(step, y)
                 return Outcome.MOVED
         return Outcome.FAILED
