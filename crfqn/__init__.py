@@ -12,6 +12,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "estimators.chain": ["ChainCRF"],
         "estimators.multiclass": ["MulticlassCRF"],
+        "estimators.multiclass_classifier": ["MulticlassClassifier"],
+        "estimators.multilabel_ranker": ["MultilabelRanker"],
         "estimators.persistence": ["load"],
         "estimators.taxonomy": ["TaxonomyCRF"],
         "paths": ["crf_path"],

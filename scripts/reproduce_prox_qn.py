@@ -10,20 +10,19 @@
 Writes PNG and CSV files, and a page over all that is in the folder. How: `prox_qn_study/`.
 """
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from prox_qn_study.figures import FIGURES, TABLES
+from studies.command import explaining
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 FigureName = StrEnum("FigureName", {name: name for name in FIGURES})  # type: ignore[misc]
 TableName = StrEnum("TableName", {name: name for name in TABLES})  # type: ignore[misc]
 OF_THE_PAPER = [name for name in FIGURES if name != "digits"]
 SECONDS, QUICK_SECONDS = 300.0, 0.5
-BAD_INPUT, NO_DATA, INTERRUPTED = 2, 3, 130
 
 
 @app.command()
@@ -44,12 +43,10 @@ def reproduce(
     """Measure the paper's figures and tables again; without a choice all of them."""
     from prox_qn_study.publishing import Publisher
 
-    from crfqn.errors import DataError, InputError
-
     names = [str(each) for each in figure or ()], [str(each) for each in table or ()]
     if not (figure or table or superlinear):
         names, superlinear = (OF_THE_PAPER, list(TABLES)), True
-    try:
+    with explaining():
         publisher = Publisher(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS), threads)
         for name in names[0]:
             publisher.figure(name)
@@ -57,16 +54,6 @@ def reproduce(
             publisher.table(name)
         if superlinear:
             publisher.superlinear()
-    except (InputError, DataError) as error:
-        fail(str(error), NO_DATA if isinstance(error, DataError) else BAD_INPUT)
-    except KeyboardInterrupt:
-        fail("interrupted: what was finished before is in the folder", INTERRUPTED)
-
-
-def fail(message: str, code: int) -> None:
-    """Say why, and leave."""
-    print(message, file=sys.stderr)
-    raise typer.Exit(code)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The registry: finding, downloading (from a server on this machine), checking and reading datasets."""
 
+import bz2
 import contextlib
 import gzip
 import hashlib
@@ -22,6 +23,7 @@ OTHER_COUNTS = ROWS[: ROWS.index(b"3\tb")]
 CONTENT = Content(n_items=2, n_positions=3, n_distinct_items=2, n_labels=2)
 DATASETS = [
     *(
+        "amazon7",
         "conll2000",
         "digits",
         "imageclef07a",
@@ -30,8 +32,9 @@ DATASETS = [
         "mnist",
         "newsgroups",
     ),
-    *("ocr", "stdlib"),
+    *("ocr", "rcv1", "sector", "stdlib"),
 ]
+UNCHECKED = {"amazon7", "rcv1", "sector"}  # no checksum of the content is known
 
 
 @pytest.fixture(autouse=True)
@@ -119,10 +122,11 @@ def test_every_entry_is_complete():
         assert entry.title
         assert entry.licence
         assert entry.source.startswith("http")
-        assert len(entry.content.sha256) == (0 if entry.content.at_least else 64)
+        is_unknown = entry.content.at_least or entry.name in UNCHECKED
+        assert len(entry.content.sha256) == (0 if is_unknown else 64)
         assert entry.is_embedded == (not entry.files)
         for part in parts(entry.files):  # or a download could not complete
-            assert any(file.addresses for file in part)
+            assert any(file.addresses for file in part) or entry.by_hand
         for file in entry.files:
             assert all(address.isascii() and " " not in address for address in file.addresses)
             assert {len(file.sha256), len(file.sha256_unpacked)} <= {0, 64}
@@ -257,6 +261,23 @@ def test_broken_registry_entries_are_named(monkeypatch, tmp_path, text, message)
     monkeypatch.setattr("crfqn.datasets.registry.bundled", lambda kind: tmp_path)
     with pytest.raises(DataError, match=rf"x\.toml: {message}"):
         dataset("x")
+
+
+def test_sizes_are_checked_where_nothing_else_is_known(given):
+    content = Content(n_items=3, n_train=2, n_labels=2)
+    files = tuple(DataFile(f"{name}.bz2", part=name) for name in ("train", "test"))
+    entry = Dataset("plain", "Plain", "none", "nowhere", "svmlight", content, files, by_hand="draw lots")
+    with pytest.raises(DataUnavailableError, match=r"Get it by hand: draw lots, or set CRFQN_DATA"):
+        entry.fetch()
+    given("train.bz2", bz2.compress(b"7 1:2 3:4\n9 2:1\n"))
+    given("test.bz2", bz2.compress(b"7 5:1\n"))
+    assert (entry.load().n_train, entry.load().inputs.shape) == (2, (3, 6))
+    assert (entry.verify().check, entry.verify().is_passed) == ("sizes", True)
+    floors = replace(entry, content=replace(content, n_labels=1, at_least=True))
+    assert floors.verify().message == "3 items; no checksum is known"
+    given("test.bz2", bz2.compress(b"7 5:1\n")[:-4])
+    with pytest.raises(DataError, match=r"test\.bz2: the bzip2 file is cut short \([0-9]+ bytes are there\)"):
+        entry.load()
 
 
 TRAIN, TEST, TREE = b"a1 1:2 2:1\nb 2:3\n", b"a2 1:1 7:1\n", b"a a1\na a2\nb\n"

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError
-from crfqn.estimators import classifier as classifier_module
+from crfqn.estimators import items as items_module
 from crfqn.estimators import multiclass as multiclass_module
 from crfqn.estimators.item_weights import item_weights
 from crfqn.result import Status
@@ -304,7 +304,7 @@ class TestPrediction:
         verbs = ("predict", "predict_proba", "predict_log_proba", "decision_function")
         whole = [getattr(model, verb)(make(X)) for verb in verbs]
         best, likelihood = model.decode(make(X)), model.log_likelihood(make(X), Y)
-        monkeypatch.setattr(classifier_module, "BLOCK_NUMBERS", 7 * N_CLASSES)
+        monkeypatch.setattr(items_module, "BLOCK_NUMBERS", 7 * N_CLASSES)
         for verb, expected in zip(verbs, whole, strict=True):
             np.testing.assert_array_equal(getattr(model, verb)(make(X)), expected)
         for expected, found in zip(best, model.decode(make(X)), strict=True):

@@ -302,9 +302,17 @@ class TestContentThatDoesNotFit:
         rewrite()
         assert_same_predictions(named_model, crfqn.load(path), named())
 
+    def test_integers_of_another_width(self, rewrite, path, named_model):
+        file = read_model(path)
+        narrow = {name: array for name, array in file.arrays.items() if array.dtype.kind == "u"}
+        assert {"node_state", "node_feature", "edge_from", "edge_to"} <= narrow.keys()
+        assert all(array.dtype == np.uint8 for array in narrow.values())
+        rewrite(arrays={name: array.astype(np.int64) for name, array in narrow.items()})
+        assert_same_predictions(named_model, crfqn.load(path), named())
+
     def test_a_foreign_kind(self, rewrite, path):
         rewrite(kind="taxonomy")
-        known = "'chain-crf', 'multiclass-crf', 'taxonomy-crf'"
+        known = "'chain-crf', 'multiclass-classifier', 'multiclass-crf', 'multilabel-ranker', 'taxonomy-crf'"
         with pytest.raises(ModelFileError, match=f"expected a model of kind {known}; it is a 'taxonomy'"):
             crfqn.load(path)
 
@@ -320,10 +328,10 @@ class TestContentThatDoesNotFit:
         ("name", "change"),
         [
             ("node_state", lambda a: a + 50),
-            ("node_state", lambda a: -1 - a),
+            ("node_state", lambda a: -1 - a.astype(np.int64)),
             ("node_state", lambda a: a.astype(np.float64)),
             ("node_state", lambda a: a[:-1]),
-            ("node_feature", lambda a: a + 10**12),
+            ("node_feature", lambda a: a.astype(np.int64) + 10**12),
             ("node_feature", lambda a: a[None]),
             ("node_weight", lambda a: a * np.nan),
             ("node_weight", lambda a: a.astype(np.float32)),
@@ -517,7 +525,7 @@ class TestContentOfClassifiersThatDoesNotFit:
         ("name", "change"),
         [
             ("node_state", lambda a: a + 50),
-            ("node_feature", lambda a: a + 10**12),
+            ("node_feature", lambda a: a.astype(np.int64) + 10**12),
             ("node_weight", lambda a: a * np.nan),
             ("intercept", lambda a: a[:-1]),
             ("intercept", lambda a: np.append(a[:-1], np.inf)),

@@ -6,23 +6,35 @@ Ceilings on sweeps are about one and a half times what was measured.
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
 from margin_references import MarginProblem, optimum, penalty_value, row_prox
 from problems import make_problem as make_chain
-from test_margin_losses import NAMES, make_problem, objective_of, point_at, weights_like
+from test_margin_losses import (
+    NAMES,
+    SINGLE,
+    loss_of,
+    make_problem,
+    objective_of,
+    point_at,
+    weights_like,
+)
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
+from crfqn.kernels.team import join, new_team
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
-from crfqn.objectives.row_blocks import CHUNK
+from crfqn.objectives.ranking import MultilabelRanking
+from crfqn.objectives.row_blocks import CHUNK, FEWEST_ENTRIES
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.row_descent import RowDescent
+from crfqn.threads import Pool
 
 F, K = 6, 4
 PAPER = RowDescent(shrink=False, memory=0)
@@ -36,6 +48,7 @@ PENALTIES = {  # (l1, l2, group), norm
     "L2": ((0.0, 1.0, 0.0), "l2"),
 }
 every_loss = pytest.mark.parametrize("name", NAMES)
+every_step = pytest.mark.parametrize("step", ["line search", "constant", "parallel"])
 
 
 def penalty_of(kind, scale=1.0):
@@ -114,7 +127,7 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
         papers_sweep(problem, w, *PENALTIES[kind], order, objective.constants if is_constant else None)
-        blocks.sweep(order, penalty_of(kind), is_constant)
+        (blocks.sweep_constant if is_constant else blocks.sweep)(order, penalty_of(kind))
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
 
@@ -124,7 +137,8 @@ def test_margins_stay_true(name):
     objective = objective_of(problem)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     for sweep in range(50):
-        blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), sweep % 2 == 0)
+        update = blocks.sweep_constant if sweep % 2 == 0 else blocks.sweep
+        update(np.arange(F), penalty_of("L1/L2", 0.1))
     point = blocks.point()
     again = objective.at(point.coords, point.weights)
     assert point.value == pytest.approx(again.value, rel=1e-12)
@@ -141,7 +155,7 @@ def test_what_a_sweep_reports(name):
         w[2] = 0.0
         gradient = problem.evaluate(w)[1]
         for j in (1, 2):
-            swept = point_at(problem, w, objective).row_blocks().sweep(np.array([j]), penalty, False)
+            swept = point_at(problem, w, objective).row_blocks().sweep(np.array([j]), penalty)
             slope = gradient[j] + (penalty.group_l1 * w[j] / np.linalg.norm(w[j]) if j != 2 else 0.0)
             excess = np.linalg.norm(gradient[2]) - penalty.group_l1
             expected = np.linalg.norm(slope) if j != 2 else max(excess, 0.0)
@@ -220,7 +234,7 @@ def test_the_papers_stopping_rule(solver):
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     if solver is PAPER:  # the same sweeps by hand
         for _ in range(result.n_iter):
-            totals.append(blocks.sweep(np.arange(60), penalty, False).violations.sum())
+            totals.append(blocks.sweep(np.arange(60), penalty).violations.sum())
         ratios = np.array(totals) / totals[0]
         assert ratios[-1] < tau
         assert np.all(ratios[:-1] >= tau)
@@ -288,13 +302,152 @@ def test_more_rows_than_are_gathered_at_a_time():
     assert np.any(result.coords % n >= CHUNK)
 
 
-def test_two_threads_change_nothing():
-    problem = make_problem("multiclass")
-    store = FeatureStore.from_matrix(problem.x, np.arange(26))
-    loss = MulticlassSquaredHinge(problem.labels, K)
-    one, two = (FlatObjective(store, loss, n_threads=n) for n in (1, 2))
-    values = [minimize(o, penalty_of("L1/L2"), RowDescent(), max_iter=20).value for o in (one, two)]
-    assert values[0] == values[1]
+def large(n_states, n_items=900, n_features=40, seed=0, is_binary=False):
+    """Enough entries for a team of threads."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n_items, n_features)) * (random.random((n_items, n_features)) < 0.7)
+    labels = random.integers(0, n_states, n_items).astype(np.int32)
+    store = FeatureStore.from_matrix((x != 0) if is_binary else x, np.arange(n_items + 1))
+    penalty = GroupLasso(30.0, n_features=n_features, n_states=n_states)
+    return x, labels, store, penalty
+
+
+@every_step
+@pytest.mark.parametrize("name", [*SINGLE, "ranking"])
+def test_threads_change_nothing(name, step):
+    _, labels, store, penalty = large(K)
+    assert store.nnz > FEWEST_ENTRIES
+    sets = np.arange(901), labels
+    loss = MultilabelRanking(*sets, K) if name == "ranking" else SINGLE[name](labels, K)
+    runs = []
+    for n_threads in (1, 2, 3):
+        objective = FlatObjective(store, loss, n_threads=n_threads)
+        result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
+        assert result.coords.size > 0
+        runs.append((result.value, result.weights.tobytes(), result.trace.value.tobytes()))
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("n_states", [9, 20, 30, 45])
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_registers_for_any_number_of_states(n_states, is_binary):
+    """Blocks of 2, 3, 4 and 4 + 2 registers; features without values."""
+    x, labels, store, penalty = large(n_states, is_binary=is_binary)
+    x = (x != 0).astype(float) if is_binary else x
+    problem = MarginProblem("multiclass", x, np.eye(n_states, dtype=int)[labels], np.ones(labels.size))
+    objective = FlatObjective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
+    w = 0.3 * np.random.default_rng(1).normal(size=(40, n_states))
+    blocks = point_at(problem, w, objective).row_blocks()
+    swept = blocks.sweep(np.array([3]), penalty)
+    gradient = problem.evaluate(w)[1][3]
+    expected = np.linalg.norm(gradient + 30.0 * w[3] / np.linalg.norm(w[3]))
+    assert swept.violations[0] == pytest.approx(expected, rel=1e-10)
+    point = blocks.point()
+    again = objective.at(point.coords, point.weights)
+    assert point.value == pytest.approx(again.value, rel=1e-12)
+    before = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
+    assert point.value + penalty.value(point.coords, point.weights) < before
+
+
+def flat_weights(w):
+    return np.arange(w.size), w.T.ravel()
+
+
+class TestTeam:
+    def test_all_come(self):
+        """Unless the machine is so busy that the first ones do not wait for the last: then again."""
+        with Pool(3) as pool:
+            for _ in range(200):
+                team, found = new_team(3), []
+                pool.each(3, lambda _, team=team, found=found: found.append(join(team, 3)))
+                size = max(n for _, n in found)
+                assert sorted(found) == sorted([(0, 0)] * (3 - size) + [(i, size) for i in range(size)])
+                if size == 3:
+                    return
+        raise AssertionError("never")
+
+    def test_who_does_not_come_is_not_waited_for(self):
+        team = new_team(3)
+        assert join(team, 3) == (0, 1)
+        assert join(team, 3) == (0, 0)  # too late
+
+    def test_a_sweep_of_one_who_expected_two(self):
+        """What an interrupt leaves: the pool's other thread finishes alone."""
+        _, labels, store, penalty = large(K)
+        objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
+        start = objective.at(np.empty(0, np.int64), np.empty(0))
+        alone, expecting = start.row_blocks(), start.row_blocks()
+        alone.sweep(np.arange(40), penalty)
+        objective.pool = Lonely()
+        expecting.sweep(np.arange(40), penalty)
+        np.testing.assert_array_equal(alone.margins, expecting.margins)
+        np.testing.assert_array_equal(alone.table, expecting.table)
+
+
+class Lonely:
+    """A pool of two threads, one of which never comes."""
+
+    n_threads = 2
+
+    def each(self, n_parts, task):
+        task(0)
+
+
+@every_loss
+@pytest.mark.parametrize("n_together", [1, 3])
+def test_parallel_steps_by_hand(name, n_together):
+    """Richtarik and Takac: rows of a stretch start from the same weights, steps 1 / v_j with the sum of positions."""
+    problem, objective = make_problem(name, seed=2), objective_of(make_problem(name, seed=2))
+    (strengths, norm), w = PENALTIES["L1/L2"], weights_like(problem, scale=0.2)
+    among, order = np.array([0, 1, 3, 4, 5]), np.array([5, 1, 3, 0, 3, 4])
+    met = (problem.x[:, among] != 0).sum(axis=1)
+    weights = problem.weights * (1 + np.maximum(met - 1, 0) * (n_together - 1) / 4)
+    constants = loss_of(problem).constants(objective.store, weights)
+    np.testing.assert_allclose(objective.joint_constants(n_together, among), constants, rtol=1e-13)
+    blocks = point_at(problem, w, objective).row_blocks()
+    swept = blocks.sweep_constant(order, penalty_of("L1/L2"), n_together, among)
+    for start in range(0, 6, n_together):
+        gradient = problem.evaluate(w)[1]
+        for k, j in enumerate(order[start : start + n_together], start):
+            slope = gradient[j] + 2.0 * w[j] / max(np.linalg.norm(w[j]), 1e-300)
+            if w[j].any():
+                assert swept.violations[k] == pytest.approx(np.linalg.norm(slope), rel=1e-8)
+            w[j] = row_prox((w[j] - gradient[j] / constants[j])[None], 1.0 / constants[j], strengths, norm)[0]
+    np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
+
+
+@every_loss
+def test_joint_constants_bound_the_expected_rise(name):
+    """E F(W + D_S) <= F(W) + n_together / n (G'D + sum_j v_j / 2 ||D_j||^2) over all pairs S of rows."""
+    problem, objective = make_problem(name, seed=5), objective_of(make_problem(name, seed=5))
+    v, random = objective.joint_constants(2, np.arange(F)), np.random.default_rng(0)
+    pairs = list(combinations(range(F), 2))
+    tightest = 0.0
+    for scale in (0.01, 0.3, 3.0):
+        w, d = weights_like(problem, scale=0.1), scale * random.normal(size=(F, K))
+        value, g = problem.evaluate(w)
+        rises = []
+        for pair in pairs:
+            moved = w.copy()
+            moved[list(pair)] += d[list(pair)]
+            rises.append(problem.evaluate(moved)[0] - value)
+        quadratic = 2 / F * (0.5 * v @ (d**2).sum(axis=1))
+        excess = np.mean(rises) - 2 / F * np.sum(g * d)
+        assert excess <= quadratic
+        tightest = max(tightest, excess / quadratic)
+    assert tightest > 0.1
+
+
+def test_parallel_steps_converge_and_need_more_sweeps():
+    objective, penalty = wide(n_features=60)
+    sweeps = []
+    for n_together in (1, 8, 60):
+        solver = RowDescent(step="parallel", n_together=n_together)
+        result = minimize(objective, penalty, solver, tol=1e-3, max_iter=4000)
+        assert result.status is Status.CONVERGED
+        sweeps.append(result.n_iter)
+    assert sweeps[0] < sweeps[2]
+    assert sweeps[2] <= 1500
 
 
 BAD = [
@@ -305,6 +458,7 @@ BAD = [
     ({"cooling": -1.0}, r"cooling: expected a number between 0 and 1"),
     ({"max_sweeps": 0}, r"max_sweeps: expected an integer >= 1, got 0"),
     ({"memory": 1}, r"memory: expected 0 or an integer >= 2, got 1"),
+    ({"n_together": 0}, r"n_together: expected an integer >= 1, got 0"),
     ({"seed": 0.5}, r"seed: expected an integer >= 0, got 0.5"),
 ]
 

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.errors import DataError, InputError
-from crfqn.estimators import classifier as classifier_module
+from crfqn.estimators import items as items_module
 from crfqn.estimators import taxonomy as taxonomy_module
 from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.taxonomy import descend
@@ -375,7 +375,7 @@ class TestPrediction:
             ]  # fmt: skip
 
         whole = everything()
-        monkeypatch.setattr(classifier_module, "BLOCK_NUMBERS", 7 * 9)
+        monkeypatch.setattr(items_module, "BLOCK_NUMBERS", 7 * 9)
         for expected, found in zip(whole, everything(), strict=True):
             np.testing.assert_array_equal(found, expected)
 

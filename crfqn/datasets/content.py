@@ -27,9 +27,9 @@ class Content:
     n_nodes : int or None
         Of the taxonomy.
     sha256 : str
-        `Labeled.digest()` or `Documents.digest()`; empty where it is not the same everywhere.
+        `Labeled.digest()` or `Documents.digest()`; empty where it is not the same everywhere, or not known.
     at_least : bool
-        The counts are floors, since the data depends on what is installed.
+        The counts are floors, since the data depends on what is installed, or is not known that well.
     """
 
     n_items: int

@@ -18,8 +18,9 @@ class Verification:
     """Which check was made.
 
     `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs),
-    "floors" (the data differs from machine to machine, and there is enough of it) or "counts" (the counts
-    agree, the content's checksum does not: a similar file, not the same data).
+    "sizes" (the counts agree, and no checksum is known), "floors" (there is enough of it: the data differs from
+    machine to machine, or is not known that well) or "counts" (the counts agree, the content's checksum does not:
+    a similar file, not the same data).
     """
 
     paths: tuple[Path, ...]
@@ -33,7 +34,10 @@ class Verification:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One entry of the registry. `shape` is rows and columns of an image, where features need it."""
+    """One entry of the registry.
+
+    `shape` is rows and columns of an image, where features need it; `by_hand` how to come by files without address.
+    """
 
     name: str
     title: str
@@ -43,6 +47,7 @@ class Dataset:
     content: Content
     files: tuple[DataFile, ...] = ()
     shape: Shape | None = None
+    by_hand: str = ""
 
     @property
     def is_embedded(self) -> bool:
@@ -77,7 +82,9 @@ class Dataset:
         paths, came = [], {}
         for part, path in zip(parts(self.files), self._found(), strict=True):
             if path is None:
-                file = next(file for file in part if file.addresses)
+                file = next((file for file in part if file.addresses), None)
+                if file is None:
+                    raise DataUnavailableError(self.how_to_find())
                 left = None if end is None else max(0.0, end - time.monotonic())
                 path = self._download(file, timeout, left, on_progress)
                 came[path] = file.addresses[0]
@@ -114,7 +121,10 @@ class Dataset:
         number_of = counts(data)
         what = ", ".join(f"{number_of[kind]} {kind}" for kind in ("items", "positions") if kind in number_of)
         if self.content.at_least:
-            return Verification(paths, "floors", f"{what}; the data depends on what is installed")
+            reason = "the data depends on what is installed" if self.is_embedded else "no checksum is known"
+            return Verification(paths, "floors", f"{what}; {reason}")
+        if not self.content.sha256:
+            return Verification(paths, "sizes", f"{what} as expected; no checksum of the content is known")
         if data.digest() == self.content.sha256:
             return Verification(paths, "content", f"{what}; sha256 over labels and inputs agrees")
         return Verification(paths, "counts", f"{what} as expected, but labels or inputs differ")
@@ -153,10 +163,13 @@ class Dataset:
             looked = f"CRFQN_DATA={given} is not a folder"
         else:
             looked = f"CRFQN_DATA={given} and its direct folders have none of them"
+        get = (
+            f"Get it by hand: {self.by_hand}" if self.by_hand else f"Get it with `crfqn data get {self.name}`"
+        )
         files = f"files: {names}" if len(every) == 1 else f"missing of its {len(every)} files: {names}"
         return (
             f"the dataset {self.name!r} is not on this machine ({files}). {looked}; "
-            f"nothing in the cache {cache_folder() / self.name}. Get it with `crfqn data get {self.name}`, "
+            f"nothing in the cache {cache_folder() / self.name}. {get}, "
             f"or set CRFQN_DATA to a folder that has {'one of the files' if len(every) == 1 else 'them'}."
         )
 

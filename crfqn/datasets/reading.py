@@ -35,6 +35,11 @@ def _svmlight_taxonomy(train: Path, test: Path, taxonomy: Path) -> Documents:
     return concatenate(*(Documents(*read_svmlight(path), tree) for path in (train, test)))
 
 
+def _svmlight(*paths: Path) -> Documents:
+    documents = [Documents(*read_svmlight(path)) for path in paths]
+    return documents[0] if len(documents) == 1 else concatenate(*documents)
+
+
 def _hierarchical_arff(train: Path, test: Path) -> Documents:
     return concatenate(read_hierarchical_arff(train), read_hierarchical_arff(test))
 
@@ -52,6 +57,7 @@ def _conll(train: Path, test: Path) -> Labeled:
 FILE_READERS: dict[str, Callable[..., Data]] = {
     "letter-table": _letter_table,
     "letter-matlab": _letter_matlab,
+    "svmlight": _svmlight,
     "svmlight-taxonomy": _svmlight_taxonomy,
     "hierarchical-arff": _hierarchical_arff,
     "newsgroups": read_newsgroups,

@@ -1,4 +1,4 @@
-"""What all CRF estimators share: checked parameters, training by `minimize`, sparse weights, the result.
+"""What all estimators share: checked parameters, training by `minimize`, sparse weights, the result.
 
 checks -> FeatureStore -> Structure -> Objective -> minimize. A subclass says how its inputs become positions
 and labels, which structure lies over them, how its weights are laid out, and what of it a model file holds.
@@ -38,6 +38,7 @@ from crfqn.solvers.owl_qn import OWLQN
 from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.sgd import SGDL1
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
@@ -48,10 +49,12 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "owl-qn": OWLQN,
     "prox-gd": ProxGD,
     "fista": FISTA,
+    "spa-rsa": SpaRSA,
     "l-bfgs": LBFGS,
     "sgd": SGDL1,
     "bcd": BlockCD,
 }
+SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
 class Decoding(NamedTuple):
@@ -67,14 +70,20 @@ class Decoding(NamedTuple):
 class SparseCRF(BaseEstimator):
     """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||.
 
+    Or another loss, where a subclass has its own `_objective`.
+
     A subclass names itself in model files by `KIND`, and in `SETTINGS` the parameters that a file holds as they are.
     """
 
+    l1: float | None
+    l2: float | None
+    group_l1: float | None
     classes_: NDArray
     n_features_in_: int
     result_: Result
 
     KIND: ClassVar[str]
+    SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     SETTINGS: ClassVar[tuple[str, ...]] = (
         "l1", "l2", "group_l1", "group_norm", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start"
     )  # fmt: skip
@@ -132,7 +141,7 @@ class SparseCRF(BaseEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """An estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls.SETTINGS, "solver")}
-        if known["solver"] not in SOLVERS:
+        if known["solver"] not in cls.SOLVERS:
             del known["solver"]
         return cls(**known)
 
@@ -144,14 +153,18 @@ class SparseCRF(BaseEstimator):
     def _restore(self, file: ModelFile) -> None:
         """Take the fitted attributes from a model file; ModelFileError or InputError if they do not fit."""
 
+    @property
+    def _walked(self) -> str:
+        """The strength whose values a path walks unless another is asked for."""
+        return "l1"
+
+    def _finish(self, store: FeatureStore, labels: Any, weights: NDArray[np.float64] | None) -> None:
+        """What is left to learn from the training data once the model has its weights."""
+
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        for name in ("l1", "l2", "group_l1", "tol"):
-            strength = getattr(self, name)
-            if not is_number(strength) or not (np.isfinite(strength) and strength >= 0):
-                raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
-        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
-            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
+        self._check_strengths()
+        check_nonnegative("tol", self.tol)
         if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
             raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
         if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
@@ -161,32 +174,55 @@ class SparseCRF(BaseEstimator):
         check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
+    def _check_strengths(self) -> None:
+        """Refuse strengths and a norm that make no penalty."""
+        for name in ("l1", "l2", "group_l1"):
+            check_nonnegative(name, getattr(self, name))
+        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
+            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
+
     def _make_solver(self) -> Any:
         """The solver that the parameter `solver` names, or is."""
         if hasattr(self.solver, "steps"):
             return self.solver
-        if not isinstance(self.solver, str) or self.solver not in SOLVERS:
+        if not isinstance(self.solver, str) or self.solver not in self.SOLVERS:
             raise InputError(
-                f"solver: expected one of {sorted(SOLVERS)} or a solver object, got {self.solver!r}"
+                f"solver: expected one of {sorted(self.SOLVERS)} or a solver object, got {self.solver!r}"
             )
-        solver = SOLVERS[self.solver]()
-        if self.random_state is None or not hasattr(solver, "random_state"):
+        return self._seeded(self.SOLVERS[self.solver]())
+
+    def _seeded(self, solver: Any) -> Any:
+        """The solver with a seed drawn from `random_state`, if it has one and another is asked for."""
+        name = next((name for name in SEEDS if hasattr(solver, name)), None)
+        if self.random_state is None or name is None:
             return solver
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return replace(solver, random_state=seed)
+        return replace(solver, **{name: seed})
 
     def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
         """The penalty of the parameters, coordinates in `free` without."""
-        l1, l2, group_l1 = float(self.l1), float(self.l2), float(self.group_l1)
+        l1, l2, group_l1 = (float(strength or 0.0) for strength in (self.l1, self.l2, self.group_l1))
         if group_l1 == 0:
             return ElasticNet(l1, l2, free)
         return GroupLasso(group_l1, l1, l2, self.group_norm, free, n_features=n_features, n_states=n_states)
+
+    def _objective(
+        self,
+        store: FeatureStore,
+        structure: Structure,
+        targets: Any,
+        weights: NDArray[np.float64] | None,
+        pool: Pool,
+        support: Support | None,
+    ) -> Any:
+        """What is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
+        return likelihood(store, structure, targets, weights, pool, support)
 
     def _train(
         self,
         store: FeatureStore,
         structure: Structure,
-        targets: NDArray[np.int32],
+        targets: Any,
         weights: NDArray[np.float64] | None,
         start: Weights | None,
         free: NDArray[np.int64] = NO_COORDS,
@@ -199,7 +235,7 @@ class SparseCRF(BaseEstimator):
             stays = support.contains(start.coords)
             start = Weights(start.coords[stays], start.values[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
-            objective = likelihood(store, structure, targets, weights, pool, support)
+            objective = self._objective(store, structure, targets, weights, pool, support)
             return minimize(
                 objective,
                 self._penalty(store.n_features, structure.n_states, free),
@@ -269,6 +305,12 @@ class _Callbacks:
 def is_number(value: Any) -> bool:
     """Whether it is a real number, and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Refuse a parameter that is no finite number from 0 on."""
+    if not is_number(value) or not (np.isfinite(value) and value >= 0):
+        raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
 
 
 def check_size(store: FeatureStore) -> None:

@@ -49,6 +49,29 @@ def item_weights(
     weights = check_item_weights(sample_weight, codes.size)
     if class_weight is None:
         return weights
+    factors = class_factors(class_weight, classes, np.bincount(codes, weights, classes.size))
+    return check_any(factors[codes] if weights is None else weights * factors[codes])
+
+
+def set_weights(
+    sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, table: Any
+) -> NDArray[np.float64] | None:
+    """The weight of each item with a set of labels, (I,): its own times the mean of those of its labels.
+
+    table: CSR array (I, K) of ones. An item without labels has the factor 1. With one label each it is `item_weights`.
+    """
+    weights = check_item_weights(sample_weight, table.shape[0])
+    if class_weight is None:
+        return weights
+    own = np.ones(table.shape[0]) if weights is None else weights
+    factors = class_factors(class_weight, classes, own @ table)
+    n_labels = np.diff(table.indptr)
+    mean = np.where(n_labels > 0, table @ factors / np.maximum(n_labels, 1), 1.0)
+    return check_any(own * mean)
+
+
+def class_factors(class_weight: Mapping | str, classes: NDArray, totals: NDArray) -> NDArray[np.float64]:
+    """The weight of each class, (n_classes,); totals: those of the items that have the class."""
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
         others = [label for label in class_weight if label not in labels]
@@ -64,11 +87,13 @@ def item_weights(
             raise InputError(
                 f"class_weight: expected finite numbers >= 0, got {factors[wrong[0]]} for label {label}"
             )
-    else:
-        totals = np.bincount(codes, weights, classes.size)
-        seen = totals > 0
-        factors = np.where(seen, totals.sum() / (seen.sum() * np.where(seen, totals, 1.0)), 0.0)
-    product = factors[codes] if weights is None else weights * factors[codes]
-    if not product.any():
+        return factors
+    seen = totals > 0
+    return np.where(seen, totals.sum() / (max(seen.sum(), 1) * np.where(seen, totals, 1.0)), 0.0)
+
+
+def check_any(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Refuse weights that leave nothing over."""
+    if not weights.any():
         raise InputError("class_weight: expected at least one item of positive weight, got none")
-    return product
+    return weights

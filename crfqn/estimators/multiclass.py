@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.estimators.classifier import ItemClassifier
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.storage import Content, add_labels, read_labels
-from crfqn.model_file import ModelFile
+from crfqn.estimators.flat_labels import FlatLabels
 
 
-class MulticlassCRF(ItemClassifier):
+class MulticlassCRF(FlatLabels, ItemClassifier):
     """Multinomial logistic regression with sparse weights, trained by a proximal quasi-Newton method.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -73,33 +70,3 @@ class MulticlassCRF(ItemClassifier):
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """The same as `predict_proba`."""
         return self.predict_proba(X)
-
-    def _label_names(self, y: Any) -> tuple[Any, int]:
-        shape: tuple[int, ...] = getattr(y, "shape", ())
-        labels = y if isinstance(y, (list, tuple)) or len(shape) == 1 else ()
-        is_row = (isinstance(label, (list, tuple)) and len(label) > 1 for label in labels)
-        if (len(shape) == 2 and shape[1] > 1) or any(is_row):
-            raise InputError(
-                "expected one label an item, got rows of several; rows of parts are for TaxonomyCRF"
-            )
-        return y, 0
-
-    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
-        space = LabelSpace.flat(classes)
-        return space, space.nodes
-
-    def _adopt_labels(self, space: LabelSpace) -> None:
-        self.classes_ = space.classes
-
-    @property
-    def _space(self) -> LabelSpace:
-        return LabelSpace.flat(self.classes_)
-
-    def _content(self) -> Content:
-        content = super()._content()
-        add_labels(content, self.classes_)
-        return content
-
-    def _restore(self, file: ModelFile) -> None:
-        self.classes_ = read_labels(file, int(file.metadata["n_classes"]))
-        super()._restore(file)

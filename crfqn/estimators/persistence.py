@@ -19,11 +19,15 @@ from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassCRF
+from crfqn.estimators.multiclass_classifier import MulticlassClassifier
+from crfqn.estimators.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.taxonomy import TaxonomyCRF
 from crfqn.model_file import ModelFile, read_model, write_model
 from crfqn.result import Progress, Result, Status, Trace
 
-KINDS: dict[str, type[SparseCRF]] = {kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, TaxonomyCRF)}
+KINDS: dict[str, type[SparseCRF]] = {
+    kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF)
+}
 SUMMARY = ("value", "gap", "violation", "passes", "n_iter", "seconds")
 TRACE = tuple(field.name for field in fields(Progress))
 

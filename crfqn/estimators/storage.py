@@ -40,11 +40,9 @@ def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) 
 def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
     """The CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` or not finite."""
     values = finite(file, f"{name}_weight", (None,))
-    places = (
-        file.integers(f"{name}_{axis}", values.shape, size)
-        for axis, size in zip((row, column), shape, strict=True)
-    )
-    return csr(values, *places, shape)
+    rows = file.integers(f"{name}_{row}", values.shape, shape[0])
+    columns = file.integers(f"{name}_{column}", values.shape, shape[1])
+    return csr(values, rows, columns, shape)
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:

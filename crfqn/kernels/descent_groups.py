@@ -19,6 +19,9 @@ from crfqn.kernels.group_prox import shrink_block
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
+LOST = (
+    1e6  # times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum
+)
 
 
 @inner
@@ -65,7 +68,7 @@ def descend_groups(
 
     Returns
     -------
-    The number of sweeps made.
+    The number of sweeps made; d = 0 where there is no minimum.
     """
     n, n_blocks = g.size, starts.size - 1
     is_matrix = dense.shape[0] > 0 or indptr.size > 0
@@ -108,7 +111,7 @@ def descend_groups(
                     break
                 curved = base_curvature(dense, indptr, indices, data, diagonal, members, z[begin:end], whole)
                 curved += damped - inner_product(z_q, z_hat)
-                if curved <= (1.0 + ROUNDING) * bound * square:
+                if not curved > (1.0 + ROUNDING) * bound * square:  # nor where there are no numbers left
                     break
                 bounds[b] = GROWTH * curved / square
             if square > 0.0:
@@ -119,6 +122,10 @@ def descend_groups(
                         d[j] = moved[i] - w[j]
                         add_base_row(base_d, dense, indptr, indices, data, j, np.float32(z[i]))
                 move = bounds[b] * np.sqrt(square)
+                if sweep > 0 and not move <= LOST * first_move:
+                    d[:] = 0.0
+                    base_d[:] = 0.0
+                    return sweep + 1
                 largest_move = max(largest_move, move)
         if sweep == 0:
             first_move = largest_move

@@ -2,6 +2,9 @@
 
 A row is all weights of one feature. Its penalty is l1 ||w||_1 + l2/2 ||w||^2 + group ||w||, the last norm being the
 Euclidean one or the largest entry (section 4.7).
+
+Several threads may work on one row, each on the positions of its own (`team.py`): the sequence of updates, and with it
+the number of sweeps, is that of one thread.
 """
 
 import numpy as np
@@ -9,6 +12,8 @@ import numpy as np
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest, shrink_block
 from crfqn.kernels.row_losses import move, slopes
+from crfqn.kernels.rows import LANES
+from crfqn.kernels.team import join, meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
@@ -70,72 +75,200 @@ def row_violation(w, g, l1, l2, group, is_linf, slope, room):
     return length_of(slope)
 
 
+@inner
+def cut_entries(begin, end, indices, cuts, first, last, bounds):
+    """bounds[p] = the first entry of a row at or behind the position cuts[p], for p = first ... last."""
+    low = begin
+    for p in range(first, last + 1):
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if indices[middle] < cuts[p]:
+                low = middle + 1
+            else:
+                high = middle
+        bounds[p] = low
+
+
+@kernel
+def share_slopes(
+    loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
+):
+    """The slopes of a row from its parts first ... last - 1, each in two rows of `shares` from `place` on."""
+    for p in range(first, last):
+        slopes(
+            loss, bounds[p], bounds[p + 1], indices, values, labels, weights, margins, aid,
+            shares[place + 2 * p], shares[place + 2 * p + 1], own,
+        )  # fmt: skip
+
+
+@inner
+def add_shares(shares, place, n_parts, g, h):
+    """g, h = the sums over all parts, in their order."""
+    g[:] = 0.0
+    h[:] = 0.0
+    for p in range(n_parts):
+        for r in range(g.size):
+            g[r] += shares[place + 2 * p, r]
+            h[r] += shares[place + 2 * p + 1, r]
+
+
+@kernel
+def measure_row(w, g, l1, l2, group, is_linf, slope, room):
+    """How far a zero row is from being wanted (inf for others), and equation 9."""
+    outside = excess_of_zero(g, l1, group, is_linf) if largest_of(w) == 0.0 else np.inf
+    return outside, row_violation(w, g, l1, l2, group, is_linf, slope, room) if outside > 0.0 else 0.0
+
+
+@kernel
+def propose_row(w, g, curvature, l1, l2, group, is_linf, target, d, room):
+    """Algorithm 2: target <- prox(w - g / curvature), d <- target - w; returns g'd, and whether d has anything."""
+    for r in range(w.size):
+        target[r] = w[r] - g[r] / curvature
+    shrink_block(target, l1 / curvature, group / curvature, is_linf, room)
+    slope, has_moved = 0.0, False
+    for r in range(w.size):
+        target[r] /= 1.0 + l2 / curvature
+        d[r] = target[r] - w[r]
+        slope += g[r] * d[r]
+        has_moved = has_moved or d[r] != 0.0
+    return slope, has_moved
+
+
 @kernel
 def sweep_rows(
-    loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, constants, sigma, omega, table, violations, excess,
+    team, n_members, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
+    l1, l2, group, is_linf, is_free, table, violations, excess, sigma, omega, shares, changes,
 ):  # fmt: skip
-    """Update the rows table[order[0]], table[order[1]], ..., one after another.
+    """Update the rows table[order[0]], table[order[1]], ..., one after another; for several threads at once.
+
+    Steps are those of the generalised Hessian, with a line search (section 4.4.1). Positions are cut into parts: each
+    member of the team takes the entries of some parts, then all of them add up the parts' sums in their order and come
+    to the same step, whatever their number.
 
     Parameters
     ----------
+    team, n_members : as in `team.py`
+    cuts : int64 (parts + 1,), the first position of each part
     loss, labels, weights, margins, aid, losses : as in `row_losses.py`; margins, aid and losses follow
     order : int64 (steps,); features : int64 (rows,), the feature of each row of `table`, float64 (rows, K)
     l1, l2, group, is_linf : the penalty; is_free : bool (rows,), rows without one
-    constants : float64 (rows,), the step is 1 / constant (section 4.4.2); or (0,): from the generalised Hessian, with
-        a line search (section 4.4.1)
-    sigma, omega : of the line search (equation 7)
     violations, excess : float64 (steps,), out: equation 9, and for zero rows how far they are from being wanted, inf
         for others
+    sigma, omega : of the line search (equation 7)
+    shares : float64 (4 parts, width), changes : float64 (2, LANES parts): what the members tell each other
 
     Returns
     -------
-    The number of steps that the line searches rejected.
+    The number of steps that the line searches rejected; -1 to members who came too late.
     """
-    n, width = table.shape[1], margins.shape[1]
-    g, h, d = np.empty(width), np.empty(width), np.zeros(width)
+    member, size = join(team, n_members)
+    if size == 0:
+        return -1
+    n, width, n_parts = table.shape[1], margins.shape[1], cuts.size - 1
+    first, last = member * n_parts // size, (member + 1) * n_parts // size
+    rows, bounds = table if member == 0 else table.copy(), np.empty(n_parts + 1, np.int64)
+    g, h, d, own = np.empty(width), np.empty(width), np.zeros(width), np.empty((2, width))
     target, slope, room = np.empty(n), np.empty(n), np.empty(n)
-    n_rejected = 0
+    n_rejected, n_meetings, n_moves = 0, 0, 0
     for k in range(order.size):
         row = order[k]
-        w, begin, end = table[row], indptr[features[row]], indptr[features[row] + 1]
+        w, begin, end = rows[row], indptr[features[row]], indptr[features[row] + 1]
         a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
-        slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, h)
-        is_zero = largest_of(w) == 0.0
-        excess[k] = excess_of_zero(g[:n], a1, a3, is_linf) if is_zero else np.inf
-        violations[k] = 0.0
-        if excess[k] <= 0.0:
+        cut_entries(begin, end, indices, cuts, first, last, bounds)
+        # What is read after a meeting is written anew after the next one at the earliest: hence two places.
+        place = 2 * n_parts * (k % 2)
+        share_slopes(
+            loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
+        )
+        n_meetings += 1
+        meet(team, member, size, n_meetings)
+        add_shares(shares, place, n_parts, g, h)
+        outside, violation = measure_row(w, g[:n], a1, a2, a3, is_linf, slope, room)
+        if member == 0:
+            excess[k], violations[k] = outside, violation
+        if outside <= 0.0:
             continue
-        violations[k] = row_violation(w, g[:n], a1, a2, a3, is_linf, slope, room)
-        curvature = max(constants[row] if constants.size > 0 else largest_of(h[:n]), LEAST_CURVATURE)
-        for r in range(n):
-            target[r] = w[r] - g[r] / curvature
-        shrink_block(target, a1 / curvature, a3 / curvature, is_linf, room)
-        promise, has_moved = 0.0, False
-        for r in range(n):
-            target[r] /= 1.0 + a2 / curvature
-            d[r] = target[r] - w[r]
-            promise += g[r] * d[r]
-            has_moved = has_moved or d[r] != 0.0
+        curvature = max(largest_of(h[:n]), LEAST_CURVATURE)
+        promise, has_moved = propose_row(w, g, curvature, a1, a2, a3, is_linf, target, d, room)
         if not has_moved:
             continue
         before, after = row_penalty(w, a1, a2, a3, is_linf), row_penalty(target, a1, a2, a3, is_linf)
         promise += after - before
-        change = move(loss, begin, end, indices, values, labels, weights, margins, aid, losses, 1.0, d)
-        if constants.size == 0:
-            alpha = 1.0
-            for trial in range(1, MOST_TRIALS + 1):
-                if change + after - before <= sigma * alpha * promise:
-                    break
-                n_rejected += 1
-                step = alpha * (omega - 1.0) if trial < MOST_TRIALS else -alpha
-                alpha += step
-                change += move(
-                    loss, begin, end, indices, values, labels, weights, margins, aid, losses, step, d
-                )
-                for r in range(n):
-                    target[r] = w[r] + alpha * d[r]
-                after = row_penalty(target, a1, a2, a3, is_linf)
-        for r in range(n):
-            w[r] = target[r]
+        change, alpha, step = 0.0, 1.0, 1.0
+        for trial in range(1, MOST_TRIALS + 2):
+            for p in range(first, last):
+                changes[n_moves % 2, LANES * p] = move(
+                    loss, bounds[p], bounds[p + 1], indices, values, labels, weights, margins, aid, losses,
+                    step, d,
+                )  # fmt: skip
+            n_meetings += 1
+            meet(team, member, size, n_meetings)
+            for p in range(n_parts):
+                change += changes[n_moves % 2, LANES * p]
+            n_moves += 1
+            if change + after - before <= sigma * alpha * promise or trial > MOST_TRIALS:
+                break
+            n_rejected += 1
+            step = alpha * (omega - 1.0) if trial < MOST_TRIALS else -alpha
+            alpha += step
+            for r in range(n):
+                target[r] = w[r] + alpha * d[r]
+            after = row_penalty(target, a1, a2, a3, is_linf)
+        w[:] = target
     return n_rejected
+
+
+@kernel
+def sweep_together(
+    team, n_members, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
+    l1, l2, group, is_linf, is_free, table, violations, excess, constants, n_together, shares,
+):  # fmt: skip
+    """Update the rows of `order` by constant steps, `n_together` at once, all from the same margins.
+
+    One at a time that is Algorithm 2 without its line search (section 4.4.2); several, different ones, are the parallel
+    coordinate descent of Richtarik and Takac (2012), the constants allowing for it. The members of a team share out
+    positions as in `sweep_rows`, and meet once for all rows together.
+
+    constants : float64 (rows,), steps are 1 / constant; shares : float64 (4 n_together parts, width)
+    """
+    member, size = join(team, n_members)
+    if size == 0:
+        return -1
+    n, width, n_parts = table.shape[1], margins.shape[1], cuts.size - 1
+    first, last = member * n_parts // size, (member + 1) * n_parts // size
+    rows, bounds = table if member == 0 else table.copy(), np.empty((n_together, n_parts + 1), np.int64)
+    g, h, d, own = np.empty(width), np.empty(width), np.zeros((n_together, width)), np.empty((2, width))
+    target, slope, room = np.empty(n), np.empty(n), np.empty(n)
+    has_moved = np.zeros(n_together, np.bool_)
+    for meeting, start in enumerate(range(0, order.size, n_together)):
+        batch = order[start : start + n_together]
+        turn = 2 * n_parts * n_together * (meeting % 2)
+        for j in range(batch.size):
+            begin, end = indptr[features[batch[j]]], indptr[features[batch[j]] + 1]
+            cut_entries(begin, end, indices, cuts, first, last, bounds[j])
+            share_slopes(
+                loss, first, last, bounds[j], indices, values, labels, weights, margins, aid,
+                shares, turn + 2 * n_parts * j, own,
+            )  # fmt: skip
+        meet(team, member, size, meeting + 1)
+        for j in range(batch.size):
+            row = batch[j]
+            w, curvature = rows[row], max(constants[row], LEAST_CURVATURE)
+            a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
+            add_shares(shares, turn + 2 * n_parts * j, n_parts, g, h)
+            outside, violation = measure_row(w, g[:n], a1, a2, a3, is_linf, slope, room)
+            if member == 0:
+                excess[start + j], violations[start + j] = outside, violation
+            has_moved[j] = False
+            if outside > 0.0:
+                _, has_moved[j] = propose_row(w, g, curvature, a1, a2, a3, is_linf, target, d[j], room)
+                w[:] = target
+        for j in range(batch.size):
+            for p in range(first, last):
+                if has_moved[j]:
+                    move(
+                        loss, bounds[j, p], bounds[j, p + 1], indices, values, labels, weights, margins, aid,
+                        losses, 1.0, d[j],
+                    )  # fmt: skip
+    return 0

@@ -20,6 +20,7 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.exponential import exp_in_place
+from crfqn.kernels.hinge_rows import add_hinge_slopes, move_hinge
 
 MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
 BATCH = 32  # positions whose exponentials are taken at once
@@ -31,44 +32,21 @@ def value_of(values, e):
 
 
 @inner
-def hinge_slopes(begin, end, indices, values, labels, weights, margins, g, h):
+def hinge_slopes(begin, end, indices, values, labels, weights, margins, g, h, own):
     """Equations 5 and 6: g_r += c x max(A_r, 0), g_y -= their sum; h likewise; half of both."""
-    for e in range(begin, end):
-        i = np.uint64(indices[e])
-        a, x = margins[i], value_of(values, e)
-        first = weights[i] * x
-        second = first * x
-        total, n_violated = 0.0, 0.0
-        for r in range(a.size):
-            q = a[r] if a[r] > 0.0 else 0.0
-            is_violated = 1.0 if a[r] > 0.0 else 0.0
-            g[r] += first * q
-            h[r] += second * is_violated
-            total += q
-            n_violated += is_violated
-        g[labels[i]] -= first * total
-        h[labels[i]] += second * n_violated
+    numbers, stride = (values, 1) if values.size > 0 else (np.ones(1), 0)
+    add_hinge_slopes(g, h, own, margins, indices, begin, end, numbers, stride, labels, weights)
 
 
 @inner
 def hinge_move(begin, end, indices, values, labels, weights, margins, step, d):
     """A_r += step (d_r - d_y) x (section 4.3); returns the change of the loss."""
-    change = 0.0
-    for e in range(begin, end):
-        i = np.uint64(indices[e])
-        a, x = margins[i], step * value_of(values, e)
-        own, part = d[labels[i]], 0.0
-        for r in range(a.size):
-            old = a[r] if a[r] > 0.0 else 0.0
-            a[r] += x * (d[r] - own)
-            new = a[r] if a[r] > 0.0 else 0.0
-            part += new * new - old * old
-        change += weights[i] * part
-    return change
+    numbers, stride = (values, 1) if values.size > 0 else (np.ones(1), 0)
+    return move_hinge(d, margins, indices, begin, end, numbers, stride, labels, weights, step)
 
 
 @inner
-def task_slopes(begin, end, indices, values, labels, weights, margins, g, h):
+def task_slopes(begin, end, indices, values, labels, weights, margins, g, h, own):
     """Equation 13: of every state on its own, with the sign of its label; half of both."""
     for e in range(begin, end):
         i = np.uint64(indices[e])
@@ -78,8 +56,8 @@ def task_slopes(begin, end, indices, values, labels, weights, margins, g, h):
         for r in range(a.size):
             g[r] += first * (a[r] if a[r] > 0.0 else 0.0)
             h[r] += second * (1.0 if a[r] > 0.0 else 0.0)
-        own = a[labels[i]]
-        g[labels[i]] -= 2.0 * first * (own if own > 0.0 else 0.0)
+        slack = a[labels[i]]
+        own[0, labels[i]] -= 2.0 * first * (slack if slack > 0.0 else 0.0)
 
 
 @inner
@@ -105,7 +83,7 @@ def task_move(begin, end, indices, values, labels, weights, margins, step, d):
 
 
 @inner
-def logistic_slopes(begin, end, indices, values, labels, weights, probabilities, g, h):
+def logistic_slopes(begin, end, indices, values, labels, weights, probabilities, g, h, own):
     """sum c x (p_r - [r = y]), and sum c x^2 p_r (1 - p_r)."""
     for e in range(begin, end):
         i = np.uint64(indices[e])
@@ -115,7 +93,7 @@ def logistic_slopes(begin, end, indices, values, labels, weights, probabilities,
         for r in range(p.size):
             g[r] += first * p[r]
             h[r] += second * p[r] * (1.0 - p[r])
-        g[labels[i]] -= first
+        own[0, labels[i]] -= first
 
 
 @kernel
@@ -210,25 +188,27 @@ def ranking_move(begin, end, indices, values, weights, margins, relevance, losse
 
 
 @kernel
-def slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, h):
+def slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, h, own):
     """Gradient and diagonal of the (generalised) Hessian of one row, from its entries begin ... end - 1.
 
-    g, h: float64 (width,), out.
+    g, h: float64 (width,), out. own: float64 (2, width), room for what falls to labels: a number written to g between
+    two vectors of it that are read makes the second read wait.
     """
     g[:] = 0.0
     h[:] = 0.0
+    own[:] = 0.0
     if loss == MULTICLASS:
-        hinge_slopes(begin, end, indices, values, labels, weights, margins, g, h)
+        hinge_slopes(begin, end, indices, values, labels, weights, margins, g, h, own)
     elif loss == MULTITASK:
-        task_slopes(begin, end, indices, values, labels, weights, margins, g, h)
+        task_slopes(begin, end, indices, values, labels, weights, margins, g, h, own)
     elif loss == LOGISTIC:
-        logistic_slopes(begin, end, indices, values, labels, weights, aid, g, h)
+        logistic_slopes(begin, end, indices, values, labels, weights, aid, g, h, own)
     else:
         ranking_slopes(begin, end, indices, values, weights, margins, aid, g, h)
-    if loss != LOGISTIC:
-        for r in range(g.size):
-            g[r] *= 2.0
-            h[r] *= 2.0
+    factor = 1.0 if loss == LOGISTIC else 2.0
+    for r in range(g.size):
+        g[r] = factor * (g[r] + own[0, r])
+        h[r] = factor * (h[r] + own[1, r])
 
 
 @kernel

@@ -27,18 +27,18 @@ ALIGNMENT = 8  # bytes: rows start at any number
 CONTRACT = ("contract",)  # multiply and add in one instruction
 
 
-def _array(context: Any, builder: Any, signature: Any, args: Any, place: int) -> Any:
+def array_at(context: Any, builder: Any, signature: Any, args: Any, place: int) -> Any:
     return context.make_array(signature.args[place])(context, builder, args[place])
 
 
-def _registers(builder: Any, base: Any, start: Any, n_registers: int) -> list[Any]:
+def registers(builder: Any, base: Any, start: Any, n_registers: int) -> list[Any]:
     """Pointers to n_registers vectors from base[start] on."""
     size = start.type
     places = [builder.add(start, ir.Constant(size, i * LANES)) for i in range(n_registers)]
     return [builder.bitcast(builder.gep(base, [place]), VECTOR.as_pointer()) for place in places]
 
 
-def _broadcast(builder: Any, number: Any) -> Any:
+def broadcast(builder: Any, number: Any) -> Any:
     lane = ir.IntType(32)
     single = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, lane(0))
     return builder.shuffle_vector(
@@ -56,14 +56,14 @@ def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
     def add_rows(typing: Any, out: Any, column: Any, matrix: Any, indices: Any, begin: Any, end: Any, weights: Any,
                  offset: Any, stride: Any) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target = _array(context, builder, signature, args, 0)
-            source = _array(context, builder, signature, args, 2)
-            chosen = _array(context, builder, signature, args, 3)
-            weight = _array(context, builder, signature, args, 6)
+            target = array_at(context, builder, signature, args, 0)
+            source = array_at(context, builder, signature, args, 2)
+            chosen = array_at(context, builder, signature, args, 3)
+            weight = array_at(context, builder, signature, args, 6)
             column, begin, end, offset, stride = (args[i] for i in (1, 4, 5, 7, 8))
             size = column.type
             width = builder.extract_value(source.shape, 1)
-            targets = _registers(builder, target.data, column, n_registers)
+            targets = registers(builder, target.data, column, n_registers)
             cells = [
                 cgutils.alloca_once_value(builder, builder.load(place, align=ALIGNMENT)) for place in targets
             ]
@@ -75,11 +75,11 @@ def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
                 start = builder.add(builder.mul(row, width), column)
                 numbers = [
                     builder.load(place, align=ALIGNMENT)
-                    for place in _registers(builder, source.data, start, n_registers)
+                    for place in registers(builder, source.data, start, n_registers)
                 ]
                 if is_weighted:
                     place = builder.add(offset, builder.mul(e, stride))
-                    scale = _broadcast(builder, builder.load(builder.gep(weight.data, [place])))
+                    scale = broadcast(builder, builder.load(builder.gep(weight.data, [place])))
                     numbers = [builder.fmul(scale, value, CONTRACT) for value in numbers]
                 for cell, value in zip(cells, numbers, strict=True):
                     builder.store(builder.fadd(builder.load(cell), value, CONTRACT), cell)
@@ -103,7 +103,7 @@ def prefetch(typing: Any, matrix: Any, row: Any) -> Any:
     """Ask for a row of float64 (rows, width) that will soon be written, and go on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = _array(context, builder, signature, args, 0)
+        source = array_at(context, builder, signature, args, 0)
         width, integer = builder.extract_value(source.shape, 1), ir.IntType(32)
         address = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [address, integer, integer, integer])

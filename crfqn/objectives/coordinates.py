@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.union import union
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -40,9 +42,9 @@ def merge_weights(
     change: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The sum of two sparse vectors with sorted coordinates; exact zeros leave."""
-    union = np.union1d(coords, more)
-    total = np.zeros(union.size)
-    total[np.searchsorted(union, coords)] = values
-    total[np.searchsorted(union, more)] += change
+    everything = union(coords, more)
+    total = np.zeros(everything.size)
+    total[np.searchsorted(everything, coords)] = values
+    total[np.searchsorted(everything, more)] += change
     stays = total != 0
-    return union[stays], total[stays]
+    return everything[stays], total[stays]

@@ -3,8 +3,8 @@
 Multiclass squared hinge, multitask squared hinge and multinomial logistic, equations 2, 11 and 12 of Blondel, Seki and
 Uehara (2013), as sums: the paper has means. `ranking.py` has the loss of multilabel data.
 
-Each knows its value and residual, the diagonal of its (generalised) Hessian, a dual value for certificates, a Lipschitz
-constant of each feature's row of the gradient, and the margins from which block coordinate descent works.
+Each knows its value and residual, the diagonal of its (generalised) Hessian, a dual value for certificates, Lipschitz
+constants of its gradient, and the margins from which block coordinate descent works.
 
 Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights float64 (N,).
 """
@@ -51,7 +51,10 @@ class Evaluation:
 
 
 class Loss(Protocol):
-    """What a `LinearObjective` asks of a loss; the labels are its own."""
+    """What a `FlatObjective` asks of a loss; the labels are its own.
+
+    `score_bounds`: the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,).
+    """
 
     code: int
 
@@ -71,6 +74,8 @@ class Loss(Protocol):
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector: ...
 
     def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float: ...
+
+    def score_bounds(self) -> Vector: ...
 
     def constants(self, store: FeatureStore, weights: Vector) -> Vector: ...
 
@@ -177,6 +182,10 @@ class MulticlassSquaredHinge(SingleLabel):
     def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float:
         return hinge_dual(evaluation, weights, scale)
 
+    def score_bounds(self) -> Vector:
+        """2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper's is 4 (K - 1)."""
+        return np.full(self.n_positions, 2.0 * self.n_states)
+
     def constants(self, store: FeatureStore, weights: Vector) -> Vector:
         """Appendix A, sharpened: see `star_constants`."""
         out = np.empty(store.n_features)
@@ -215,9 +224,13 @@ class MultitaskSquaredHinge(SingleLabel):
     def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float:
         return hinge_dual(evaluation, weights, scale)
 
+    def score_bounds(self) -> Vector:
+        """2: the states do not meet."""
+        return np.full(self.n_positions, 2.0)
+
     def constants(self, store: FeatureStore, weights: Vector) -> Vector:
-        """2 sum_i c_i x_ij^2: the states do not meet."""
-        return 2.0 * squares_of(store, weights)
+        """2 sum_i c_i x_ij^2."""
+        return squares_of(store, weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """1 - Y s, (N, K)."""
@@ -257,9 +270,13 @@ class MultinomialLogistic(SingleLabel):
         """The entropy of the mixtures of p and the label, as for every CRF."""
         return mixture_dual(weights, float(evaluation.slacks[0]), evaluation.losses, scale)
 
+    def score_bounds(self) -> Vector:
+        """1/2: no eigenvalue of diag p - p p' is larger."""
+        return np.full(self.n_positions, 0.5)
+
     def constants(self, store: FeatureStore, weights: Vector) -> Vector:
-        """1/2 sum_i c_i x_ij^2: no eigenvalue of diag p - p p' is larger than 1/2."""
-        return 0.5 * squares_of(store, weights)
+        """1/2 sum_i c_i x_ij^2."""
+        return squares_of(store, weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """s_r - s_y, (N, K)."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.columns import square_sums
 from crfqn.kernels.taxonomy import add_undecided
+from crfqn.kernels.union import union
 from crfqn.objectives.coordinates import Split, merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
@@ -158,7 +159,7 @@ class Point:
         owner, own = self.objective, self.objective.split(self.coords)
         strong = strong_features(owner, self.inference, bound, inside, order)
         edges = np.flatnonzero(np.abs(self.inference.edge_residual) > bound + inside)
-        coords = owner.rows(np.union1d(strong, own.features), np.union1d(edges, own.edges))
+        coords = owner.rows(union(strong, own.features), union(edges, own.edges))
         return Screening(coords, self.gradient(coords))
 
     def count_within(self, bound: float, scale: float, radius: float) -> int:

@@ -16,7 +16,14 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import ranking_hinge
 from crfqn.kernels.row_losses import RANKING
-from crfqn.objectives.losses import Evaluation, Vector, each_stretch, hinge_dual, mixed_of_pairs, squares_of
+from crfqn.objectives.losses import (
+    Evaluation,
+    Vector,
+    each_stretch,
+    hinge_dual,
+    mixed_of_pairs,
+    squares_of,
+)
 from crfqn.threads import Pool
 
 
@@ -116,15 +123,18 @@ class MultilabelRanking:
     def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float:
         return hinge_dual(evaluation, weights, scale)
 
-    def constants(self, store: FeatureStore, weights: Vector) -> Vector:
-        """2 K sum_i c_i x_ij^2 over positions with pairs.
+    def score_bounds(self) -> Vector:
+        """2 K for positions with pairs, 0 for others.
 
         A position's pairs are all edges between two sets of K labels in total, and K is their Laplacian's largest
         eigenvalue.
         """
         sizes = np.diff(self.starts)
-        has_pairs = (sizes > 0) & (sizes < self.n_states)
-        return 2.0 * self.n_states * squares_of(store, weights * has_pairs)
+        return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
+
+    def constants(self, store: FeatureStore, weights: Vector) -> Vector:
+        """2 K sum_i c_i x_ij^2 over positions with pairs."""
+        return squares_of(store, weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """The scores, (N, K)."""

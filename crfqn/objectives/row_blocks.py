@@ -8,24 +8,28 @@ Shapes: N positions, K states, F features, width = K rounded up to LANES.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.row_descent import sweep_rows
+from crfqn.kernels.row_descent import sweep_rows, sweep_together
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.objectives.flat import FlatObjective, FlatPoint
+from crfqn.kernels.team import new_team
+from crfqn.kernels.union import union
+from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
 
+Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
 CHUNK = 4096  # rows gathered at a time: 640 KB of 20 states
-NO_CONSTANTS = np.empty(0)
+FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
 
 
 class RowPenalty(NamedTuple):
@@ -113,54 +117,89 @@ class RowBlocks:
 
     def rows_of(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows that coordinates lie in, sorted."""
-        return np.unique(coords % self.n_rows)
+        return union(coords % self.n_rows)
 
     def sweep(
         self,
-        order: NDArray[np.int64],
+        order: Indices,
         penalty: ElasticNet | GroupLasso,
-        is_constant: bool,
         sigma: float = 0.01,
         omega: float = 0.5,
     ) -> Swept:
         """Update the rows of the features `order`, one after another (a feature may come twice).
 
-        is_constant: steps from the Lipschitz constants; otherwise from the generalised Hessian, with a line search.
+        Steps from the generalised Hessian, with a line search.
         """
+        room = self._shares(1), np.empty((2, LANES * ROW_PARTS))
+        return self._in_chunks(order, CHUNK, penalty, sweep_rows, lambda features: (sigma, omega, *room))
+
+    def sweep_constant(
+        self,
+        order: Indices,
+        penalty: ElasticNet | GroupLasso,
+        n_together: int = 1,
+        among: Indices | None = None,
+    ) -> Swept:
+        """Update rows by steps from their Lipschitz constants, without search, `n_together` at once.
+
+        With several, each stretch of as many features in `order` holds different ones, drawn from those `among` at
+        random.
+        """
+        owner = self.objective
+        constants = owner.constants if among is None else owner.joint_constants(n_together, among)
+        shares, size = self._shares(n_together), max(CHUNK // n_together, 1) * n_together
+        return self._in_chunks(
+            order, size, penalty, sweep_together, lambda features: (constants[features], n_together, shares)
+        )
+
+    def _shares(self, n_together: int) -> Vector:
+        return aligned_rows(4 * n_together * ROW_PARTS, self.margins.shape[1])
+
+    def _in_chunks(
+        self,
+        order: Indices,
+        size: int,
+        penalty: ElasticNet | GroupLasso,
+        kernel: Callable[..., int],
+        settings: Callable[[Indices], tuple[Any, ...]],
+    ) -> Swept:
+        """Run a kernel on stretches of `order`; `settings` are its last arguments, for the features of a stretch."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
-        constants = self.objective.constants if is_constant else NO_CONSTANTS
         violations, excess, n_rejected = np.empty(order.size), np.empty(order.size), 0
-        for first in range(0, order.size, CHUNK):
-            part = slice(first, first + CHUNK)
-            n_rejected += self._sweep(
-                order[part], local, constants, sigma, omega, violations[part], excess[part]
-            )
+        for first in range(0, order.size, size):
+            part = slice(first, first + size)
+            features, place = np.unique(order[part], return_inverse=True)
+            table = np.zeros((features.size, self.table.shape[1]))
+            is_old = np.isin(features, self.kept, assume_unique=True)
+            table[is_old] = self.table[np.searchsorted(self.kept, features[is_old])]
+            last = violations[part], excess[part], *settings(features)
+            n_rejected += self._run_team(kernel, place, features, local, table, last)
+            self._put(features, table)
         return Swept(violations, excess, n_rejected)
 
-    def _sweep(
+    def _run_team(
         self,
-        order: NDArray[np.int64],
+        kernel: Callable[..., int],
+        place: Indices,
+        features: Indices,
         penalty: RowPenalty,
-        constants: Vector,
-        sigma: float,
-        omega: float,
-        violations: Vector,
-        excess: Vector,
+        table: Vector,
+        last: tuple[Any, ...],
     ) -> int:
+        """Run a kernel by as many threads as its work is worth."""
         owner = self.objective
-        store = owner.store
-        features, place = np.unique(order, return_inverse=True)
-        table = np.zeros((features.size, self.table.shape[1]))
-        is_old = np.isin(features, self.kept, assume_unique=True)
-        table[is_old] = self.table[np.searchsorted(self.kept, features[is_old])]
-        n_rejected = sweep_rows(
-            owner.loss.code, place, features, store.indptr, store.indices, store.values, owner.targets,
-            owner.weights, self.margins, self.aid, self.losses,
-            penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf, np.isin(features, penalty.free),
-            constants[features] if constants.size else NO_CONSTANTS, sigma, omega, table, violations, excess,
+        store, pool = owner.store, owner.pool
+        n_entries = np.diff(store.indptr)[features][place].sum()
+        n_members = min(pool.n_threads, ROW_PARTS) if n_entries >= FEWEST_ENTRIES else 1
+        arguments = (
+            new_team(n_members), n_members, owner.row_cuts, owner.loss.code, place, features,
+            store.indptr, store.indices, store.values, owner.targets, owner.weights,
+            self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
+            np.isin(features, penalty.free), table,
         )  # fmt: skip
-        self._put(features, table)
-        return int(n_rejected)
+        found: list[int] = []
+        pool.each(n_members, lambda _: found.append(kernel(*arguments, *last)))
+        return max(found)
 
     def _put(self, features: NDArray[np.int64], table: Vector) -> None:
         """Replace the rows of some features (sorted)."""

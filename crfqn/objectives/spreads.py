@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.spreads import square_spreads
+from crfqn.kernels.union import union
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.screening import WIDEST, by_position, each_block, possible_features
 from crfqn.threads import N_PARTS, cut_into_parts
@@ -104,7 +105,7 @@ def list_beyond(
     closed = owner.rows(*(np.flatnonzero(radius * spreads > half) for spreads in owner.spreads))
     found = point.screen(half / scale)
     is_beyond = scale * np.abs(found.gradient) + radius * owner.spread_of(found.coords) >= bound
-    beyond = np.union1d(closed, found.coords[is_beyond])
+    beyond = union(closed, found.coords[is_beyond])
     return beyond if beyond.size <= most else None
 
 

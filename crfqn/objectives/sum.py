@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
+from crfqn.kernels.union import union
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.online import Online
@@ -196,7 +197,7 @@ class SumPoint:
         """
         share = threshold / len(self.objective.parts)
         candidates = [point.screen(share).coords for point in self.points()]
-        coords = np.unique(np.concatenate(candidates))
+        coords = union(*candidates)
         gradient = self.gradient(coords)
         is_above = np.abs(gradient) > threshold
         return Screening(coords[is_above], gradient[is_above])
@@ -220,7 +221,7 @@ class SumPoint:
         """
         n = len(self.objective.parts)
         found = [point.screen_rows(bound / n, inside / n, order).coords for point in self.points()]
-        coords = np.unique(np.concatenate(found))
+        coords = union(*found)
         return Screening(coords, self.gradient(coords))
 
     def beyond(self, bound: float, scale: float, radius: float, most: int) -> Coords | None:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.penalties import NORMS, ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.prox_qn import ProxQN
@@ -72,7 +73,8 @@ class Opening:
     objective, penalty : what it minimises
     solver : by which method
     point : where all penalised weights are zero; free ones (intercepts) are the best for that
-    l1_max : the largest gradient there
+    walked : the strength whose values the path walks, "l1" or "group_l1"
+    l1_max : the smallest value of it under which all penalised weights stay zero
     """
 
     model: SparseCRF
@@ -80,21 +82,24 @@ class Opening:
     penalty: Any
     solver: Any
     point: Any
+    walked: str
     l1_max: float
 
-    def penalty_at(self, l1: float) -> Any:
-        """The penalty with another l1."""
-        return replace(self.penalty, l1=float(l1))
+    def penalty_at(self, value: float) -> Any:
+        """The penalty with another value of the walked strength."""
+        return replace(self.penalty, **{self.walked: float(value)})
 
 
 @contextmanager
-def opened(estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None) -> Iterator[Opening]:
+def opened(
+    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, walked: str = "l1"
+) -> Iterator[Opening]:
     """Open a training; its threads are there as long as the block runs."""
     found = NoStep()
     model = clone(estimator)
     model._check_parameters()
     solver = estimator._make_solver()
-    model.set_params(solver=found, verbose=0, callback=None, warm_start=False)
+    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{walked: 1.0})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it makes no step
         model.fit(X, y, sample_weight)
@@ -107,7 +112,8 @@ def opened(estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None) -> I
             part.pool = pool
         if penalty.free.size:
             point = intercepts_only(objective, penalty, point)
-        yield Opening(model, objective, penalty, solver, point, largest_gradient(objective, penalty, point))
+        largest = largest_gradient if walked == "l1" else largest_row
+        yield Opening(model, objective, penalty, solver, point, walked, largest(objective, penalty, point))
 
 
 def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
@@ -115,7 +121,7 @@ def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
     restricted = Restricted(objective, penalty.free)
     result = minimize(
         Resumed(restricted, RestrictedPoint(restricted, start)),
-        replace(penalty, l1=0.0, l2=0.0),
+        ElasticNet(0.0, 0.0, penalty.free),
         ProxQN(),
         (start.coords, start.weights),
         tol=INTERCEPT_TOL,
@@ -124,17 +130,8 @@ def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
 
 
 def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
-    """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero.
-
-    None is larger than sqrt(sum_i weight_i sum_i weight_i r_ij^2); a look is taken at those above half of this, a
-    quarter and so on, until there are any.
-    """
-    threshold = np.sqrt(objective.total_weight) * max(
-        spreads.max(initial=0.0) for spreads in objective.spreads
-    )
-    lowest = 1e-12 * threshold
-    while threshold > lowest:
-        threshold /= 2.0
+    """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero."""
+    for threshold in falling(objective):
         found = point.screen(threshold)
         size = np.abs(found.gradient[~np.isin(found.coords, penalty.free)])
         if size.size:
@@ -142,3 +139,32 @@ def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
     raise InputError(
         "l1: expected features that tell the labels apart, but no weight would change the likelihood"
     )
+
+
+def largest_row(objective: Any, penalty: Any, point: Any) -> float:
+    """The largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero."""
+    for threshold in falling(objective):
+        found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
+        local = penalty.at(found.coords)
+        norms = local.dual_norms(found.gradient)[local.group > 0]
+        largest = float(norms.max(initial=0.0))
+        if largest > threshold:
+            return largest
+    raise InputError(
+        "group_l1: expected features that tell the labels apart, but no weight would change the loss"
+    )
+
+
+def falling(objective: Any) -> Iterator[float]:
+    """Thresholds from about what a gradient can be at most, halved each time until nothing is left to find.
+
+    No likelihood has a gradient larger than sqrt(sum_i weight_i sum_i weight_i r_ij^2); for other losses it is a size
+    to begin with.
+    """
+    threshold = np.sqrt(objective.total_weight) * max(
+        spreads.max(initial=0.0) for spreads in objective.spreads
+    )
+    lowest = 1e-12 * threshold
+    while threshold > lowest:
+        threshold /= 2.0
+        yield threshold

@@ -33,6 +33,7 @@ def crf_path(
     y: Any,
     *,
     l1: ArrayLike | None = None,
+    group_l1: ArrayLike | None = None,
     n_values: int = 20,
     ratio: float = 0.01,
     smallest: float | None = None,
@@ -45,11 +46,11 @@ def crf_path(
     inner_tol: float | None = None,
     callback: Callable[[Step], object] | None = None,
 ) -> Path:
-    """Train an estimator for a descending grid of l1.
+    """Train an estimator for a descending grid of l1, or of group_l1.
 
     Parameters
     ----------
-    estimator : ChainCRF, TaxonomyCRF or MulticlassCRF
+    estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
         Its parameters but l1; it is left as it is. `tol`, `max_iter` and `max_seconds` belong to each value.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
@@ -57,6 +58,9 @@ def crf_path(
         The values, walked from the largest down; otherwise `n_values` from l1_max to `smallest`, or else to `ratio` *
         l1_max, evenly on a logarithmic scale. l1_max is the smallest l1 under which all penalised weights are zero (an
         upper bound of it where `group_l1` > 0); intercepts without penalty are fitted first.
+    group_l1 : array-like of float > 0, optional
+        The values of group_l1 instead, l1 being that of the estimator. Estimators whose penalty is over rows walk
+        group_l1 unless l1 is given; all that is said of l1 here is then true of group_l1.
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
@@ -102,17 +106,19 @@ def crf_path(
     """
     check_choices(estimator, validation, cv, patience, inner_tol)
     check_grid(n_values, ratio, smallest)
-    values = None if l1 is None else check_values(l1)
+    walked = walked_strength(estimator, l1, group_l1)
+    given = l1 if walked == "l1" else group_l1
+    values = None if given is None else check_values(given, walked)
     inner_tol = LOOSER * estimator.tol if inner_tol is None else inner_tol
     scorer = check_scoring(estimator, scoring) if validation is not None or cv is not None else None
-    with opened(estimator, X, y, sample_weight) as opening:
+    with opened(estimator, X, y, sample_weight, walked) as opening:
         if values is None:
             values = grid(opening.l1_max, n_values, ratio * opening.l1_max if smallest is None else smallest)
         fold_scores = np.empty((values.size, 0))
         if cv is not None:
             y = labels_by_item(estimator, X, y)
             folds = make_folds(estimator, X, y, sample_weight, cv, groups)
-            fold_scores = score_folds(estimator, folds, values, inner_tol, scorer, patience)
+            fold_scores = score_folds(estimator, folds, values, inner_tol, scorer, patience, walked)
             values = values[: reached(fold_scores)]
         score = None if validation is None else partial_score(scorer, validation)
         steps = []
@@ -139,12 +145,13 @@ def score_folds(
     inner_tol: float,
     scorer: Any,
     patience: int | None,
+    walked: str,
 ) -> NDArray[np.float64]:
     """The score of each value and fold, (n, folds); nan where a fold had stopped before."""
     columns = []
     for fold in folds:
         column = np.full(values.size, np.nan)
-        with opened(estimator, fold.X_train, fold.y_train, fold.weights) as opening:
+        with opened(estimator, fold.X_train, fold.y_train, fold.weights, walked) as opening:
             score = partial_score(scorer, (fold.X_test, fold.y_test))
             for i, step in enumerate(walk(opening, values, inner_tol, score, patience)):
                 column[i] = step.score
@@ -165,6 +172,7 @@ def record(opening: Opening, steps: list[Step], fold_scores: NDArray[np.float64]
         score=scores,
         fold_scores=fold_scores,
         l1_max=opening.l1_max,
+        walked=opening.walked,
         n_broken=np.array([step.n_broken for step in steps]),
     )
 
@@ -175,7 +183,9 @@ def with_best_refined(opening: Opening, path: Path, score: Score | None) -> Path
     model = path.models[best]
     result, tol = model.result_, opening.model.tol
     distance = (
-        result.gap if np.isfinite(result.gap) else result.violation / opening.penalty_at(model.l1).strength
+        result.gap
+        if np.isfinite(result.gap)
+        else result.violation / opening.penalty_at(getattr(model, path.walked)).strength
     )
     if result.status is not Status.CONVERGED or distance <= tol:
         return path
@@ -193,21 +203,33 @@ def warn_unless_converged(path: Path) -> None:
     if stopped:
         first = stopped[0]
         warnings.warn(
-            f"{len(stopped)} of {len(path)} values did not converge, first l1 = {first.l1:g}: "
+            f"{len(stopped)} of {len(path)} values did not converge, first {path.walked} = "
+            f"{getattr(first, path.walked):g}: "
             f"{first.result_.message}",
             ConvergenceWarning,
             stacklevel=3,
         )
 
 
-def check_values(l1: ArrayLike) -> NDArray[np.float64]:
+def walked_strength(estimator: SparseCRF, l1: Any, group_l1: Any) -> str:
+    """The strength that is asked for, "l1" or "group_l1"."""
+    if l1 is not None and group_l1 is not None:
+        raise InputError("expected values of l1 or of group_l1, got both")
+    given = "l1" if l1 is not None else "group_l1" if group_l1 is not None else None
+    walked = given or estimator._walked
+    if walked == "l2":
+        raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
+    return walked
+
+
+def check_values(l1: ArrayLike, name: str = "l1") -> NDArray[np.float64]:
     """The values, the largest first and none twice."""
     try:
         values = np.unique(np.asarray(l1, np.float64).reshape(-1))[::-1]
     except (TypeError, ValueError):
-        raise InputError(f"l1: expected numbers > 0, got {l1!r}") from None
+        raise InputError(f"{name}: expected numbers > 0, got {l1!r}") from None
     if values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
-        raise InputError(f"l1: expected finite numbers > 0, at least one, got {l1!r}")
+        raise InputError(f"{name}: expected finite numbers > 0, at least one, got {l1!r}")
     return values
 
 

@@ -13,23 +13,24 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 
-COLUMNS = ("l1", "score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
+COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
 OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Models from the largest l1 to the smallest; all arrays have n values.
+    """Models from the largest l1 (or group_l1) to the smallest; all arrays have n values.
 
     Attributes
     ----------
     models : tuple of n fitted estimators
-    l1 : float64, descending
+    walked : "l1" or "group_l1", what the models differ in
+    l1, group_l1 : float64, the one that is walked descending
     score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
     fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
     value, gap, violation, passes, seconds : float64, of the training at this value alone, from the value before
     n_nonzero : int64
-    l1_max : the smallest l1 under which all penalised weights are zero
+    l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
     n_broken : int64, weights that the strong rule had left out and the check took in
     """
 
@@ -38,7 +39,9 @@ class Path:
     fold_scores: NDArray[np.float64]
     l1_max: float
     n_broken: NDArray[np.int64]
+    walked: str = "l1"
     l1: NDArray[np.float64] = field(init=False)
+    group_l1: NDArray[np.float64] = field(init=False)
     value: NDArray[np.float64] = field(init=False)
     gap: NDArray[np.float64] = field(init=False)
     violation: NDArray[np.float64] = field(init=False)
@@ -50,7 +53,9 @@ class Path:
         columns = {
             name: np.array([getattr(model.result_, name) for model in self.models]) for name in OF_RESULTS
         }
-        for name, column in ({"l1": np.array([model.l1 for model in self.models])} | columns).items():
+        for name in ("l1", "group_l1"):  # None: the penalty has none
+            columns[name] = np.array([getattr(model, name) or 0.0 for model in self.models])
+        for name, column in columns.items():
             object.__setattr__(self, name, column)
 
     @property
@@ -75,20 +80,23 @@ class Path:
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
-        columns = [getattr(self, name).tolist() for name in COLUMNS[:-1]]
+        names = (self.walked, *COLUMNS)
+        columns = [getattr(self, name).tolist() for name in names[:-1]]
         statuses = [model.result_.status.name.lower() for model in self.models]
-        return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
 
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows, with a heading; what is not known is left empty."""
         with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, (self.walked, *COLUMNS))
             writer.writeheader()
             for row in self.rows():
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw score, non-zeros, gap and seconds against l1 into a file (.png, .svg, .pdf); needs matplotlib.
+        """Draw score, non-zeros, gap and seconds against the walked strength; needs matplotlib.
+
+        path : the file: .png, .svg, .pdf
 
         Raises
         ------

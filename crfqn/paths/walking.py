@@ -75,7 +75,7 @@ def walk(
         tol = inner_tol if following > 0 else opening.model.tol
         rule = StrongRule(opening.solver, before, following, tol)
         result = train(opening, value, rule, point)
-        model = fitted(opening.model, value, result)
+        model = fitted(opening, value, result)
         found = score(model) if score is not None else np.nan
         yield Step(model, found, rule.n_broken)
         if result.status is Status.INTERRUPTED or result.status is Status.CALLBACK:
@@ -91,17 +91,18 @@ def refine(opening: Opening, model: SparseCRF) -> SparseCRF:
     """The model solved to `tol`, what it took added to what it had taken."""
     before = model.result_
     rule = StrongRule(opening.solver, np.inf, 0.0, opening.model.tol)
-    result = train(opening, model.l1, rule, opening.objective.at(before.coords, before.weights))
+    value = getattr(model, opening.walked)
+    result = train(opening, value, rule, opening.objective.at(before.coords, before.weights))
     total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
-    return fitted(opening.model, model.l1, replace(result, **total))
+    return fitted(opening, value, replace(result, **total))
 
 
-def train(opening: Opening, l1: float, rule: StrongRule, start: Any) -> Result:
+def train(opening: Opening, value: float, rule: StrongRule, start: Any) -> Result:
     """One value, from the `start` that was looked at before."""
     settings = opening.model
     return minimize(
         Resumed(opening.objective, start),
-        opening.penalty_at(l1),
+        opening.penalty_at(value),
         rule,
         (start.coords, start.weights),
         tol=rule.tol,
@@ -112,11 +113,13 @@ def train(opening: Opening, l1: float, rule: StrongRule, start: Any) -> Result:
     )
 
 
-def fitted(model: SparseCRF, l1: float, result: Result) -> SparseCRF:
+def fitted(opening: Opening, value: float, result: Result) -> SparseCRF:
     """The estimator with these weights; labels, names and fingerprint are shared."""
-    result_model = copy(model)
-    result_model.l1 = l1
+    result_model, objective = copy(opening.model), opening.objective
+    setattr(result_model, opening.walked, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
         result_model._keep(result)
+    if hasattr(objective, "loss"):
+        result_model._finish(objective.store, objective.loss, objective.weights)
     return result_model

@@ -1,9 +1,10 @@
-"""Bytes and numbered lines of a plain or gzip-compressed file, or of standard input (`-`).
+"""Bytes and numbered lines of a plain, gzip- or bzip2-compressed file, or of standard input (`-`).
 
 Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the
 way and keep the name. For the readers of this package; every failure is a DataError that names the file.
 """
 
+import bz2
 import gzip
 import sys
 import zlib
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from crfqn.errors import DataError, DataUnavailableError
 
-GZIP_MAGIC = b"\x1f\x8b"
+PACKINGS = {b"\x1f\x8b": ("gzip", gzip.decompress), b"BZh": ("bzip2", bz2.decompress)}  # by their first bytes
 STANDARD_INPUT = "-"
 
 
@@ -32,16 +33,18 @@ def read_bytes(path: str | Path) -> bytes:
         It is a folder, it cannot be read, or the compressed stream is cut short or damaged.
     """
     raw = _raw_bytes(path)
-    if not raw.startswith(GZIP_MAGIC):
+    magic = next((magic for magic in PACKINGS if raw.startswith(magic)), None)
+    if magic is None:
         return raw
+    kind, unpack = PACKINGS[magic]
     try:
-        return gzip.decompress(raw)
-    except EOFError as error:
+        return unpack(raw)
+    except (EOFError, ValueError) as error:  # gzip's and bz2's words for an early end
         raise DataError(
-            f"{shown_name(path)}: the gzip file is cut short ({len(raw)} bytes are there); fetch or copy it again"
+            f"{shown_name(path)}: the {kind} file is cut short ({len(raw)} bytes are there); fetch or copy it again"
         ) from error
     except (OSError, zlib.error) as error:
-        raise DataError(f"{shown_name(path)}: the gzip file is damaged: {error}") from error
+        raise DataError(f"{shown_name(path)}: the {kind} file is damaged: {error}") from error
 
 
 def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:

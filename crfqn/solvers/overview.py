@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.union import union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
 
@@ -67,7 +68,7 @@ def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overvie
     """Look at all coordinates; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
     found = (screening.coords, screening.gradient)
-    rest = np.unique(np.concatenate([point.coords, penalty.free, also]))
+    rest = union(point.coords, penalty.free, also)
     rest = rest[~np.isin(rest, screening.coords, assume_unique=True)]
     coords, (g, more_g, w) = aligned(
         found, (rest, point.gradient(rest) if rest.size else np.empty(0)), (point.coords, point.weights)
@@ -77,13 +78,13 @@ def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overvie
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
     """Sparse vectors with sorted coordinates on the union of them, 0 where one has no entry."""
-    union = np.unique(np.concatenate([coords for coords, _ in vectors]))
+    everything = union(*(coords for coords, _ in vectors))
     dense = []
     for coords, values in vectors:
-        full = np.zeros(union.size)
-        full[np.searchsorted(union, coords)] = values
+        full = np.zeros(everything.size)
+        full[np.searchsorted(everything, coords)] = values
         dense.append(full)
-    return union, dense
+    return everything, dense
 
 
 def entries(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:

@@ -18,54 +18,14 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.overview import MOST_TRIALS, ROUNDING, Overview, entries, look_at
-from crfqn.solvers.protocols import Objective, Penalty, Point, Ray, State, Vector
+from crfqn.solvers.overview import ROUNDING, Overview, entries, look_at
+from crfqn.solvers.protocols import Objective, Penalty, Point, State
+from crfqn.solvers.proximal_step import Promise, Step, StepSize, first_length, proximal_step
 
-DOUBLE = 2.0  # until a first trial fails: the first step is a guess
 LOOK_EVERY = (
     10  # steps of FISTA between two looks at all coordinates of its iterate, not of the extrapolation
 )
-TOO_SMALL = (
-    1e-4  # of the rounding: many steps that the objective cannot see still bring the certificate nearer
-)
 RESTARTS = ("function", "gradient", None)
-
-
-@dataclass(eq=False)
-class StepSize:
-    """t, in units of weight a unit of gradient; fixed, or found by trial.
-
-    Attributes
-    ----------
-    is_fixed : no trial is refused
-    is_settled : a trial has been refused, or never will be
-    """
-
-    t: float
-    is_fixed: bool
-    backtrack: float
-    growth: float
-
-    def __post_init__(self) -> None:
-        self.is_settled = self.is_fixed
-
-    def shorten(self) -> None:
-        """After a refused trial."""
-        self.t, self.is_settled = self.t * self.backtrack, True
-
-    def lengthen(self) -> None:
-        """Where a longer step may be tried; twice as long before any trial has been refused."""
-        if not self.is_fixed:
-            self.t *= self.growth if self.is_settled else DOUBLE
-
-
-@dataclass(frozen=True)
-class Step:
-    """Where a step leads: the ray to x+ (at its 1) and x+ itself, its weights at the view's coordinates."""
-
-    ray: Ray
-    point: Point
-    w: Vector
 
 
 @dataclass(frozen=True)
@@ -105,7 +65,7 @@ class ProxGD:
         yield here.state()
         size = self.first_size(objective, here)
         while True:
-            step, has_failed = proximal_step(here, size, here.point)
+            step, has_failed = proximal_step(here, size, here.point, is_below)
             if step is None:
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
@@ -117,9 +77,7 @@ class ProxGD:
     def first_size(self, objective: Objective, here: Overview) -> StepSize:
         """1 / L, or a step that moves the weights by 1 if it may."""
         if self.lipschitz is None:
-            violation = here.penalty.violation(here.coords, here.w, here.g)
-            t = 1.0 / max(float(np.linalg.norm(violation)), ROUNDING)
-            return StepSize(t, False, self.backtrack, self.growth)
+            return StepSize(first_length(here), False, self.backtrack, self.growth)
         if self.lipschitz != "bound":
             return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
         if not hasattr(objective, "lipschitz_bound"):
@@ -154,7 +112,7 @@ class FISTA(ProxGD):
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
         for n in count(1):
-            step, has_failed = proximal_step(here, size, x)
+            step, has_failed = proximal_step(here, size, x, is_below)
             if step is None and here.point is not x:
                 here, momentum = look_at(penalty, x), 1.0
                 continue
@@ -186,37 +144,18 @@ class FISTA(ProxGD):
         return step.ray.at(1.0 + (momentum - 1.0) / following), following
 
 
-def proximal_step(here: Overview, size: StepSize, origin: Point) -> tuple[Step | None, bool]:
-    """The first trial under its quadratic bound, or None; and whether there should have been one.
-
-    `origin`: where the ray to x+ begins.
-    """
-    penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
-    rounding = ROUNDING * abs(here.point.value + penalty_value)
-    for _ in range(MOST_TRIALS):
-        x = penalty.prox(here.coords, w - size.t * here.g, size.t)
-        d = x - w
-        bound = float(here.g @ d) + 0.5 * float(d @ d) / size.t
-        if bound + penalty.value(here.coords, x) - penalty_value >= -TOO_SMALL * rounding:
-            return None, False
-        ray = here.way_to(x, origin)
-        trial = ray.at(1.0)
-        if size.is_fixed or is_below(here, trial, d, size.t, bound, rounding):
-            return Step(ray, trial, x), False
-        size.shorten()
-    return None, True
-
-
-def is_below(here: Overview, trial: Point, d: Vector, t: float, bound: float, rounding: float) -> bool:
-    """Whether the loss has risen by `bound` = g'd + ||d||^2 / 2t at most.
+def is_below(here: Overview, trial: Point, promise: Promise) -> bool:
+    """Whether the loss has risen by g'd + ||d||^2 / 2t at most.
 
     Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
     convex, so (g(x+) - g)'d is at least what it rises above g'd.
     """
-    excess = trial.value - here.point.value - bound
-    if excess > rounding or not np.isfinite(excess):
+    excess = trial.value - here.point.value - promise.bound
+    if excess > promise.rounding or not np.isfinite(excess):
         return False
-    return excess <= -rounding or float((trial.gradient(here.coords) - here.g) @ d) <= 0.5 * float(d @ d) / t
+    d = promise.d
+    rise = float((trial.gradient(here.coords) - here.g) @ d) if excess > -promise.rounding else -np.inf
+    return rise <= 0.5 * float(d @ d) / promise.t
 
 
 def iterate_state(here: Overview, step: Step, value: float) -> State:

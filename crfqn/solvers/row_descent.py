@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.active_set import open_epoch
+from crfqn.kernels.union import union
+from crfqn.solvers.overview import look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
-STEPS = ("line search", "constant")
+STEPS = ("line search", "constant", "parallel")
 REGULARISATION = 1e-10  # of the extrapolation's Gram matrix, a share of its trace
 
 
@@ -44,8 +45,14 @@ class RowBlocks(Protocol):
 
     def rows_of(self, coords: Coords) -> NDArray[np.int64]: ...
 
-    def sweep(
-        self, order: NDArray[np.int64], penalty: Penalty, is_constant: bool, sigma: float, omega: float
+    def sweep(self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float) -> Swept: ...
+
+    def sweep_constant(
+        self,
+        order: NDArray[np.int64],
+        penalty: Penalty,
+        n_together: int = 1,
+        among: NDArray[np.int64] | None = None,
     ) -> Swept: ...
 
     def point(self) -> RowPoint: ...
@@ -65,9 +72,11 @@ class RowDescent:
 
     Parameters
     ----------
-    step : {"line search", "constant"}
+    step : {"line search", "constant", "parallel"}
         L_j of Algorithm 2: the largest second derivative (equation 6) with backtracking on equation 7, rows in
-        cycles; or the Lipschitz constant K_j of the row's gradient, without search, rows uniformly at random.
+        cycles; or the Lipschitz constant K_j of the row's gradient, without search, rows uniformly at random; or the
+        same for `n_together` random rows at a time, which Richtarik and Takac (2012, "Parallel coordinate descent
+        methods for big data optimization") would give to as many processors.
     sigma, omega : float within (0, 1)
         Of the line search: the share of the promised decrease that is asked for, and the backtracking factor.
     tau : float or None
@@ -75,7 +84,7 @@ class RowDescent:
         is below tau times that of the first sweep. None leaves the end to the certificate.
     shrink : bool
         Leave out zero rows that are inside the penalty's bound by more than the last sweep's largest violation over
-        the number of items (Yuan et al. 2010; section 5.2.4).
+        the number of items, weights counted (Yuan et al. 2010; section 5.2.4).
     cooling : float within (0, 1)
         All coordinates are looked at, for a certificate and for rows to visit, when the violation has fallen to this
         share of the epoch's first sweep.
@@ -86,6 +95,13 @@ class RowDescent:
         2021), and taken where the objective is lower there. 0 is the paper's method.
     seed : int
         Of the random order.
+    n_together : int
+        Rows at a time with parallel steps, tau of Richtarik and Takac. Constants grow with it.
+
+    Notes
+    -----
+    Threads share out the positions of a row, whatever the step: the updates, and so the result, are those of one
+    thread. Parallel steps meet less often and need more sweeps.
     """
 
     step: str = "line search"
@@ -97,6 +113,7 @@ class RowDescent:
     max_sweeps: int = 20
     memory: int = 5
     seed: int = 0
+    n_together: int = 8
 
     needs = ("row_blocks", "combined")
 
@@ -107,7 +124,7 @@ class RowDescent:
             setting = getattr(self, name)
             if not (name == "tau" and setting is None) and not 0 < setting < 1:
                 raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
-        for name, least in (("max_sweeps", 1), ("memory", 0), ("seed", 0)):
+        for name, least in (("max_sweeps", 1), ("memory", 0), ("seed", 0), ("n_together", 1)):
             setting = getattr(self, name)
             if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
                 raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
@@ -136,16 +153,16 @@ class _Run:
         self.point, self.blocks = start, start.row_blocks()
         self.everything = self.visited = np.arange(self.blocks.n_rows)
         self.random = np.random.default_rng(settings.seed)
-        self.is_random = settings.step == "constant"
+        self.is_random = settings.step != "line search"
         self.first_total = np.nan  # the denominator of equation 10
         self.is_rule_met = False
 
     def look(self) -> State:
         """Look at all coordinates: a certificate, and the rows that the next epoch visits."""
-        active, dual_value = open_epoch(self.objective, self.penalty, self.point, None)
+        found = look_at(self.penalty, self.point)
         visits_all = not self.settings.shrink or self.settings.tau is not None
-        self.visited = self.everything if visits_all else self.blocks.rows_of(active.coords)
-        return active.state(dual_value, is_screening=True)
+        self.visited = self.everything if visits_all else self.blocks.rows_of(found.coords)
+        return found.state()
 
     def epoch(self) -> Generator[State, None, bool]:
         """Sweeps until the violation has fallen far enough; says whether nothing can move."""
@@ -171,14 +188,26 @@ class _Run:
     def sweep(self) -> tuple[float, float]:
         """Algorithm 1's inner loop; returns the violation of equation 10, and the largest of equation 9."""
         settings = self.settings
-        order = self.random.choice(self.visited, self.visited.size) if self.is_random else self.visited
-        swept = self.blocks.sweep(order, self.penalty, self.is_random, settings.sigma, settings.omega)
+        order, swept = self.update()
         self.point = self.blocks.point()
         largest = float(swept.violations.max(initial=0.0))
         if settings.shrink:
-            inside = order[swept.excess < -largest / self.objective.n_items]
-            self.visited = np.setdiff1d(self.visited, inside)
+            inside = order[swept.excess < -largest / self.objective.total_weight]
+            self.visited = self.visited[~np.isin(self.visited, inside)]
         return (largest if self.is_random else float(swept.violations.sum())), largest
+
+    def update(self) -> tuple[NDArray[np.int64], Swept]:
+        """The rows updated, in their order, and what was met."""
+        settings, rows = self.settings, self.visited
+        if settings.step == "line search":
+            return rows, self.blocks.sweep(rows, self.penalty, settings.sigma, settings.omega)
+        if settings.step == "constant" or rows.size == 0:
+            order = self.random.choice(rows, rows.size)
+            return order, self.blocks.sweep_constant(order, self.penalty)
+        tau = min(settings.n_together, rows.size)
+        draws = [self.random.choice(rows, tau, replace=False) for _ in range(-(-rows.size // tau))]
+        order = np.concatenate(draws)
+        return order, self.blocks.sweep_constant(order, self.penalty, tau, rows)
 
     def extrapolate(self, trail: list[RowPoint]) -> None:
         """Go to the extrapolated point, if the objective is lower there."""
@@ -199,7 +228,7 @@ def extrapolated(trail: Sequence[RowPoint]) -> RowPoint | None:
 
     With the steps U (a row each) its shares are those of (U U')^-1 1.
     """
-    coords = np.unique(np.concatenate([point.coords for point in trail]))
+    coords = union(*(point.coords for point in trail))
     table = np.zeros((len(trail), coords.size))
     for row, point in zip(table, trail, strict=True):
         row[np.searchsorted(coords, point.coords)] = point.weights

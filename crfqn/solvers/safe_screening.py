@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.kernels.union import union
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.restricted import Restricted, RestrictedPoint, as_whole
@@ -90,7 +91,7 @@ class SafeScreening:
             return
         if restricted.candidates is not None:
             beyond = np.intersect1d(beyond, restricted.candidates, assume_unique=True)
-        restricted.candidates = np.unique(np.concatenate([beyond, point.coords, penalty.free]))
+        restricted.candidates = union(beyond, point.coords, penalty.free)
 
 
 def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, value: float) -> int | None:
@@ -110,6 +111,6 @@ def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, val
     proof = proof_at(penalty, point, value)
     if proof is None:
         return None
-    others = np.union1d(point.coords, penalty.free)  # no zeros of the model, or not held there by the penalty
+    others = union(point.coords, penalty.free)  # no zeros of the model, or not held there by the penalty
     reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * objective.spread_of(others)
     return point.count_within(*proof) - int(np.count_nonzero(reach < proof.bound))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from crfqn.kernels.union import union
 from crfqn.solvers.overview import look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Solver, State
 from crfqn.solvers.restricted import Restricted, RestrictedPoint, as_whole
@@ -70,7 +71,7 @@ class StrongRule:
         restricted, goal = Restricted(objective, candidates), self.tol
         while True:
             last = yield from self.restricted_steps(restricted, penalty, point, goal, scale)
-            point = last.point.whole
+            point = getattr(last.point, "whole", last.point)
             checked, broken = self.check(penalty, point, candidates)
             is_final = last.is_final and broken.size == 0
             yield checked.state(is_final=is_final, has_failed=is_final and last.has_failed)
@@ -134,4 +135,4 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
 
 def joined(*coords: Coords) -> Coords:
     """The union, sorted."""
-    return np.unique(np.concatenate(coords))
+    return union(*coords)

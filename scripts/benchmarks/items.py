@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,11 @@ class ItemProblem:
         return ItemProblem(
             self.X_train[:n_items], self.y_train[:n_items], self.X_test, self.y_test, self.taxonomy
         )
+
+    def without_unused(self) -> ItemProblem:
+        """Without the features that no training item has, whose weights are zero."""
+        used = np.unique(self.X_train.indices)
+        return replace(self, X_train=self.X_train[:, used], X_test=self.X_test[:, used])
 
     def flat(self) -> ItemProblem:
         """The same without its taxonomy."""

@@ -63,6 +63,11 @@ class Case:
         """The penalty for the items that take part: the noise of a gradient grows with the root of their number."""
         return float(np.sqrt(self.share)) * self.l1
 
+    @property
+    def source(self) -> tuple[Data, float]:
+        """What the items depend on: the penalty is not among it."""
+        return self.data, self.share
+
     def quick(self) -> Case:
         """A small part of it."""
         return replace(self, share=self.data.quick)
@@ -79,10 +84,7 @@ class Case:
 def first_items(problem: AnyProblem, n_items: int) -> AnyProblem:
     """The first training items; of documents without the words that do not occur there, whose weights are zero."""
     part = problem.part(n_items)
-    if isinstance(part, Problem):
-        return part
-    used = np.unique(part.X_train.indices)
-    return replace(part, X_train=part.X_train[:, used], X_test=part.X_test[:, used])
+    return part if isinstance(part, Problem) else part.without_unused()
 
 
 def fingerprint(problem: AnyProblem) -> str:

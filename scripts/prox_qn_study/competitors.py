@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from studies.drawing import Look
+
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.block_cd import BlockCD
 from crfqn.solvers.owl_qn import OWLQN
@@ -21,14 +23,11 @@ NEVER = 2.0  # a margin that no gradient exceeds
 ALMOST_NOTHING = 1e-14
 
 
-@dataclass(frozen=True)
-class Competitor:
+@dataclass(frozen=True, kw_only=True)
+class Competitor(Look):
     """A method: its settings for a data set, and the look of its curve."""
 
     make: Callable[[Data], Any]
-    colour: str
-    marker: str
-    is_dashed: bool = False
 
 
 class Unscreened(ElasticNet):
@@ -74,19 +73,19 @@ def paper_rate(data: Data) -> Any:
 
 
 COMPETITORS: Mapping[str, Competitor] = {
-    "Prox-QN": Competitor(lambda data: ProxQN(), "#d55e00", "o"),
-    "Prox-QN as published": Competitor(lambda data: ProxQN.paper(), "#0072b2", "s"),
-    "OWL-QN": Competitor(lambda data: OWLQN(), "#009e73", "^"),
-    "SGD": Competitor(lambda data: SGDL1(), "#e69f00", "v"),
-    "SGD, the paper's rate": Competitor(paper_rate, "#e69f00", "v", is_dashed=True),
-    "BCD": Competitor(lambda data: BlockCD(), "#000000", "D"),
-    "Prox-GD": Competitor(lambda data: ProxGD(), "#cc79a7", "P"),
-    "FISTA": Competitor(lambda data: FISTA(), "#56b4e9", "X"),
+    "Prox-QN": Competitor(make=lambda data: ProxQN(), colour="#d55e00", marker="o"),
+    "Prox-QN as published": Competitor(make=lambda data: ProxQN.paper(), colour="#0072b2", marker="s"),
+    "OWL-QN": Competitor(make=lambda data: OWLQN(), colour="#009e73", marker="^"),
+    "SGD": Competitor(make=lambda data: SGDL1(), colour="#e69f00", marker="v"),
+    "SGD, the paper's rate": Competitor(make=paper_rate, colour="#e69f00", marker="v", is_dashed=True),
+    "BCD": Competitor(make=lambda data: BlockCD(), colour="#000000", marker="D"),
+    "Prox-GD": Competitor(make=lambda data: ProxGD(), colour="#cc79a7", marker="P"),
+    "FISTA": Competitor(make=lambda data: FISTA(), colour="#56b4e9", marker="X"),
     "Prox-QN, no shrinking, 1 sweep": Competitor(
-        lambda data: WithoutShrinking(ProxQN.paper(), 1), "#0072b2", "s", is_dashed=True
+        make=lambda data: WithoutShrinking(ProxQN.paper(), 1), colour="#0072b2", marker="s", is_dashed=True
     ),
     "Prox-QN, no shrinking, 10 sweeps": Competitor(
-        lambda data: WithoutShrinking(ProxQN.paper(), 10), "#0072b2", "s"
+        make=lambda data: WithoutShrinking(ProxQN.paper(), 10), colour="#0072b2", marker="s"
     ),
 }
 REFERENCE = "Prox-QN"

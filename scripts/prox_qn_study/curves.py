@@ -1,4 +1,4 @@
-"""A solver's run as a curve: objective, non-zeros and test accuracy against seconds and passes.
+"""The runs of the study's methods, as curves.
 
 A process begins with a short training on a part of the items, so that nothing is compiled on the clock. The weights
 that accuracies are computed from are set aside during the run, and looked at afterwards.
@@ -7,104 +7,23 @@ that accuracies are computed from are set aside during the run, and looked at af
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from time import perf_counter
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from benchmarks.alone import say
 from benchmarks.items import read_stored
 from benchmarks.problem import Problem
-from numpy.typing import NDArray
+from studies.curves import CLOSE, PATIENCE, UNLIMITED, Curve, Limits, why
+from studies.recording import Recording
 
 from prox_qn_study.cases import AnyProblem, Case, Model, accuracy, estimator, judged
 from prox_qn_study.competitors import COMPETITORS, REFERENCE
 
 WARM_UP, STRONGER, WARM_UP_STEPS, WARM_UP_SECONDS = 0.2, 5.0, 10, 10.0
-SPACING = 1.15  # of the seconds between two sets of weights that are set aside
-CLOSE = 1e-7  # a run ends when it is this near to the reference optimum
 CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
-PATIENCE = 10.0  # seconds that the reference may take, as a multiple of the other runs'
-UNLIMITED = 1_000_000
 WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
-Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
-
-
-class Limits(NamedTuple):
-    """When a run ends besides by its own rule: seconds, an objective, a certified gap."""
-
-    seconds: float
-    value: float = -np.inf
-    tol: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """How a solver fared; arrays have an entry a row of its trace.
-
-    Attributes
-    ----------
-    status : why the run ended
-    seconds, passes : since the first evaluation, which is a pass itself
-    values : the objective, penalty included, in nats; gaps : certified, nan where not known
-    accuracies : on the test part, nan where not computed
-    objective, accuracy, n_nonzero : of the best weights, recomputed by the judge
-    """
-
-    solver: str
-    status: str
-    iterations: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    passes: NDArray[np.float64]
-    values: NDArray[np.float64]
-    gaps: NDArray[np.float64]
-    n_nonzeros: NDArray[np.int64]
-    accuracies: NDArray[np.float64]
-    objective: float
-    accuracy: float
-    n_nonzero: int
-
-    @property
-    def lower_bound(self) -> float:
-        """The largest value that the optimum is proved to have; -inf: nothing is proved."""
-        bounds = np.minimum.accumulate(self.values) * (1.0 - self.gaps)
-        return float(np.nanmax(bounds)) if np.isfinite(bounds).any() else -np.inf
-
-    def row_at(self, optimum: float, level: float) -> int | None:
-        """The first row within `level` (relative) of the optimum; None: not reached."""
-        reached = np.flatnonzero(self.values <= optimum * (1.0 + level))
-        return int(reached[0]) if reached.size else None
-
-
-@dataclass(eq=False)
-class Recording:
-    """A solver that sets weights aside as it goes: of each step, or in growing intervals of time."""
-
-    solver: Any
-    keeps_all: bool = False
-    kept: dict[int, Weights] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return getattr(self.solver, "needs", ())
-
-    @property
-    def needs_separable(self) -> bool:
-        return getattr(self.solver, "needs_separable", False)
-
-    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
-        """Those of the solver."""
-        states = self.solver.steps(objective, penalty, start)
-        del start
-        begin, due, row = perf_counter(), 0.0, 0
-        for state in states:
-            if state.share == 1.0:
-                if (now := perf_counter() - begin) >= due or self.keeps_all:
-                    self.kept[row] = state.point.coords, state.point.weights
-                    due = SPACING * now
-                row += 1
-            yield state
 
 
 def run_case(
@@ -121,6 +40,7 @@ def run_case(
         reference = run(
             problem, case.strength, "reference", solver, Limits(PATIENCE * seconds, tol=CERTIFIED), n_threads
         )
+        reference = replace(reference, solver=REFERENCE)
         optimum = reference.values.min()
     limits = Limits(seconds, optimum * (1.0 + CLOSE))
     solvers = {name: COMPETITORS[name].make(case.data) for name in names}
@@ -180,11 +100,6 @@ def curve_of(problem: AnyProblem, l1: float, name: str, model: Any, recording: R
         accuracy=verdict.accuracy,
         n_nonzero=result.n_nonzero,
     )
-
-
-def why(result: Any) -> str:
-    """Why a run ended, in few words; only its own callback asks one to stop."""
-    return "F* reached" if result.status.name == "CALLBACK" else result.message.partition(": ")[2]
 
 
 def warm_up(problem: AnyProblem, l1: float, solver: Any, n_threads: int | None) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+
+from studies.figures import Figure, Panel
 
 from prox_qn_study.cases import DIGITS, LSHTC1, OCR, Case
 
@@ -15,44 +15,6 @@ WITHOUT_SHRINKING = (
 )  # fmt: skip
 
 
-class Panel(NamedTuple):
-    """One diagram: `y` and `x` are columns of the CSV file; `title` may name the `{case}`."""
-
-    title: str
-    case: Case
-    y: str
-    x: str
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure: its number, what it shows, the methods, the panels in two columns."""
-
-    number: str
-    title: str
-    solvers: Sequence[str]
-    panels: Sequence[Panel]
-
-    @property
-    def cases(self) -> list[Case]:
-        """The problems, each once."""
-        return list(dict.fromkeys(panel.case for panel in self.panels))
-
-    @property
-    def is_comparison(self) -> bool:
-        """Whether it asks who is first, of all methods."""
-        return tuple(self.solvers) == ALL
-
-    @property
-    def heading(self) -> str:
-        """The title, and the problem unless the panels tell."""
-        return f"{self.title}: {self.cases[0]}" if "{case}" not in self.panels[0].title else self.title
-
-    def quick(self) -> Figure:
-        """The same on small parts of the data."""
-        return replace(self, panels=[panel._replace(case=panel.case.quick()) for panel in self.panels])
-
-
 def convergence(number: str, title: str, case: Case, letters: str = "ab") -> Figure:
     """Distance and non-zeros, against seconds and against passes."""
     names = {"relative_difference": "relative objective difference", "n_nonzero": "non-zero weights"}
@@ -61,7 +23,7 @@ def convergence(number: str, title: str, case: Case, letters: str = "ab") -> Fig
         for x in ("seconds", "passes")
         for letter, y in zip(letters, names, strict=True)
     ]
-    return Figure(number, title, ALL, panels)
+    return Figure(number, title, ALL, panels, is_comparison=True)
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -81,6 +43,7 @@ FIGURES: Mapping[str, Figure] = {
                 Panel("(a) {case}", Case(OCR, 100.0), "accuracy", "seconds"),
                 Panel("(b) {case}", Case(LSHTC1, 1.0), "accuracy", "seconds"),
             ],
+            is_comparison=True,
         ),
         Figure(
             "8",

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.report import Table, machine, shown
+from benchmarks.report import Table, shown
+from studies import report
+from studies.curves import Curve
+from studies.drawing import Measured
+from studies.figures import Figure
+from studies.folder import Optimum
+from studies.report import (
+    LEVELS,
+    agreement,
+    curve_table,
+    facts,
+    optimum_note,
+    page_of,
+    subsection,
+    write_curves,
+    write_rows,
+)
 
 from prox_qn_study.cases import LSHTC1, OCR, PAPER, Case
 from prox_qn_study.competitors import REFERENCE
-from prox_qn_study.curves import Curve
-from prox_qn_study.drawing import Measured, columns
-from prox_qn_study.figures import Figure
-from prox_qn_study.folder import Optimum
 from prox_qn_study.superlinear import METHOD, PEER, Convergence
 
-LEVELS = (1e-2, 1e-3, 1e-4)
-LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
+__all__ = ["LEVELS", "facts", "shown", "write_curves"]
 NOTES = {
     OCR: "OCR: a random split as the paper's, 6216 words for training and 661 for the test, but not the same one: "
     "the paper's is not published.",
@@ -31,50 +40,23 @@ SGD = "SGD, the paper's rate: eta0 = {eta0:g}, as the paper has it for its own f
 BCD = "BCD has no fair count of passes, as the paper says: these are positions that its inference visits, over all."
 
 
-def facts() -> str:
-    """The machine, and versions."""
-    return "Machine: " + ", ".join(f"{name} {value}" for name, value in machine(LIBRARIES).items()) + "."
-
-
-def write_curves(measured: Measured, file: Path) -> None:
-    """A line a row of a run's trace; what is not known is left empty."""
-    head = ["problem", "solver", "iteration", "objective", "gap"]
-    with file.open("w", newline="", encoding="utf-8") as lines:
-        out = csv.writer(lines)
-        for case, (optimum, curves) in measured.items():
-            for curve in curves:
-                data = columns(curve, optimum)
-                if lines.tell() == 0:
-                    out.writerow([*head, *data])
-                rows = zip(curve.iterations, curve.values, curve.gaps, *data.values(), strict=True)
-                out.writerows([str(case), curve.solver, *map(cell, row)] for row in rows)
-
-
 def write_convergence(runs: Sequence[Convergence], file: Path) -> None:
     """Distances and ratios of Theorem 1."""
-    with file.open("w", newline="", encoding="utf-8") as lines:
-        out = csv.writer(lines)
-        out.writerow(["problem", "solver", "step", "distance", "ratio"])
-        for number, run in enumerate(runs):
-            for name, distances in run.distances.items():
-                ratios = [np.nan, *run.ratios(name)]
-                rows = zip(distances, ratios, strict=True)
-                out.writerows([number, name, step, *map(cell, row)] for step, row in enumerate(rows))
-
-
-def cell(value: Any) -> Any:
-    return (
-        value.item() if isinstance(value, np.generic) and isfinite(value) else "" if value != value else value
-    )
+    rows: list[Sequence[Any]] = []
+    for number, run in enumerate(runs):
+        for name, distances in run.distances.items():
+            ratios = [np.nan, *run.ratios(name)]
+            known = zip(distances, ratios, strict=True)
+            rows += [(number, name, step, *row) for step, row in enumerate(known)]
+    write_rows(file, ["problem", "solver", "step", "distance", "ratio"], rows)
 
 
 def describe(figure: Figure, measured: Measured, optima: Mapping[str, Optimum]) -> str:
     """The picture, a table a problem, and notes."""
-    blocks = [f"![Figure {figure.number}](figure-{figure.number}.png)"]
+    blocks = []
     for case, (optimum, curves) in measured.items():
-        known = optima[str(case)]
         notes = [
-            f"F* = {known.value:,.6f}, by {known.found_by}, at most {known.gap:.1e} above the optimum (certified).",
+            optimum_note(optima[str(case)]),
             *([first_note(optimum, curves)] if figure.is_comparison else []),
             agreement(curves),
         ]
@@ -82,68 +64,12 @@ def describe(figure: Figure, measured: Measured, optima: Mapping[str, Optimum]) 
     notes = [NOTES[case.data] for case in figure.cases[:1] if case.data in NOTES]
     notes += [SGD.format(eta0=case.data.eta0) for case in figure.cases if case.data.eta0 is not None]
     notes += [BCD] if any("BCD" in (c.solver for c in curves) for _, curves in measured.values()) else []
-    return "\n\n".join([*blocks, "\n".join(f"- {note}" for note in notes)]).rstrip()
-
-
-def subsection(table: Table) -> str:
-    """The table with a heading below those of the page's sections."""
-    return "#" + table.markdown()
-
-
-def curve_table(case: Case, optimum: float, curves: Iterable[Curve], notes: Sequence[str]) -> Table:
-    """Seconds and passes to each level, and where each method ended."""
-    head = [
-        "",
-        *(f"s to {shown(level)}" for level in LEVELS),
-        *(f"passes to {shown(level)}" for level in LEVELS),
-    ]
-    head += ["ended at", "non-zeros", "test accuracy", "why it ended"]
-    rows = []
-    for curve in curves:
-        found = [curve.row_at(optimum, level) for level in LEVELS]
-        rows.append(
-            [
-                curve.solver,
-                *("-" if row is None else f"{curve.seconds[row]:.2f}" for row in found),
-                *("-" if row is None else f"{curve.passes[row]:.1f}" for row in found),
-                f"{curve.values.min() / optimum - 1:.1e}",
-                f"{curve.n_nonzero:,}",
-                f"{curve.accuracy:.4f}",
-                curve.status,
-            ]
-        )
-    return Table(str(case), head, rows, notes)
+    return page_of(f"![Figure {figure.number}](figure-{figure.number}.png)", blocks, notes)
 
 
 def first_note(optimum: float, curves: Sequence[Curve]) -> str:
     """Whether Prox-QN was first to each level, and who came next."""
-    words = []
-    for level in LEVELS:
-        times = {
-            curve.solver: curve.seconds[row]
-            for curve in curves
-            if (row := curve.row_at(optimum, level)) is not None
-        }
-        others = {name: t for name, t in times.items() if not name.startswith(REFERENCE)}
-        if REFERENCE not in times:
-            words.append(f"{shown(level)}: not reached by it")
-        elif not others:
-            words.append(f"{shown(level)}: yes, the only one")
-        else:
-            next_one = min(others, key=lambda name: others[name])
-            ratio = others[next_one] / times[REFERENCE]
-            words.append(
-                f"{shown(level)}: {'yes' if ratio > 1 else 'NO'}, {next_one} took {ratio:.2g} times as long"
-            )
-    return "Prox-QN first to " + "; ".join(words) + "."
-
-
-def agreement(curves: Sequence[Curve]) -> str:
-    """How well the judge's objectives agree with the solvers' own."""
-    worst = max(abs(curve.objective / curve.values.min() - 1) for curve in curves)
-    return (
-        f"The judge, which shares no code with the library, recomputes all final objectives to {worst:.0e}."
-    )
+    return report.first_note(optimum, curves, REFERENCE, lambda name: name.startswith(REFERENCE))
 
 
 def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> str:

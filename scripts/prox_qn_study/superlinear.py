@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from studies.recording import Recording
 
 from crfqn.features import FeatureStore
 from crfqn.objectives.crf import CRFObjective
@@ -25,7 +26,6 @@ from crfqn.solvers.prox_gd import ProxGD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
 from prox_qn_study.competitors import WithoutShrinking
-from prox_qn_study.curves import Recording
 
 Vector = NDArray[np.float64]
 N_ITEMS, LONGEST, N_FEATURES, N_COPIES, N_STATES = 200, 6, 6, 2, 3

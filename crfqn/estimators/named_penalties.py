@@ -1,0 +1,86 @@
+"""The penalties that estimators know by name: which strengths they have, and which solver is the best for them.
+
+    l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||,   w_f the weights of feature f
+
+Section 4.7 of Blondel, Seki and Uehara (2013) has those over rows besides their own L1/L2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import check_nonnegative
+from crfqn.penalties import ElasticNet, GroupLasso
+
+DEFAULT = 1.0  # of a strength that the penalty's name has
+STRENGTHS = ("l1", "l2", "group_l1")
+
+
+@dataclass(frozen=True)
+class NamedPenalty:
+    """A kind of penalty.
+
+    Attributes
+    ----------
+    strengths : the names of its strengths; the one that a path walks comes first
+    solver : the name of the solver that suits it best; "auto" where that depends on the size
+    norm : of a row, where it has groups
+    """
+
+    strengths: tuple[str, ...]
+    solver: str
+    norm: str = "l2"
+
+
+PENALTIES = {
+    "l1/l2": NamedPenalty(("group_l1",), "auto"),
+    "l1/linf": NamedPenalty(("group_l1",), "auto", "linf"),
+    "sparse-group": NamedPenalty(("group_l1", "l1"), "auto"),
+    "l1": NamedPenalty(("l1",), "prox-qn"),
+    "elastic-net": NamedPenalty(("l1", "l2"), "prox-qn"),
+    "l2": NamedPenalty(("l2",), "l-bfgs"),
+}
+
+
+def named_penalty(name: object) -> NamedPenalty:
+    """The penalty of this name, or InputError."""
+    if not isinstance(name, str) or name not in PENALTIES:
+        raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")
+    return PENALTIES[name]
+
+
+def strengths_of(name: str, **given: float | None) -> dict[str, float]:
+    """Every strength by its name: as given, or 1 where the penalty's name has it, and else 0.
+
+    An L2 term may be added to each; another strength that the name does not have is refused, for it would do nothing.
+    """
+    known = named_penalty(name).strengths
+    found = {}
+    for strength in STRENGTHS:
+        value = given[strength]
+        if value is not None:
+            check_nonnegative(strength, value)
+            if value > 0 and strength not in (*known, "l2"):
+                others = [other for other, kind in PENALTIES.items() if strength in kind.strengths]
+                raise InputError(
+                    f"{strength}: the penalty {name!r} has none, its strength is {known[0]}; "
+                    f"{' and '.join(map(repr, others))} have {strength}, got {value!r}"
+                )
+        default = DEFAULT if strength in known else 0.0
+        found[strength] = float(default if value is None else value)
+    return found
+
+
+def make_penalty(
+    name: str, strengths: dict[str, float], n_features: int, n_states: int, free: NDArray[np.int64]
+) -> ElasticNet | GroupLasso:
+    """The penalty over so many features and states, coordinates in `free` without."""
+    l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
+    kind = named_penalty(name)
+    if "group_l1" not in kind.strengths:
+        return ElasticNet(l1, l2, free)
+    return GroupLasso(group_l1, l1, l2, kind.norm, free, n_features=n_features, n_states=n_states)

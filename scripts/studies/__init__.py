@@ -1,0 +1,1 @@
+"""What the studies of papers share: how runs are recorded, kept, drawn, and written down."""
