@@ -43,7 +43,7 @@ class Setting:
 
 SETTINGS = {
     "l1": Setting("L1, c1 = 1", 1.0, 0.0, "prox-qn", 1e-3, 10, {17_300.0: 4}, smaller=2),
-    "l2": Setting("L2, c2 = 1", 0.0, 2.0, "l-bfgs", 1e-3, 4, {}),
+    "l2": Setting("L2, c2 = 1", 0.0, 2.0, "l-bfgs", 1e-5, 4, {}),
 }
 
 
