@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 
-from crfqn.solvers.damping import FIRST_SCALE, LEAST_CAUTION, PATIENCE, SOFTENING, Damping
+from crfqn.penalties.blocks import Blocks
+from crfqn.solvers.damping import FIRST_SCALE, LEAST_CAUTION, PATIENCE, SOFTENING, Damping, Trial
 
 DIAGONAL, ROUGHNESS = np.array([1.0, 4.0, 0.0]), np.array([2.0, 0.0, 3.0])
 D, MODEL_D = np.array([2.0, -1.0, 0.0]), np.array([4.0, -3.0, 1.0])
-AS_MODELLED = D, MODEL_D, MODEL_D
+
+
+def met(y, blocks=None) -> Trial:
+    """The trial w + D, whose gradient has changed by y."""
+    return Trial(D, np.asarray(y, float), MODEL_D, blocks or Blocks.single(3))
+
+
+AS_MODELLED = met(MODEL_D)
 
 
 def opened(**settings) -> Damping:
@@ -37,7 +45,7 @@ class TestSteps:
     def test_that_go_as_predicted_halve_the_caution_down_to_a_little(self):
         damping, seen = opened(), []
         for _ in range(10):
-            damping.after_step(1.0, *AS_MODELLED)
+            damping.after_step(1.0, AS_MODELLED)
             seen.append(damping.caution)
         np.testing.assert_array_equal(seen[:6], 0.5 ** np.arange(1, 7))
         assert seen[-1] == LEAST_CAUTION > 0
@@ -47,7 +55,7 @@ class TestSteps:
         damping = opened(scale=0.1)
         seen = []
         while damping.scale > 0:
-            damping.after_step(0.9, *AS_MODELLED)
+            damping.after_step(0.9, AS_MODELLED)
             seen.append(damping.scale)
         np.testing.assert_allclose(seen, [0.025, 0.00625, 0.0015625, 0.000390625, 0.0])
 
@@ -55,7 +63,7 @@ class TestSteps:
     def test_between_leave_everything_as_it_is(self, ratio):
         damping = opened(scale=0.3, caution=0.2)
         damping.stiffness[:] = 1.0, 2.0, 3.0
-        damping.after_step(ratio, D, 9 * MODEL_D, MODEL_D)
+        damping.after_step(ratio, met(9 * MODEL_D))
         assert (damping.scale, damping.caution) == (0.3, 0.2)
         assert damping.stiffness.tolist() == [1.0, 2.0, 3.0]
 
@@ -63,19 +71,19 @@ class TestSteps:
     def test_that_disappoint_hold_back_what_met_more_than_the_model_says(self, ratio):
         damping = opened(scale=0.3, caution=0.2)
         damping.stiffness[:] = 1.0, 2.0, 3.0
-        damping.after_step(ratio, D, np.array([10.0, -3.5, 50.0]), MODEL_D)
+        damping.after_step(ratio, met([10.0, -3.5, 50.0]))
         assert (damping.scale, damping.caution) == (0.3, 0.2)
         assert damping.stiffness.tolist() == [3.0, 2.0, 3.0]  # (10 - 4) / 2; 0.5 < 2; has not moved
 
     def test_that_go_as_predicted_soften(self):
         damping = opened()
         damping.stiffness[:] = 1.0, 0.0, 4.0
-        damping.after_step(0.8, *AS_MODELLED)
+        damping.after_step(0.8, AS_MODELLED)
         assert damping.stiffness.tolist() == [SOFTENING, 0.0, 4 * SOFTENING]
 
     def test_that_win_more_than_predicted_are_good_ones(self):
         damping = opened(caution=0.5)
-        damping.after_step(7.0, *AS_MODELLED)
+        damping.after_step(7.0, AS_MODELLED)
         assert damping.caution == 0.25
 
 
@@ -84,7 +92,7 @@ class TestFailures:
         damping = opened(caution=LEAST_CAUTION)
         seen = []
         for _ in range(20):
-            damping.after_failure(D, np.array([10.0, -3.0, 50.0]), MODEL_D)
+            damping.after_failure(met([10.0, -3.0, 50.0]))
             assert damping.stiffness.tolist() == [3.0, 0.0, 0.0]
             seen.append((damping.scale, damping.caution))
         assert seen[: PATIENCE - 1] == [(0.0, LEAST_CAUTION)] * (PATIENCE - 1)
@@ -95,14 +103,14 @@ class TestFailures:
     def test_are_counted_anew_after_a_step(self):
         damping = opened()
         for _ in range(3 * PATIENCE):
-            damping.after_failure(*AS_MODELLED)
-            damping.after_step(0.6, *AS_MODELLED)
+            damping.after_failure(AS_MODELLED)
+            damping.after_step(0.6, AS_MODELLED)
         assert damping.scale == 0.0
 
     def test_stop_the_coordinate_that_caused_them(self):
         """The stiffness is the least diagonal with which the step would have been no longer than the trial's secant."""
         damping = opened()
-        damping.after_failure(D, np.array([40.0, -3.0, 0.0]), MODEL_D)
+        damping.after_failure(met([40.0, -3.0, 0.0]))
         np.testing.assert_allclose((MODEL_D + damping.stiffness * D)[:2], [40.0, -3.0])
 
 
@@ -129,3 +137,23 @@ def test_an_epoch_begins_without_scale_and_is_cautious_again_where_coordinates_w
     damping.open_epoch(2, is_complete)
     assert damping.stiffness.tolist() == [0.0, 0.0]
     assert (damping.scale, damping.caution) == (0.0, after)
+
+
+class TestStiffness:
+    def test_is_one_number_for_weights_that_leave_zero_together(self):
+        """d'(y - B d) / d'd: a weight that has hardly moved must not stop its whole row."""
+        together = Blocks.of_names(np.array([7, 7, 9]))
+        stiffness = met([10.0, -3.5, 50.0], together).stiffness()
+        np.testing.assert_allclose(stiffness, [2.5, 2.5, 0.0])  # (2 * 6 + 1 * 0.5) / (4 + 1)
+
+    def test_is_none_where_less_was_met_than_the_model_says(self):
+        assert met([3.0, -2.0, -5.0]).stiffness().tolist() == [0.0, 0.0, 0.0]
+
+    def test_is_no_rounding_divided_by_next_to_nothing(self):
+        d, model_d = np.array([1.0, 1e-14]), np.array([1.0, 1.0])
+        trial = Trial(d, model_d + np.array([3.0, 1e-7]), model_d, Blocks.single(2))
+        assert trial.stiffness().tolist() == [3.0, 0.0]
+
+    def test_of_no_coordinates(self):
+        nothing = np.empty(0)
+        assert Trial(nothing, nothing, nothing, Blocks.single(0)).stiffness().size == 0

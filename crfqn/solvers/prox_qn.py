@@ -20,7 +20,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.solvers.active_set import ActiveSet, open_epoch
 from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
-from crfqn.solvers.damping import WARM_CAUTION, Damping
+from crfqn.solvers.damping import WARM_CAUTION, Damping, Trial
 from crfqn.solvers.protocols import Matrix, Objective, Penalty, Point, State, Vector
 from crfqn.solvers.warm_up import WARM_UP, Stage, warm_start
 
@@ -226,7 +226,7 @@ class ProxQN:
         if active.coords.size == 0:
             return Outcome.AT_REST
         d, base_d = np.zeros(active.w.size), np.zeros(active.w.size, np.float32)
-        sweeps = self.max_sweeps
+        sweeps, blocks = self.max_sweeps, active.local.blocks
         if self.budget_sweeps:
             sweeps = min(sweeps, max(1, objective.n_coords // active.coords.size))
         for _ in range(MOST_TRIALS):
@@ -246,9 +246,11 @@ class ProxQN:
                 predicted = -slope - 0.5 * float(d @ model_d)
                 y = active.accept(d, trial)
                 metric.update(d, y, base_d)
-                damping.after_step(decrease / predicted if predicted > 0 else 0.0, d, y, model_d)
+                damping.after_step(
+                    decrease / predicted if predicted > 0 else 0.0, Trial(d, y, model_d, blocks)
+                )
                 return Outcome.MOVED
-            damping.after_failure(d, active.change_of_gradient(trial), model_d)
+            damping.after_failure(Trial(d, active.change_of_gradient(trial), model_d, blocks))
         return Outcome.FAILED
 
     def search(
@@ -264,7 +266,8 @@ class ProxQN:
                 step = alpha * d
                 y = active.accept(step, trial)
                 if damping.is_cautious:
-                    damping.after_step(1.0 if power == 0 else 0.0, step, y, metric.times(step))
+                    met = Trial(step, y, metric.times(step), active.local.blocks)
+                    damping.after_step(1.0 if power == 0 else 0.0, met)
                 metric.update(step, y)
                 return Outcome.MOVED
         return Outcome.FAILED
