@@ -122,7 +122,12 @@ class TestOptimum:
         few = fitted(group_l1=2.0)
         assert few.result_.n_iter == fitted(group_l1=2.0, solver="prox-qn").result_.n_iter
         monkeypatch.setattr(direct, "FEW", 0)
-        assert fitted(group_l1=2.0).result_.n_iter == fitted(group_l1=2.0, solver="bcd").result_.n_iter
+        dense = fitted(group_l1=2.0)
+        assert dense.result_.n_iter == fitted(group_l1=2.0, solver=direct.FOR_MARGINS).result_.n_iter
+        monkeypatch.setattr(direct, "DENSE", 1.1)
+        sparse = fitted(group_l1=2.0)
+        assert sparse.result_.n_iter == fitted(group_l1=2.0, solver="bcd").result_.n_iter
+        assert len({model.result_.value for model in (few, dense, sparse)}) == 3
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
         assert MulticlassClassifier(solver="bcd-constant", random_state=3)._make_solver().seed > 0
 

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils.metaestimators import available_if
 
 from crfqn.errors import InputError
-from crfqn.estimators.direct import AUTO, DirectClassifier
+from crfqn.estimators.direct import AUTO, FOR_LIKELIHOODS, FOR_MARGINS, DirectClassifier
 from crfqn.estimators.items import Vector
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.objectives.losses import (
@@ -19,6 +19,7 @@ from crfqn.objectives.losses import (
     MultitaskSquaredHinge,
     SingleLabel,
 )
+from crfqn.solvers.protocols import Solver
 
 LOSSES: dict[str, type[SingleLabel]] = {
     "squared-hinge": MulticlassSquaredHinge,
@@ -56,7 +57,7 @@ class MulticlassClassifier(DirectClassifier):
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
         random; "bcd-parallel": several rows at a time. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
         never to a small gap; "l-bfgs": the penalty "l2" only. "auto" is "l-bfgs" for "l2", "prox-qn" for "l1" and
-        "elastic-net" and wherever there are few weights, up to 2,000, and "bcd" for rows.
+        "elastic-net"; over rows it is "prox-qn" for up to 2,000 weights and for dense features, else "bcd".
     group_l1, l1, l2 : float >= 0, optional
         Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
     fit_intercept : bool, default True
@@ -148,6 +149,10 @@ class MulticlassClassifier(DirectClassifier):
     def predict_proba(self, X: Any) -> Vector:
         """P(label | x) of each class, (I, n_classes), rows that sum to 1; of the logistic loss."""
         return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
+
+    @property
+    def _dense_solver(self) -> Solver:
+        return FOR_LIKELIHOODS if self.loss == "logistic" else FOR_MARGINS
 
     def _loss(self, labels: Any, n_states: int) -> Any:
         return LOSSES[self.loss](labels, n_states)
