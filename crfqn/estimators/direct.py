@@ -45,7 +45,7 @@ DENSE = 0.05
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
 # metric cost more than what the last sweeps win.
 FOR_LIKELIHOODS = ProxQN(max_sweeps=20)
-FOR_MARGINS = ProxQN(warm_up=(), metric_positions=6000, max_sweeps=20, sweep_tolerance=0.2)
+FOR_MARGINS = ProxQN(warm_up=(), metric_positions=6000, max_sweeps=20, sweep_tolerance=0.2, max_entry=1000)
 
 
 @dataclass(frozen=True)
