@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from threading import local
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -88,11 +89,15 @@ def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limi
     relations = Relations(owner.structure.lineages, lists.states, lists.row)
     tasks = row_blocks(bounds, np.minimum(pairs + 1, n))
     blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
+    own_memory = local()  # of each thread: fresh memory would be touched for the first time in every block
 
     def run(part: int) -> None:
         own, first, last, room = tasks[part]
         ends = np.empty(last - first, np.int64)
-        indices, data = np.empty(room, np.int32), np.empty(room, np.float32)
+        if getattr(own_memory, "room", 0) < room:
+            own_memory.room = room
+            own_memory.indices, own_memory.data = np.empty(room, np.int32), np.empty(room, np.float32)
+        indices, data = own_memory.indices, own_memory.data
         write_rows(
             first, last, split.features, *lists.columns, lists.members, lists.x, lists.x_p, lists.marginals[own],
             relations.to(own), bounds[own : own + 2], limits, pairs, ends, indices, data,
