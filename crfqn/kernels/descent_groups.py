@@ -19,9 +19,8 @@ from crfqn.kernels.group_prox import shrink_block
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
-LOST = (
-    1e6  # times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum
-)
+# Times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum.
+LOST = 1e6
 
 
 @inner

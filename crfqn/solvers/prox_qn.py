@@ -80,8 +80,8 @@ class ProxQN:
     cooling : float
         An epoch ends when its violation has fallen to this share of the violation that it opened with, or, where others
         wait to come in, with a step that wins less than a tenth of the best one (LSHTC1, l1 = 2: 20 passes to 1e-4
-        instead of 30; OCR, l1 = 50: 13 to 1e-3 instead of 19). A problem of
-        fewer than 1,000 weights is solved to the end once its active set is complete: that costs milliseconds.
+        instead of 30; OCR, l1 = 50: 15 to 1e-3 instead of 19). A problem of fewer than 1,000 weights is solved to the
+        end once its active set is complete: that costs milliseconds.
     shrink_margin : float or None
         Zeros leave the active set when |g| < (1 - margin) l1; None is the paper's l1 - M / N.
     armijo : float
