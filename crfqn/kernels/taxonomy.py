@@ -9,7 +9,7 @@ For an item x with node scores s and nodes numbered parents first,
 flat model is the taxonomy without parents.
 
 Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
-no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
+no label gets the smallest exponential in the place of 0, 5e-283, which no sum beside a 1 can see: one branch-free
 exponential over the whole tile is faster than a test at each node.
 
 Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that

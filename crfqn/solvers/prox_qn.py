@@ -259,6 +259,7 @@ class ProxQN:
                 )
                 return Outcome.MOVED
             damping.after_failure(Trial(d, active.change_of_gradient(trial), model_d, blocks))
+            del trial  # as large as the data: the next one takes its memory
         return Outcome.FAILED
 
     def search(
