@@ -22,7 +22,7 @@ from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
 from crfqn.kernels.gather import gather_features
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
 from crfqn.kernels.taxonomy import add_undecided, best_labels, path_sums, tree_marginals
-from crfqn.kernels.token_rows import FAINT, count_members, count_present, list_members
+from crfqn.kernels.token_rows import FAINT, count_members, count_present, list_members, mirror
 from crfqn.kernels.transpose import count_entries, scatter_entries
 
 
@@ -51,7 +51,7 @@ def test_exponential_to_a_few_units_in_the_last_place():
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13, 64, 100])
 def test_exponential_of_any_size(size):
-    x = np.random.default_rng(size).uniform(-700, 0, size)
+    x = np.random.default_rng(size).uniform(UNDERFLOW, 0, size)
     scratch = np.empty(size + 7, np.int64)  # more scratch than needed is allowed
     result = x.copy()
     exp_in_place(result, scratch)
@@ -63,9 +63,11 @@ def test_exponential_of_zero_is_one():
 
 
 def test_exponential_underflows_to_a_normal_number():
-    found = exponential([-708.0, -708.5, -745.0, -1e4, -1e300, -np.inf])
+    found = exponential([UNDERFLOW, UNDERFLOW - 0.5, -745.0, -1e4, -1e300, -np.inf])
     np.testing.assert_array_equal(found, found[0])
-    assert np.finfo(float).tiny <= found[0] <= 3.4e-308
+    assert (
+        1e20 * np.finfo(float).tiny <= found[0] <= 1e-280
+    )  # a product with 1e-20 is normal, a sum with 1 is 1
 
 
 @pytest.mark.parametrize("n_states", [1, 7, 8, 9, 26])
@@ -339,16 +341,40 @@ def test_lists_of_what_positions_have(store):
     count_present(features, rows, store.indptr, store.indices, place, p, present)
     np.testing.assert_array_equal(present, is_listed.sum(axis=1))
     starts = np.concatenate([[0], np.cumsum(present)])
-    ends, members = starts[:-1].copy(), np.full(starts[-1], -1, np.int32)
-    entries, with_p = np.full((2, starts[-1]), np.nan)
+    members, offsets = np.full(starts[-1], -1, np.int32), np.full(7, -1)
+    x_listed, with_p = np.full((2, starts[-1]), np.nan)
+    entries, stops = np.full((2, starts[-1]), -1)
     columns = store.indptr, store.indices, store.values
-    list_members(features, rows, *columns, place, roots, p, ends, members, entries, with_p)
-    np.testing.assert_array_equal(ends, starts[1:])
+    found_at = offsets, entries, stops
+    list_members(features, rows, *columns, place, roots, p, starts, members, x_listed, with_p, *found_at)
+    np.testing.assert_array_equal(np.diff(offsets), is_listed.sum(axis=0))
+    for a in range(6):
+        own = slice(offsets[a], offsets[a + 1])
+        np.testing.assert_array_equal(members[entries[own]], a)
+        np.testing.assert_array_equal(stops[own], starts[1:][is_listed[:, a]])
     for s, t in enumerate(sampled):
         own = slice(starts[s], starts[s + 1])
         np.testing.assert_array_equal(members[own], np.flatnonzero(is_listed[s]))
-        np.testing.assert_allclose(entries[own], roots[s] * x[t, features][is_listed[s]], rtol=1e-15)
-        np.testing.assert_allclose(with_p[own], entries[own] * p[rows[members[own]], s], rtol=1e-15)
+        np.testing.assert_allclose(x_listed[own], roots[s] * x[t, features][is_listed[s]], rtol=1e-15)
+        np.testing.assert_allclose(with_p[own], x_listed[own] * p[rows[members[own]], s], rtol=1e-15)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 40])
+def test_a_symmetric_matrix_from_its_half(n):
+    random = np.random.default_rng(n)
+    half = np.triu(random.normal(size=(n, n)) * (random.random((n, n)) < 0.3), 1)
+    rows = [
+        np.concatenate([[a], random.permutation(np.flatnonzero(half[a]))]).astype(np.int32) for a in range(n)
+    ]
+    half[np.diag_indices(n)] = random.normal(size=n)
+    indptr = np.cumsum([0, *(row.size for row in rows)])
+    indices = np.concatenate([np.empty(0, np.int32), *rows])
+    data = half[np.repeat(np.arange(n), np.diff(indptr)), indices].astype(np.float32)
+    size = 2 * indices.size - n
+    ends, whole = np.zeros(n + 1, np.int32), (np.full(size, -1, np.int32), np.full(size, np.nan, np.float32))
+    mirror(indptr, indices, data, ends, *whole)
+    expected = (half + np.triu(half, 1).T).astype(np.float32)
+    np.testing.assert_array_equal(sp.csr_array((whole[1], whole[0], ends), shape=(n, n)).toarray(), expected)
 
 
 @pytest.mark.parametrize("is_binary", [True, False])

@@ -25,7 +25,8 @@ from crfqn.kernels import kernel
 from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES
 
-TILE_NUMBERS = 3 << 14  # a tile and its exponents: 768 KB
+TILE_NUMBERS = 3 << 15  # of a tile: 768 KB
+GROUP = 1024  # numbers whose exponentials are taken together: 8 KB, their exponents as much
 WIDEST = 256
 
 
@@ -81,17 +82,32 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 
 @kernel
-def tile_exponentials(width, is_label, tile, largest, exponents):
-    """exp(alpha - largest) of the labels in the place of alpha."""
-    for k in range(is_label.size):
-        row = k * width
-        if is_label[k]:
-            for t in range(width):
-                tile[row + t] -= largest[t]
-        else:
-            for t in range(width):
-                tile[row + t] = UNDERFLOW
-    exp_in_place(tile[: is_label.size * width], exponents)
+def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
+    """e = exp(alpha - largest) of the labels in the place of alpha; expected[t] = sum of e (alpha - largest).
+
+    By groups of rows that fit the L1 cache. shifted, exponents: float64 and int64 scratch, a group at least.
+    """
+    n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
+    for t in range(width):
+        expected[t] = 0.0
+    for first in range(0, n_nodes, n_rows):
+        last = min(first + n_rows, n_nodes)
+        group = tile[first * width : last * width]
+        for k in range(first, last):
+            row = (k - first) * width
+            if is_label[k]:
+                for t in range(width):
+                    group[row + t] -= largest[t]
+                    shifted[row + t] = group[row + t]
+            else:
+                for t in range(width):
+                    group[row + t] = UNDERFLOW
+        exp_in_place(group, exponents)
+        for k in range(first, last):
+            row = (k - first) * width
+            if is_label[k]:
+                for t in range(width):
+                    expected[t] += group[row + t] * shifted[row + t]
 
 
 @kernel
@@ -118,24 +134,22 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
     """
     n_nodes = parents.size
     widest = tile_width(n_nodes)
-    tile, exponents = np.empty(n_nodes * widest), np.empty(n_nodes * widest, np.int64)
+    tile = np.empty(n_nodes * widest)
+    shifted, exponents = np.empty(max(GROUP, widest)), np.empty(max(GROUP, widest), np.int64)
     largest, total, expected = np.empty(widest), np.empty(widest), np.empty(widest)
     for start in range(first, last, widest):
         width = widest if last - start > widest else last - start
         tile_down(start, width, parents, is_label, scores, tile, largest)
-        tile_exponentials(width, is_label, tile, largest, exponents)
+        tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents)
         tile_up(width, parents, tile, total)
         for t in range(width):
             sums[start + t, 0] = largest[t] + np.log(total[t])
             total[t] = 1.0 / total[t]
-            expected[t] = 0.0
+            sums[start + t, 1] = largest[t] + expected[t] * total[t]
+            total[t] *= weights[start + t]
         for k in range(n_nodes):
             for t in range(width):
-                p = tile[k * width + t] * total[t]
-                expected[t] += p * scores[k, start + t]
-                residual[k, start + t] = p * weights[start + t]
-        for t in range(width):
-            sums[start + t, 1] = expected[t]
+                residual[k, start + t] = tile[k * width + t] * total[t]
         if targets.size:
             subtract_targets(start, start + width, parents, scores, targets, weights, residual, sums)
 

@@ -1,21 +1,19 @@
 """Rows of the token-wise model where positions have few active coordinates: sums over the pairs that meet.
 
 A word is in few documents, and a document has few of the active words: most pairs of coordinates never meet, and the
-model is sparse. Work: the sum over positions of (active coordinates there)^2, whatever the size of the model.
+model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the model: the
+rows are written from the diagonal on, and mirrored.
 
 Shapes: n active coordinates of nodes, S sampled positions; `place` int32 (N,) is a position's number among the sampled,
-or -1. What each sampled position has is a compressed list: `starts` int64 (S + 1,), and by entry `members` int32, the
-coordinate, `x` float64, its value times the root of the position's weight, and `x_p`, that times its state's marginal.
+or -1. What each sampled position has is a compressed list of M entries: `starts` int64 (S + 1,), and by entry `members`
+int32, the coordinate, `x` float64, its value times the root of the position's weight, and `x_p`, that times its state's
+marginal. Where a coordinate is found in these lists is compressed too: `offsets` int64 (n + 1,), and by occurrence
+`entries` int64 (M,), the entry itself, and `stops` int64 (M,), the end of the list that it is in.
 """
 
 import numpy as np
 
 from crfqn.kernels import inner, kernel, strict_kernel
-
-ABOVE, BELOW = (
-    1,
-    2,
-)  # what a state is to another: itself or an ancestor, a descendant; 0: they exclude each other
 
 FAINT = 1e-4  # a state of a smaller marginal is left out; where positions are decided, that is nine of ten
 
@@ -45,43 +43,37 @@ def count_present(features, rows, indptr, indices, place, marginals, counts):
 
 
 @strict_kernel
-def list_members(features, rows, indptr, indices, values, place, roots, marginals, ends, members, x, x_p):
-    """Fill the lists, coordinate by coordinate; `ends` (S,) come as the starts and move along."""
+def list_members(
+    features, rows, indptr, indices, values, place, roots, marginals, starts, members, x, x_p, offsets, entries, stops
+):  # fmt: skip
+    """Fill the lists, coordinate by coordinate, and where each coordinate is found in them."""
+    ends, o = starts[:-1].copy(), 0
+    offsets[0] = 0
     for a in range(features.size):
         p = marginals[rows[a]]
         for e in range(indptr[features[a]], indptr[features[a] + 1]):
             s = place[indices[e]]
             if s >= 0 and p[s] >= FAINT:
-                members[ends[s]] = a
-                x[ends[s]] = roots[s] * (values[e] if values.size > 0 else 1.0)
-                x_p[ends[s]] = x[ends[s]] * p[s]
+                m = ends[s]
+                members[m] = a
+                x[m] = roots[s] * (values[e] if values.size > 0 else 1.0)
+                x_p[m] = x[m] * p[s]
+                entries[o], stops[o] = m, starts[s + 1]
                 ends[s] += 1
+                o += 1
+        offsets[a + 1] = o
 
 
-@strict_kernel
-def measure_rows(features, rows, indptr, indices, values, place, roots, starts, marginals, pairs, diagonal):
-    """pairs[a] = members met in a's sampled positions, and diagonal[a] = sum_s x_a^2 (p_a - p_a^2)."""
-    for a in range(features.size):
-        n, total, p = 0, 0.0, marginals[rows[a]]
-        for e in range(indptr[features[a]], indptr[features[a] + 1]):
-            s = place[indices[e]]
-            if s >= 0 and p[s] >= FAINT:
-                x_a = roots[s] * (values[e] if values.size > 0 else 1.0)
-                n += starts[s + 1] - starts[s]
-                total += x_a * x_a * p[s] * (1.0 - p[s])
+@kernel
+def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
+    """pairs[a] = members met from a on, and diagonal[a] = sum_s x_a^2 (p_a - p_a^2)."""
+    for a in range(pairs.size):
+        n, total = 0, 0.0
+        for o in range(offsets[a], offsets[a + 1]):
+            m = entries[o]
+            n += stops[o] - m
+            total += x_p[m] * (x[m] - x_p[m])
         pairs[a], diagonal[a] = n, total
-
-
-@inner
-def first_at_least(members, begin, end, least):
-    """The first place in begin ... end whose member is not below `least`; members ascend."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if members[middle] < least:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 @inner
@@ -97,50 +89,69 @@ def move_entry(b, row, limit, end, out_indices, out_data):
 
 @strict_kernel
 def write_rows(
-    first, last, features, indptr, indices, values, place, roots, starts, members, x, x_p, p, relation, own, limits,
-    pairs, ends, out_indices, out_data,
+    first, last, offsets, entries, stops, members, x, x_p, is_below, after, limits, pairs, ends, out_indices, out_data
 ):  # fmt: skip
-    """Rows a = first ... last - 1, the coordinates of one state, compressed: sum_s x_a x_b (P(a and b) - p_a p_b).
+    """Rows a = first ... last - 1 from the diagonal on, of one state: sum_s x_a x_b (P(a and b) - p_a p_b).
 
-    P is p_a where b's state is a's or above it, p_b where it is below, and 0 where the two exclude each other. An entry
-    within limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
-    p: float64 (S,), the marginal of a's state; relation: uint8 (n,), what each coordinate's state is to a's, or (0,)
-    where all others exclude it; own: the first coordinate of a's state, and the first of the next; pairs: as
-    `measure_rows` has them; ends: int64 (last - first,), where each row ends.
+    P is p_a where b's state is a's, p_b where it is below, and 0 where the two exclude each other. An entry within
+    limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
+    is_below: bool (n,), whether each coordinate's state is below a's, or (0,) where none is; after: the first
+    coordinate of the next state; pairs: as `measure_rows` has them; ends: int64 (last - first,), where each row ends.
     """
     n = limits.size
     row = np.zeros(n)
     end = 0
     for a in range(first, last):
-        for e in range(indptr[features[a]], indptr[features[a] + 1]):
-            s = place[indices[e]]
-            if s >= 0 and p[s] >= FAINT:
-                x_a = roots[s] * (values[e] if values.size > 0 else 1.0)
-                scale, begin, stop = x_a * p[s], starts[s], starts[s + 1]
-                for m in range(begin, stop):
-                    row[np.uint64(members[m])] -= scale * x_p[m]
-                if relation.size == 0:
-                    begin = first_at_least(members, begin, stop, own[0])
-                    stop = first_at_least(members, begin, stop, own[1])
-                    for m in range(begin, stop):
-                        row[np.uint64(members[m])] += scale * x[m]
-                else:
-                    for m in range(begin, stop):
-                        if relation[members[m]] == ABOVE:
-                            row[members[m]] += scale * x[m]
-                        elif relation[members[m]] == BELOW:
-                            row[members[m]] += x_a * x_p[m]
+        for o in range(offsets[a], offsets[a + 1]):
+            m, stop = entries[o], stops[o]
+            x_a, scale = x[m], x_p[m]
+            while m < stop and members[m] < after:
+                row[np.uint64(members[m])] += scale * (x[m] - x_p[m])
+                m += 1
+            if is_below.size == 0:
+                for i in range(m, stop):
+                    row[np.uint64(members[i])] -= scale * x_p[i]
+            else:
+                for i in range(m, stop):
+                    b = np.uint64(members[i])
+                    row[b] += (x_a - scale if is_below[b] else -scale) * x_p[i]
         out_indices[end], out_data[end] = a, row[a]
         end += 1
         row[a] = 0.0
-        if SCAN * pairs[a] > n:
-            for b in range(n):
+        if SCAN * pairs[a] > n - a:
+            for b in range(a + 1, n):
                 end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
         else:
-            for e in range(indptr[features[a]], indptr[features[a] + 1]):
-                s = place[indices[e]]
-                if s >= 0 and p[s] >= FAINT:
-                    for m in range(starts[s], starts[s + 1]):
-                        b = members[m]
-                        end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
+            for o in range(offsets[a], offsets[a + 1]):
+                for m in range(entries[o] + 1, stops[o]):
+                    b = members[m]
+                    end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
         ends[a - first] = end
+
+
+@strict_kernel
+def mirror(indptr, indices, data, ends, out_indices, out_data):
+    """The whole symmetric matrix of its rows from the diagonal on (the diagonal being the first entry of each).
+
+    ends: int (n + 1,) zeros, out; the rows of the whole are ends[a] ... ends[a + 1] afterwards. out_indices, out_data:
+    as long as twice the half less the diagonal.
+    """
+    n = indptr.size - 1
+    for a in range(
+        n
+    ):  # a row's length, two places on: the place before it will be where the row is written next
+        if a + 2 <= n:
+            ends[a + 2] += indptr[a + 1] - indptr[a]
+        for e in range(indptr[a] + 1, indptr[a + 1]):
+            if indices[e] + 2 <= n:
+                ends[indices[e] + 2] += 1
+    for a in range(2, n + 1):
+        ends[a] += ends[a - 1]
+    for a in range(n):
+        for e in range(indptr[a], indptr[a + 1]):
+            b = indices[e]
+            out_indices[ends[a + 1]], out_data[ends[a + 1]] = b, data[e]
+            ends[a + 1] += 1
+            if b != a:
+                out_indices[ends[b + 1]], out_data[ends[b + 1]] = a, data[e]
+                ends[b + 1] += 1

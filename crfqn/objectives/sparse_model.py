@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.kernels.token_rows import ABOVE, BELOW, count_present, list_members, measure_rows, write_rows
+from crfqn.kernels.token_rows import count_present, list_members, measure_rows, mirror, write_rows
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.sampling import diagonal_scale, sample_positions
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from crfqn.objectives.point import Point
     from crfqn.structures.structure import Lineages
 
+Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of the rows, columns, numbers
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
 BLOCK_NUMBERS = 1 << 20  # pairs of a block of rows, before what is small is left out: 8 MB
 LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are left out
-NO_RELATION = np.empty(0, np.uint8)
+NONE_BELOW = np.empty(0, bool)
 STORED = 1e-30  # a diagonal entry that the sample says nothing about is stored all the same
 NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
 
@@ -34,9 +35,7 @@ class Lists:
     ----------
     states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
     sampled, shares : int (S,), float64 (S,): positions, and what each of them stands for
-    marginals : float64 (states, S)
-    starts, members, x, x_p : the lists, as in `kernels/token_rows.py`
-    columns : what the kernels need to walk a feature's sampled positions
+    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/token_rows.py`
     """
 
     def __init__(self, point: Point, split: Split, n_sampled: int) -> None:
@@ -45,20 +44,21 @@ class Lists:
         self.states, self.row = np.unique(split.states, return_inverse=True)
         undecided = point.undecided(self.states)
         self.sampled, self.shares = sample_positions(undecided, owner.position_weights, n_sampled)
-        self.marginals = point.marginals_at(self.states, self.sampled)
+        marginals = point.marginals_at(self.states, self.sampled)
         place, roots = np.full(store.n_positions, -1, np.int32), np.sqrt(self.shares)
         place[self.sampled] = np.arange(self.sampled.size, dtype=np.int32)
         self.starts = np.zeros(self.sampled.size + 1, np.int64)
         of_features = split.features, self.row, store.indptr, store.indices
-        count_present(*of_features, place, self.marginals, self.starts[1:])
+        count_present(*of_features, place, marginals, self.starts[1:])
         np.cumsum(self.starts, out=self.starts)
-        self.members = np.empty(self.starts[-1], np.int32)
-        self.x, self.x_p = np.empty((2, self.members.size))
-        heads = self.starts[:-1].copy()
+        n_members = self.starts[-1]
+        self.members, self.offsets = np.empty(n_members, np.int32), np.empty(split.n_nodes + 1, np.int64)
+        self.x, self.x_p = np.empty((2, n_members))
+        self.entries, self.stops = np.empty((2, n_members), np.int64)
         list_members(
-            *of_features, store.values, place, roots, self.marginals, heads, self.members, self.x, self.x_p
-        )
-        self.columns = store.indptr, store.indices, store.values, place, roots, self.starts
+            *of_features, store.values, place, roots, marginals, self.starts, self.members, self.x, self.x_p,
+            self.offsets, self.entries, self.stops,
+        )  # fmt: skip
 
     def matrix(self) -> scipy.sparse.csc_array:
         """The values of each coordinate's feature at the sampled positions, (S, n)."""
@@ -72,9 +72,9 @@ def sparse_model(
     """The model from about `n_sampled` positions."""
     lists = Lists(point, split, n_sampled)
     pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(coords.size)
-    measure_rows(split.features, lists.row, *lists.columns, lists.marginals, pairs, found[: split.n_nodes])
+    measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
     limits = np.sqrt(LEAST * found)
-    model = node_rows(point, lists, pairs, limits)
+    model = mirrored(*node_rows(point, lists, pairs, limits))
     if split.edges.size:
         edges = EdgeModel(point, split.edges, lists.sampled, lists.shares)
         model = bordered(model, edges, lists.matrix(), split, limits)
@@ -82,13 +82,13 @@ def sparse_model(
     return scaled_to_diagonal(model, found, point.curvature(coords))
 
 
-def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> scipy.sparse.csr_array:
-    """The nodes among themselves, row by row; the rows of a state are a thread's share."""
+def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> Compressed:
+    """The nodes among themselves, row by row from the diagonal on; the rows of a state are a thread's share."""
     owner, split, n = point.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    relations = Relations(owner.structure.lineages, lists.states, lists.row)
-    tasks = row_blocks(bounds, np.minimum(pairs + 1, n))
-    blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
+    below = Below(owner.structure.lineages, lists.states, lists.row)
+    tasks = row_blocks(bounds, np.minimum(pairs + 1, n - np.arange(n)))
+    blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
     own_memory = local()  # of each thread: fresh memory would be touched for the first time in every block
 
     def run(part: int) -> None:
@@ -99,15 +99,23 @@ def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limi
             own_memory.indices, own_memory.data = np.empty(room, np.int32), np.empty(room, np.float32)
         indices, data = own_memory.indices, own_memory.data
         write_rows(
-            first, last, split.features, *lists.columns, lists.members, lists.x, lists.x_p, lists.marginals[own],
-            relations.to(own), bounds[own : own + 2], limits, pairs, ends, indices, data,
+            first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, below.of(own),
+            bounds[own + 1], limits, pairs, ends, indices, data,
         )  # fmt: skip
         blocks[part] = np.diff(ends, prepend=0), indices[: ends[-1]].copy(), data[: ends[-1]].copy()
 
     owner.pool.each(len(tasks), run)
     lengths, indices, data = (np.concatenate(arrays) for arrays in zip(NO_BLOCK, *blocks, strict=True))
-    ends = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
-    return scipy.sparse.csr_array((data, indices, ends), shape=(n, n))
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data
+
+
+def mirrored(indptr: NDArray, indices: NDArray, data: NDArray) -> scipy.sparse.csr_array:
+    """The symmetric matrix whose rows from the diagonal on are given, the diagonal first."""
+    n = indptr.size - 1
+    ends = np.zeros(n + 1, np.int32)
+    whole = np.empty(2 * indices.size - n, np.int32), np.empty(2 * indices.size - n, np.float32)
+    mirror(indptr, indices, data, ends, *whole)
+    return scipy.sparse.csr_array((whole[1], whole[0], ends), shape=(n, n))
 
 
 def bordered(
@@ -164,26 +172,27 @@ def row_blocks(bounds: NDArray[np.int64], most_entries: NDArray[np.int64]) -> li
     return blocks
 
 
-class Relations:
-    """What the state of each coordinate is to a given state: ABOVE (itself too), BELOW, or 0.
+class Below:
+    """Which coordinates have a state below a given state.
 
     states: those that have coordinates, ascending; row: of each coordinate, the number of its state among them.
     """
 
     def __init__(self, lineages: Lineages, states: NDArray[np.int64], row: NDArray[np.intp]) -> None:
         n_states = lineages.indptr.size - 1
-        ones = np.ones(lineages.states.size, np.uint8)
-        above = scipy.sparse.csr_array((ones, lineages.states, lineages.indptr), shape=(n_states, n_states))
-        self.above = above[states][:, states].tocsr()
-        self.below = self.above.T.tocsr()
+        above = scipy.sparse.csr_array(
+            (np.ones(lineages.states.size, np.uint8), lineages.states, lineages.indptr),
+            shape=(n_states, n_states),
+        )
+        self.below = above[states][:, states].T.tocsr()  # itself among them
         self.row = row
-        self.has_lineages = bool(np.any(np.diff(lineages.indptr) > 1))
 
-    def to(self, own: int) -> NDArray[np.uint8]:
-        """For the state number `own`, (coordinates,); empty where all states exclude each other."""
-        if not self.has_lineages:
-            return NO_RELATION
-        relation = np.zeros(self.above.shape[0], np.uint8)
-        relation[self.below.indices[self.below.indptr[own] : self.below.indptr[own + 1]]] = BELOW
-        relation[self.above.indices[self.above.indptr[own] : self.above.indptr[own + 1]]] = ABOVE
-        return relation[self.row]
+    def of(self, own: int) -> NDArray[np.bool_]:
+        """For the state number `own`, (coordinates,); empty where no state is below it."""
+        first, last = self.below.indptr[own : own + 2]
+        if last - first <= 1:
+            return NONE_BELOW
+        is_below = np.zeros(self.below.shape[0], bool)
+        is_below[self.below.indices[first:last]] = True
+        is_below[own] = False
+        return is_below[self.row]
