@@ -89,32 +89,40 @@ def move_entry(b, row, limit, end, out_indices, out_data):
 
 @strict_kernel
 def write_rows(
-    first, last, offsets, entries, stops, members, x, x_p, is_below, after, limits, pairs, ends, out_indices, out_data
+    first, last, offsets, entries, stops, members, x, x_p, own, bounds, below_indptr, below, limits, pairs, ends,
+    out_indices, out_data,
 ):  # fmt: skip
-    """Rows a = first ... last - 1 from the diagonal on, of one state: sum_s x_a x_b (P(a and b) - p_a p_b).
+    """Rows a = first ... last - 1 from the diagonal on: sum_s x_a x_b (P(a and b) - p_a p_b).
 
     P is p_a where b's state is a's, p_b where it is below, and 0 where the two exclude each other. An entry within
     limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
-    is_below: bool (n,), whether each coordinate's state is below a's, or (0,) where none is; after: the first
-    coordinate of the next state; pairs: as `measure_rows` has them; ends: int64 (last - first,), where each row ends.
+    own: int (n,), the number of each coordinate's state; bounds: where the coordinates of each state begin, and the
+    end; below_indptr, below: the states below each, compressed; pairs: as `measure_rows` has them; ends: int64
+    (last - first,), where each row ends.
     """
     n = limits.size
-    row = np.zeros(n)
-    end = 0
+    row, is_below = np.zeros(n), np.zeros(bounds.size - 1, np.bool_)
+    end, state = 0, -1
     for a in range(first, last):
+        if own[a] != state:
+            if state >= 0:
+                is_below[below[below_indptr[state] : below_indptr[state + 1]]] = False
+            state = own[a]
+            is_below[below[below_indptr[state] : below_indptr[state + 1]]] = True
+        has_below = below_indptr[state + 1] > below_indptr[state]
         for o in range(offsets[a], offsets[a + 1]):
             m, stop = entries[o], stops[o]
             x_a, scale = x[m], x_p[m]
-            while m < stop and members[m] < after:
+            while m < stop and members[m] < bounds[state + 1]:
                 row[np.uint64(members[m])] += scale * (x[m] - x_p[m])
                 m += 1
-            if is_below.size == 0:
-                for i in range(m, stop):
-                    row[np.uint64(members[i])] -= scale * x_p[i]
-            else:
+            if has_below:
                 for i in range(m, stop):
                     b = np.uint64(members[i])
-                    row[b] += (x_a - scale if is_below[b] else -scale) * x_p[i]
+                    row[b] += (x_a - scale if is_below[own[b]] else -scale) * x_p[i]
+            else:
+                for i in range(m, stop):
+                    row[np.uint64(members[i])] -= scale * x_p[i]
         out_indices[end], out_data[end] = a, row[a]
         end += 1
         row[a] = 0.0

@@ -199,10 +199,10 @@ class FlatPoint(Point):
         out[1] = out[0]
         return out
 
-    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
+    def token_model(self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0) -> Model | None:
         """The Hessian on `coords`, from about n_sampled positions: no two positions have a covariance here."""
         if isinstance(self.objective.loss, MultinomialLogistic):
-            return super().token_model(coords, n_sampled, max_dense)
+            return super().token_model(coords, n_sampled, max_dense, share)
         return margin_model(self, coords, n_sampled, max_dense)
 
     def combined(self, points: Sequence[FlatPoint], shares: Vector) -> FlatPoint:

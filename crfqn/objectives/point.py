@@ -170,9 +170,9 @@ class Point:
         """The coordinates that are not within, and perhaps others; None if more than `most`."""
         return list_beyond(self, bound, scale, radius, most)
 
-    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
+    def token_model(self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0) -> Model | None:
         """The token-wise model of the Hessian on `coords`, from about n_sampled positions."""
-        return token_model(self, coords, n_sampled, max_dense)
+        return token_model(self, coords, n_sampled, max_dense, share)
 
     def dual_value(self, scale: float) -> float:
         """The dual loss of the mixtures q_i = s p_i + (1 - s) delta(y_i), s = scale in (0, 1]; its gradient is s g."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from threading import local
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +21,6 @@ Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of t
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
 BLOCK_NUMBERS = 1 << 20  # pairs of a block of rows, before what is small is left out: 8 MB
 LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are left out
-NONE_BELOW = np.empty(0, bool)
 STORED = 1e-30  # a diagonal entry that the sample says nothing about is stored all the same
 NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
 
@@ -83,24 +80,23 @@ def sparse_model(
 
 
 def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> Compressed:
-    """The nodes among themselves, row by row from the diagonal on; the rows of a state are a thread's share."""
+    """The nodes among themselves, row by row from the diagonal on."""
     owner, split, n = point.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    below = Below(owner.structure.lineages, lists.states, lists.row)
-    tasks = row_blocks(bounds, np.minimum(pairs + 1, n - np.arange(n)))
+    below = states_below(owner.structure.lineages, lists.states)
+    tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)))
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
-    own_memory = local()  # of each thread: fresh memory would be touched for the first time in every block
 
     def run(part: int) -> None:
-        own, first, last, room = tasks[part]
-        ends = np.empty(last - first, np.int64)
-        if getattr(own_memory, "room", 0) < room:
-            own_memory.room = room
-            own_memory.indices, own_memory.data = np.empty(room, np.int32), np.empty(room, np.float32)
-        indices, data = own_memory.indices, own_memory.data
+        first, last, room = tasks[part]
+        ends, indices, data = (
+            np.empty(last - first, np.int64),
+            np.empty(room, np.int32),
+            np.empty(room, np.float32),
+        )
         write_rows(
-            first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, below.of(own),
-            bounds[own + 1], limits, pairs, ends, indices, data,
+            first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
+            bounds, below.indptr, below.indices, limits, pairs, ends, indices, data,
         )  # fmt: skip
         blocks[part] = np.diff(ends, prepend=0), indices[: ends[-1]].copy(), data[: ends[-1]].copy()
 
@@ -156,43 +152,24 @@ def scaled_to_diagonal(
     return model
 
 
-def row_blocks(bounds: NDArray[np.int64], most_entries: NDArray[np.int64]) -> list[tuple[int, int, int, int]]:
-    """(number of the state, first and last coordinate, entries at the most) of blocks of rows, each of one state.
-
-    bounds: where the coordinates of each state begin, and the end.
-    """
+def row_blocks(most_entries: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """(first row, the one after the last, entries at the most) of blocks of rows."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
-    blocks = []
-    for own, (first, stop) in enumerate(pairwise(bounds)):
-        while first < stop:
-            after = int(np.searchsorted(ends, ends[first] + BLOCK_NUMBERS, side="right")) - 1
-            last = min(max(after, first + 1), stop)
-            blocks.append((own, int(first), int(last), int(ends[last] - ends[first])))
-            first = last
+    blocks, first, n = [], 0, most_entries.size
+    while first < n:
+        after = int(np.searchsorted(ends, ends[first] + BLOCK_NUMBERS, side="right")) - 1
+        last = max(after, first + 1)
+        blocks.append((first, last, int(ends[last] - ends[first])))
+        first = last
     return blocks
 
 
-class Below:
-    """Which coordinates have a state below a given state.
-
-    states: those that have coordinates, ascending; row: of each coordinate, the number of its state among them.
-    """
-
-    def __init__(self, lineages: Lineages, states: NDArray[np.int64], row: NDArray[np.intp]) -> None:
-        n_states = lineages.indptr.size - 1
-        above = scipy.sparse.csr_array(
-            (np.ones(lineages.states.size, np.uint8), lineages.states, lineages.indptr),
-            shape=(n_states, n_states),
-        )
-        self.below = above[states][:, states].T.tocsr()  # itself among them
-        self.row = row
-
-    def of(self, own: int) -> NDArray[np.bool_]:
-        """For the state number `own`, (coordinates,); empty where no state is below it."""
-        first, last = self.below.indptr[own : own + 2]
-        if last - first <= 1:
-            return NONE_BELOW
-        is_below = np.zeros(self.below.shape[0], bool)
-        is_below[self.below.indices[first:last]] = True
-        is_below[own] = False
-        return is_below[self.row]
+def states_below(lineages: Lineages, states: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Row k: which of the states (ascending) are below states[k], by their numbers; no numbers stand for none."""
+    n = lineages.indptr.size - 1
+    lengths = np.diff(lineages.indptr)
+    descendant = np.repeat(np.arange(n), lengths)
+    is_proper = lineages.states != descendant
+    pairs = lineages.states[is_proper], descendant[is_proper]
+    below = scipy.sparse.csr_array((np.ones(pairs[0].size, np.uint8), pairs), shape=(n, n))
+    return below[states][:, states].tocsr()

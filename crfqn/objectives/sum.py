@@ -228,12 +228,12 @@ class SumPoint:
         """The coordinates that are not within, and perhaps others; None if more than `most`."""
         return list_beyond(self, bound, scale, radius, most)
 
-    def token_model(self, coords: Coords, n_sampled: int, max_dense: int) -> Model | None:
+    def token_model(self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0) -> Model | None:
         """The token-wise model, each part giving its share of the sampled positions."""
         total: Model | None = None
         for point in self.points():
-            share = -(-n_sampled * point.objective.n_positions // self.objective.n_positions)
-            model = point.token_model(coords, share, max_dense)
+            own = -(-n_sampled * point.objective.n_positions // self.objective.n_positions)
+            model = point.token_model(coords, own, max_dense, share)
             if model is None:
                 return None
             total = model if total is None else total + model

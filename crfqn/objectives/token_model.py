@@ -33,11 +33,14 @@ PAIR = 150  # multiplications in a matrix product take the time of one pair that
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 
 
-def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int, max_dense: int) -> Model | None:
+def token_model(
+    point: Point, coords: NDArray[np.int64], n_sampled: int, max_dense: int, share: float = 1.0
+) -> Model | None:
     """The model on `coords`, (n, n) symmetric float32, dense or sparse.
 
     The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
-    many positions as cost no more. None: more than `max_dense` coordinates, and too many pairs for a sparse one.
+    many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
+    for a sparse one.
     """
     owner = point.objective
     split = owner.split(coords)
@@ -54,7 +57,7 @@ def token_model(point: Point, coords: NDArray[np.int64], n_sampled: int, max_den
     n_sparse = owner.n_positions if n_pairs <= budget else int(owner.n_positions * budget / n_pairs)
     if n_sparse < n_dense:
         return None if n > max_dense else dense_model(point, coords, split, n_sampled)
-    return sparse_model(point, coords, split, n_sparse)
+    return sparse_model(point, coords, split, max(1, int(share * n_sparse)))
 
 
 def active_counts(point: Point, split: Split) -> NDArray[np.int64]:
