@@ -29,9 +29,7 @@ MOST_TRIALS = 20
 TINY, TO_THE_END = 1000, 1e-9
 PROGRESS = 0.5
 EXHAUSTED = 0.1  # of an epoch's largest gain: where others wait to come in, a step that wins less ends it
-ROUGH = (
-    0.25  # of the positions of a sparse metric, as long as the violation is above l1: half the time on LSHTC1
-)
+ROUGH = 0.25  # of the positions of a sparse metric while others wait to come in: LSHTC1 takes two thirds of the time
 WARM_POSITIONS = 600  # of a metric in the warm-up; 1,500 took as many passes afterwards
 FLOOR = 1e-3  # of the curvature, in units of max x^2: where every position is decided there is none
 ROUNDING = 4 * np.finfo(float).eps  # a predicted decrease below this share of the objective cannot be seen
@@ -225,7 +223,7 @@ class ProxQN:
         floor = FLOOR * active.unit
         base: Matrix | None = None
         if self.metric == "token-wise":
-            share = ROUGH if active.violation > active.penalty.strength > 0 else 1.0
+            share = ROUGH if active.outside > 0 else 1.0
             base = active.point.token_model(active.coords, self.metric_positions, self.max_dense, share)
         if base is None:
             return active.point.curvature(active.coords) + floor, NO_MATRIX
