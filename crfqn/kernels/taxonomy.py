@@ -9,7 +9,7 @@ For an item x with node scores s and nodes numbered parents first,
 flat model is the taxonomy without parents.
 
 Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
-no label gets the smallest exponential in the place of 0, 5e-283, which no sum beside a 1 can see: one branch-free
+no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
 exponential over the whole tile is faster than a test at each node.
 
 Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that
@@ -146,10 +146,10 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
             sums[start + t, 0] = largest[t] + np.log(total[t])
             total[t] = 1.0 / total[t]
             sums[start + t, 1] = largest[t] + expected[t] * total[t]
-            total[t] *= weights[start + t]
         for k in range(n_nodes):
             for t in range(width):
-                residual[k, start + t] = tile[k * width + t] * total[t]
+                p = tile[k * width + t] * total[t]
+                residual[k, start + t] = p * weights[start + t]
         if targets.size:
             subtract_targets(start, start + width, parents, scores, targets, weights, residual, sums)
 

@@ -73,7 +73,7 @@ def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
             m = entries[o]
             n += stops[o] - m
             total += x_p[m] * (x[m] - x_p[m])
-        pairs[a], diagonal[a] = n, total
+        pairs[a], diagonal[a] = n, max(total, 0.0)
 
 
 @inner

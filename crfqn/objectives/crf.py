@@ -131,10 +131,14 @@ class CRFObjective:
 
     def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
         """All coordinates of some features and edges (both sorted), as far as they may have a weight."""
+        coords = self.all_rows(features, edges)
+        return coords[self.support.contains(coords)]
+
+    def all_rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
+        """All coordinates of some features and edges (both sorted), state by state."""
         first = self.store.n_features * np.arange(self.structure.n_states)
         nodes = (first[:, None] + features).reshape(-1)
-        coords = np.concatenate([nodes, edges + self.store.n_features * self.structure.n_states])
-        return coords[self.support.contains(coords)]
+        return np.concatenate([nodes, edges + self.store.n_features * self.structure.n_states])
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""

@@ -210,6 +210,18 @@ class RowBlocks:
         self.kept = kept[order]
         self.table = np.concatenate([self.table[others], table[stays]])[order]
 
+    def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
+        """The penalty of the rows."""
+        local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
+        rows = self.table[~np.isin(self.kept, local.free)]
+        norms = np.abs(rows).max(axis=1) if local.is_linf else np.linalg.norm(rows, axis=1)
+        total = (
+            local.group_l1 * norms.sum()
+            + local.l1 * np.abs(rows).sum()
+            + 0.5 * local.l2 * np.square(rows).sum()
+        )
+        return float(total)
+
     def point(self) -> FlatPoint:
         """The rows as a point, its scores from the margins: O(N K)."""
         owner = self.objective

@@ -141,6 +141,23 @@ def strong_features(
     return features[totals ** (1.0 / order) * (1.0 + 1e-9) > bound]  # rounding must not hide a row
 
 
+def row_gradients(
+    objective: CRFObjective, inference: Inference, features: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The gradients of all weights of some features (sorted), (K, features)."""
+    out = np.empty((objective.structure.n_states, features.size))
+    for first in range(0, objective.structure.n_states, WIDEST):
+        rows = inference.residual[first : first + WIDEST]
+
+        def put(
+            block: slice, gradient: NDArray[np.float64], own: NDArray = out[first : first + WIDEST]
+        ) -> None:
+            own[:, block] = gradient.T
+
+        each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], put)
+    return out
+
+
 def position_norms(objective: CRFObjective, residual: NDArray[np.float64], order: int) -> NDArray[np.float64]:
     """The norm over the states of each position's residuals, (N,)."""
     out, step = np.empty(residual.shape[1]), 1024

@@ -33,6 +33,13 @@ class Blocks:
         is_new = np.diff(names[order], prepend=-1) != 0
         return cls(order, np.append(np.flatnonzero(is_new), names.size))
 
+    @classmethod
+    def columns(cls, height: int, width: int) -> Blocks:
+        """A block for each column of a table of coordinates that are numbered row by row."""
+        return cls(
+            np.arange(height * width).reshape(height, width).T.reshape(-1), height * np.arange(width + 1)
+        )
+
     @property
     def n_blocks(self) -> int:
         return self.starts.size - 1

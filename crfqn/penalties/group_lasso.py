@@ -85,11 +85,22 @@ class GroupLasso:
         """The penalty at some coordinates."""
         n_node_coords = self.n_features * self.n_states
         is_free = np.isin(coords, self.free) if self.free.size else np.zeros(coords.size, bool)
-        is_alone = is_free | (coords >= n_node_coords)
-        blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
+        if not self.free.size and self.are_whole_rows(coords):
+            blocks = Blocks.columns(self.n_states, coords.size // self.n_states)
+        else:
+            is_alone = is_free | (coords >= n_node_coords)
+            blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
         is_penalised = ~is_free[blocks.firsts]
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
+
+    def are_whole_rows(self, coords: NDArray[np.int64]) -> bool:
+        """Whether sorted coordinates are all weights of some features, and no more."""
+        n_rows, rest = divmod(coords.size, self.n_states)
+        if rest or n_rows == 0 or coords[-1] >= self.n_features * self.n_states:
+            return False
+        table = coords.reshape(self.n_states, n_rows)
+        return bool(np.all(table[0] < self.n_features) and np.all(np.diff(table, axis=0) == self.n_features))
 
     def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
         """The penalty of weights w at `coords`; zeros may be left out."""

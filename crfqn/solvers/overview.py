@@ -70,10 +70,13 @@ def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overvie
     found = (screening.coords, screening.gradient)
     rest = union(point.coords, penalty.free, also)
     rest = rest[~np.isin(rest, screening.coords, assume_unique=True)]
-    coords, (g, more_g, w) = aligned(
-        found, (rest, point.gradient(rest) if rest.size else np.empty(0)), (point.coords, point.weights)
-    )
-    return Overview(penalty, point, coords, w, g + more_g, best_dual_value(point, penalty, screening))
+    coords, g = found
+    if rest.size:
+        coords, (g, more_g) = aligned(found, (rest, point.gradient(rest)))
+        g += more_g
+    w = np.zeros(coords.size)
+    w[np.searchsorted(coords, point.coords)] = point.weights
+    return Overview(penalty, point, coords, w, g, best_dual_value(point, penalty, screening))
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

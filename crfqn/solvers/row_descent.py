@@ -13,13 +13,12 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from numbers import Integral
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.union import union
 from crfqn.solvers.overview import look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
@@ -55,11 +54,15 @@ class RowBlocks(Protocol):
         among: NDArray[np.int64] | None = None,
     ) -> Swept: ...
 
+    def penalty_value(self, penalty: Penalty) -> float: ...
+
     def point(self) -> RowPoint: ...
 
 
 class RowPoint(Point, Protocol):
-    """A point that rows may move from."""
+    """A point that rows may move from; scores: float64 (K, N)."""
+
+    scores: Vector
 
     def row_blocks(self) -> RowBlocks: ...
 
@@ -212,27 +215,26 @@ class _Run:
     def extrapolate(self, trail: list[RowPoint]) -> None:
         """Go to the extrapolated point, if the objective is lower there."""
         found = extrapolated(trail)
-        if found is not None and self.value_of(found) < self.value_of(self.point):
+        if found is not None and found.value + self.penalty.value(found.coords, found.weights) < self.value:
             self.point, self.blocks = found, found.row_blocks()
 
-    def value_of(self, point: RowPoint) -> float:
-        return point.value + self.penalty.value(point.coords, point.weights)
+    @property
+    def value(self) -> float:
+        """The objective at the point, penalty included."""
+        return self.point.value + self.blocks.penalty_value(self.penalty)
 
     def state(self, violation: float) -> State:
         """What the loop around the solver sees."""
-        return State(self.point, self.value_of(self.point), violation, self.visited.size)
+        return State(self.point, self.value, violation, self.visited.size)
 
 
 def extrapolated(trail: Sequence[RowPoint]) -> RowPoint | None:
     """The affine combination of the points but the first whose step is the smallest; None where nothing has moved.
 
-    With the steps U (a row each) its shares are those of (U U')^-1 1.
+    Steps U (one each) are those of the scores, which is where the loss sees them; the shares are those of (U U')^-1 1.
     """
-    coords = union(*(point.coords for point in trail))
-    table = np.zeros((len(trail), coords.size))
-    for row, point in zip(table, trail, strict=True):
-        row[np.searchsorted(coords, point.coords)] = point.weights
-    steps = np.diff(table, axis=0)
+    layout: Literal["C", "F"] = "F" if trail[-1].scores.flags.f_contiguous else "C"
+    steps = np.diff([point.scores.ravel(layout) for point in trail], axis=0)
     gram = steps @ steps.T
     trace = float(np.trace(gram))
     if trace == 0.0:
