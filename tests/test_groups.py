@@ -248,6 +248,31 @@ def test_blocks():
     assert (empty.n_blocks, empty.total(np.empty(0)).size, empty.spread(np.empty(0)).size) == (0, 0, 0)
 
 
+WHOLE = [np.arange(12), [0, 3, 4, 7, 8, 11], [2, 6, 10]]
+MIXED = [
+    [],
+    [0, 4],
+    [0, 4, 9],
+    [1, 2, 3],
+    [0, 1, 4, 5, 8, 10],
+    [0, 4, 8, 12],
+    [0, 4, 8, 12, 13, 14],
+]
+
+
+@pytest.mark.parametrize(
+    ("coords", "is_whole"), [*((each, True) for each in WHOLE), *((each, False) for each in MIXED)]
+)
+def test_whole_rows_are_found_without_sorting(coords, is_whole):
+    coords, penalty = np.array(coords, np.int64), GroupLasso(1.0, n_features=4, n_states=3)
+    assert penalty.are_whole_rows(coords) == is_whole
+    found = penalty.at(coords).blocks
+    names = np.where(coords >= 12, 4 + coords, coords % 4)
+    expected = Blocks.of_names(names)
+    np.testing.assert_array_equal(found.order, expected.order)
+    np.testing.assert_array_equal(found.starts, expected.starts)
+
+
 class TestDescent:
     """Block coordinate descent solves the quadratic model, whatever B0 is."""
 

@@ -5,6 +5,7 @@ Ceilings on sweeps are about one and a half times what was measured.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -144,6 +145,19 @@ def test_margins_stay_true(name):
     assert point.value == pytest.approx(again.value, rel=1e-12)
     coords = np.arange(F * K)
     np.testing.assert_allclose(point.gradient(coords), again.gradient(coords), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", PENALTIES)
+@pytest.mark.parametrize("n_free", [0, 2])
+def test_the_rows_know_their_penalty(kind, n_free):
+    problem = make_problem(NAMES[0])
+    free = (np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1)
+    penalty = replace(penalty_of(kind), free=np.sort(free))
+    w = weights_like(problem)
+    w[2] = 0.0
+    point = point_at(problem, w, objective_of(problem))
+    expected = penalty.value(point.coords, point.weights)
+    assert point.row_blocks().penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
 
 
 @every_loss
