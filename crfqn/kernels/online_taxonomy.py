@@ -23,11 +23,12 @@ from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 
 
 @kernel
-def node_residual(scores, parents, is_label, target, weight, tile, largest, total, exponents, residual):
+def node_residual(scores, parents, is_label, target, weight, tile, shifted, exponents, residual):
     """residual[k] = weight * (P(the label is k or under it) - [the target is]), (width,)."""
     n_nodes = parents.size
+    largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
     tile_down(0, 1, parents, is_label, scores[:n_nodes].reshape(n_nodes, 1), tile, largest)
-    tile_exponentials(1, is_label, tile, largest, exponents)
+    tile_exponentials(1, is_label, tile, largest, expected, shifted, exponents)
     tile_up(1, parents, tile, total)
     for k in range(n_nodes):
         residual[k] = weight * (tile[k] / total[0])
@@ -49,8 +50,11 @@ def learn_tree(
     present, where = np.empty(most, np.int64), np.empty(most, np.int32)
     x = np.empty(most if values.size > 0 else 0)
     scores, residual, gradient = aligned_rows(1, width), aligned_rows(1, width), aligned_rows(1, width)[0]
-    tile, exponents = np.empty(parents.size), np.empty(parents.size, np.int64)
-    largest, total = np.empty(1), np.empty(1)
+    tile, shifted, exponents = (
+        np.empty(parents.size),
+        np.empty(parents.size),
+        np.empty(parents.size, np.int64),
+    )
     for done in range(order.size):
         i = order[done]
         a, b = offsets[i], offsets[i + 1]
@@ -61,7 +65,7 @@ def learn_tree(
             scores,
         )  # fmt: skip
         node_residual(
-            scores[0], parents, is_label, targets[a], item_weights[i], tile, largest, total, exponents, residual[0]
+            scores[0], parents, is_label, targets[a], item_weights[i], tile, shifted, exponents, residual[0]
         )  # fmt: skip
         eta = learning_rate(clock, rates)
         learn_features(
