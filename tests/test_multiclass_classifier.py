@@ -263,7 +263,7 @@ class TestSelection:
 class TestStart:
     def test_warm_start_with_another_strength(self):
         cold = fitted(group_l1=1.8, tol=1e-6, solver="bcd")
-        warm = fitted(group_l1=2.0, tol=1e-6, solver="bcd", warm_start=True)
+        warm = fitted(group_l1=1.85, tol=1e-6, solver="bcd", warm_start=True)
         warm.set_params(group_l1=1.8).fit(X, Y)
         assert warm.n_iter_ < cold.n_iter_
         assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-6)

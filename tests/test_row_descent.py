@@ -485,7 +485,8 @@ def test_bad_settings(settings, message):
 
 def test_what_does_not_fit():
     with pytest.raises(
-        InputError, match=r"RowDescent needs row_blocks and combined; this objective has none"
+        InputError,
+        match=r"RowDescent needs row_blocks and step_products and combined; this objective has none",
     ):
         minimize(make_chain(0).objective(), ElasticNet(1.0), RowDescent())
     other = GroupLasso(1.0, n_features=F, n_states=K + 1)

@@ -205,6 +205,12 @@ class FlatPoint(Point):
             return super().token_model(coords, n_sampled, max_dense, share)
         return margin_model(self, coords, n_sampled, max_dense)
 
+    def step_products(self, points: Sequence[FlatPoint]) -> Vector:
+        """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the scores from each point to the next."""
+        steps = np.diff([point.scores.T for point in points], axis=0)
+        weighted = steps * self.objective.weights[:, None]
+        return weighted.reshape(len(steps), -1) @ steps.reshape(len(steps), -1).T
+
     def combined(self, points: Sequence[FlatPoint], shares: Vector) -> FlatPoint:
         """The point sum_k shares_k w_k, shares adding up to 1: O(N K) each, since scores are linear in the weights."""
         coords = union(*(point.coords for point in points))

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from numbers import Integral
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +60,11 @@ class RowBlocks(Protocol):
 
 
 class RowPoint(Point, Protocol):
-    """A point that rows may move from; scores: float64 (K, N)."""
-
-    scores: Vector
+    """A point that rows may move from."""
 
     def row_blocks(self) -> RowBlocks: ...
+
+    def step_products(self, points: Sequence[RowPoint]) -> Vector: ...
 
     def combined(self, points: Sequence[RowPoint], shares: Vector) -> RowPoint: ...
 
@@ -118,7 +118,7 @@ class RowDescent:
     seed: int = 0
     n_together: int = 8
 
-    needs = ("row_blocks", "combined")
+    needs = ("row_blocks", "step_products", "combined")
 
     def __post_init__(self) -> None:
         if self.step not in STEPS:
@@ -231,11 +231,9 @@ class _Run:
 def extrapolated(trail: Sequence[RowPoint]) -> RowPoint | None:
     """The affine combination of the points but the first whose step is the smallest; None where nothing has moved.
 
-    Steps U (one each) are those of the scores, which is where the loss sees them; the shares are those of (U U')^-1 1.
+    Steps U are those of the scores, which is where the loss sees them; the shares are those of (U U')^-1 1.
     """
-    layout: Literal["C", "F"] = "F" if trail[-1].scores.flags.f_contiguous else "C"
-    steps = np.diff([point.scores.ravel(layout) for point in trail], axis=0)
-    gram = steps @ steps.T
+    gram = trail[-1].step_products(trail)
     trace = float(np.trace(gram))
     if trace == 0.0:
         return None
