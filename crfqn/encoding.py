@@ -9,7 +9,7 @@ Shapes: I items, N positions, F features.
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -19,104 +19,11 @@ from numpy.typing import NDArray
 from crfqn.columns import BLOCK
 from crfqn.errors import InputError
 from crfqn.features import check_not_empty
-from crfqn.sequences import Sequences, check_names
+from crfqn.sequences import Sequences
+from crfqn.vocabulary import UNSEEN, GrowingColumns, PairColumns, Vocabulary
 from crfqn.wording import describe, shorten
 
-UNSEEN = -1
 PLAIN_TYPES = frozenset([str, bool, int, float])
-
-
-class _KnownColumns(dict[str, int]):
-    """Name -> column of a fixed vocabulary; any other string is UNSEEN."""
-
-    def __missing__(self, name: object) -> int:
-        if not isinstance(name, str):
-            raise TypeError("a feature name must be a string")
-        return UNSEEN
-
-
-class _GrowingColumns(dict[str, int]):
-    """Name -> column in the order of first appearance; a new string gets the next column."""
-
-    def __missing__(self, name: object) -> int:
-        if not isinstance(name, str):
-            raise TypeError("a feature name must be a string")
-        column = self[str(name)] = len(self)
-        return column
-
-
-class _PairColumns(dict[str, "_ValueColumns"]):
-    """Name -> string value -> column of `name=value`; a pair seen before costs no new string."""
-
-    def __init__(self, columns: dict[str, int]) -> None:
-        super().__init__()
-        self.columns = columns
-
-    def __missing__(self, name: object) -> "_ValueColumns":
-        if not isinstance(name, str):
-            raise TypeError("a feature name must be a string")
-        values = self[name] = _ValueColumns(name, self.columns)
-        return values
-
-
-class _ValueColumns(dict[str, int]):
-    """String value -> column of `name=value`, for one name."""
-
-    def __init__(self, name: str, columns: dict[str, int]) -> None:
-        super().__init__()
-        self.prefix, self.columns = f"{name}=", columns
-
-    def __missing__(self, value: str) -> int:
-        column = self[value] = self.columns[self.prefix + value]
-        return column
-
-
-class Vocabulary:
-    """The names of the columns, and the column of each name.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct, in the order of the columns.
-
-    Raises
-    ------
-    InputError
-        For names that are no strings or come twice.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = check_names(names, len(names))
-        self.columns: dict[str, int] = _KnownColumns(zip(self.names, range(len(self.names)), strict=True))
-
-    def index(self, name: str) -> int:
-        """Return the column of a name; KeyError if there is none."""
-        column = self.columns.get(name)
-        if column is None:
-            raise KeyError(name)
-        return column
-
-    __getitem__ = index
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.names == other.names
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> tuple[type, tuple[list[str]]]:
-        return type(self), (self.names,)
-
-    def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} names)"
 
 
 def encode_sequences(
@@ -269,7 +176,7 @@ class _Buffers:
         # Most values are 1, so only the others are kept, with where in `columns` they belong.
         self.other_values, self.other_at = array("d"), array("q")
         self.row_ends = array("q", [0])
-        self.columns_by_pair = _PairColumns(columns)
+        self.columns_by_pair = PairColumns(columns)
 
     def add(self, position: Any) -> None:
         """Append a position; any exception means that it has something wrong, see `_what_is_wrong`."""
@@ -328,7 +235,7 @@ def _plain(value: Any) -> str | bool | float:
 
 
 def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Sequences:
-    buffers = _Buffers(_GrowingColumns() if vocabulary is None else vocabulary.columns)
+    buffers = _Buffers(GrowingColumns() if vocabulary is None else vocabulary.columns)
     offsets = array("q", [0])
     for i, item in enumerate(items):
         if not isinstance(item, (list, tuple, np.ndarray)) or _is_matrix(item):

@@ -2,18 +2,14 @@
 
 The container is safetensors. Its header carries one text entry, `crfqn`: a JSON document with the format's
 version, the kind of model, the metadata, the dtype and shape of every array and a sha256 over all of that and
-the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that names file and reason. A file
-is written beside its target and renamed, so a crash leaves the old model or the new one, never a half.
+the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that names file and reason.
 """
 
-import errno
 import hashlib
 import json
 import os
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -21,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError, ModelFileError
+from crfqn.whole_file import StrPath, replace_file
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"
@@ -29,8 +26,6 @@ HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
 TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
-
-StrPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ def write_model(
         "strings": sorted(strings),
     }
     document["sha256"] = _fingerprint(document, tensors)
-    _replace_file(path, save(tensors, {HEADER_KEY: json.dumps(document, sort_keys=True)}))
+    replace_file(path, save(tensors, {HEADER_KEY: json.dumps(document, sort_keys=True)}))
 
 
 def read_model(path: StrPath) -> ModelFile:
@@ -163,17 +158,6 @@ def read_model(path: StrPath) -> ModelFile:
     except _Damage as damage:
         raise ModelFileError(f"{shown}: {damage}") from damage.__cause__
     return ModelFile(document["kind"], tensors, strings, document["metadata"], shown)
-
-
-def check_writable(path: StrPath) -> None:
-    """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
-    target = _target(path)
-    probe = _temporary_name(target)
-    try:
-        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        os.unlink(probe)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
 
 
 class _Damage(Exception):
@@ -323,64 +307,3 @@ def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDAr
     if _fingerprint(document, tensors) != document["sha256"]:
         raise _Damage("the file is damaged: its content does not match its checksum")
     return tensors
-
-
-def _target(path: StrPath) -> str:
-    """The file that a link points to, so that replacing keeps the link; refuses folders and devices."""
-    target = os.path.realpath(os.fspath(path))
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        return target
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: it is {what}")
-    return target
-
-
-def _temporary_name(target: str) -> str:
-    folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.part")
-
-
-def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
-    reason = error.strerror or str(error)
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        folder = os.path.dirname(os.path.realpath(os.fspath(path)))
-        reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
-    return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
-
-
-def _replace_file(path: StrPath, content: bytes) -> None:
-    target = _target(path)
-    temporary = _temporary_name(target)
-    try:
-        # os.open rather than tempfile: the finished file gets the user's usual permissions
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-        )
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(target))
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the rename itself survive a power cut, where the system lets a folder be opened."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
 from crfqn import encoding
-from crfqn.encoding import Vocabulary, encode_sequences
+from crfqn.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.sequences import Sequences
+from crfqn.vocabulary import Vocabulary
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.arange(3.0).reshape(1, 3)]
 TOKENS = [

@@ -39,7 +39,7 @@ LAYERS = [
         "windows",
         "paths",
     }
-    | {"model_file", "progress"},
+    | {"model_file", "whole_file", "vocabulary", "progress"},
     {"recipes", "recipe_schema", "cli"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}

@@ -17,8 +17,8 @@ from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
 from crfqn.errors import RecipeError
-from crfqn.model_file import check_writable
 from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
+from crfqn.whole_file import check_writable
 
 if TYPE_CHECKING:
     from crfqn import paths

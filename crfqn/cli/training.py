@@ -16,8 +16,8 @@ from crfqn.cli.loading import labels_sequences, tree_of
 from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, ModelFileError
-from crfqn.model_file import check_writable
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+from crfqn.whole_file import check_writable
 
 if TYPE_CHECKING:
     from crfqn.recipe_schema import Recipe

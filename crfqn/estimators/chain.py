@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.encoding import Vocabulary, encode_sequences
+from crfqn.encoding import encode_sequences
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_interrupt
 from crfqn.estimators.fingerprint import fingerprint
@@ -36,6 +36,7 @@ from crfqn.sequences import Sequences
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
 from crfqn.threads import Pool
+from crfqn.vocabulary import Vocabulary
 
 
 class ChainCRF(SparseCRF):

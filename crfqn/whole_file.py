@@ -1,0 +1,87 @@
+"""Files that are written whole or not at all: beside their target, then renamed.
+
+A crash leaves the old model or the new one, never a half.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+
+from crfqn.errors import ModelFileError
+
+StrPath = str | os.PathLike[str]
+
+
+def check_writable(path: StrPath) -> None:
+    """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
+    target = _target(path)
+    probe = _temporary_name(target)
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(probe)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def replace_file(path: StrPath, content: bytes) -> None:
+    """Write a file in one atomic step; ModelFileError where that fails, and nothing has changed then."""
+    target = _target(path)
+    temporary = _temporary_name(target)
+    try:
+        # os.open rather than tempfile: the finished file gets the user's usual permissions
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(os.path.dirname(target))
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _target(path: StrPath) -> str:
+    """The file that a link points to, so that replacing keeps the link; refuses folders and devices."""
+    target = os.path.realpath(os.fspath(path))
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: it is {what}")
+    return target
+
+
+def _temporary_name(target: str) -> str:
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.part")
+
+
+def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        folder = os.path.dirname(os.path.realpath(os.fspath(path)))
+        reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
+    return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename itself survive a power cut, where the system lets a folder be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
