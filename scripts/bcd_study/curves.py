@@ -23,7 +23,7 @@ from crfqn.result import Progress, Result
 from crfqn.solvers.minimize import minimize
 
 CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
-WARM_UP_ITEMS, WARM_UP_STEPS, WARM_UP_SECONDS = 300, 12, 10.0
+WARM_UP_ITEMS, WARM_UP_STEPS, WARM_UP_SECONDS = 300, 12, 60.0  # seconds: compiling must come to its end
 WARM_UP_STRENGTH = 3e-3
 WARM: set[str] = set()  # what has been run in this process
 

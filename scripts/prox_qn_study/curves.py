@@ -21,7 +21,12 @@ from studies.recording import Recording
 from prox_qn_study.cases import AnyProblem, Case, Model, accuracy, estimator, judged
 from prox_qn_study.competitors import COMPETITORS, REFERENCE
 
-WARM_UP, STRONGER, WARM_UP_STEPS, WARM_UP_SECONDS = 0.2, 5.0, 10, 10.0
+WARM_UP, STRONGER, WARM_UP_STEPS, WARM_UP_SECONDS = (
+    0.2,
+    5.0,
+    10,
+    60.0,
+)  # seconds: compiling must come to its end
 CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
 WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
 
