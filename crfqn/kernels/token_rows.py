@@ -145,9 +145,8 @@ def mirror(indptr, indices, data, ends, out_indices, out_data):
     as long as twice the half less the diagonal.
     """
     n = indptr.size - 1
-    for a in range(
-        n
-    ):  # a row's length, two places on: the place before it will be where the row is written next
+    # A row's length is kept two places on: the place before it will be where the row is written next.
+    for a in range(n):
         if a + 2 <= n:
             ends[a + 2] += indptr[a + 1] - indptr[a]
         for e in range(indptr[a] + 1, indptr[a + 1]):

@@ -89,11 +89,8 @@ def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limi
 
     def run(part: int) -> None:
         first, last, room = tasks[part]
-        ends, indices, data = (
-            np.empty(last - first, np.int64),
-            np.empty(room, np.int32),
-            np.empty(room, np.float32),
-        )
+        ends = np.empty(last - first, np.int64)
+        indices, data = np.empty(room, np.int32), np.empty(room, np.float32)
         write_rows(
             first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
             bounds, below.indptr, below.indices, limits, pairs, ends, indices, data,
