@@ -25,7 +25,7 @@ LAYERS = [
     {"columns", "features", "structures", "penalties", "result"},
     {"objectives"},
     {"solvers"},
-    {"label_tree", "taxonomies", "metrics"}
+    {"label_tree", "path_labels", "taxonomies", "metrics"}
     | {
         "sequences",
         "encoding",

@@ -16,7 +16,8 @@ from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.storage import Content
 from crfqn.label_tree import NO_PARENT, LabelTree
 from crfqn.model_file import ModelFile
-from crfqn.taxonomies import PathLabels, find_nodes, open_taxonomy
+from crfqn.path_labels import PathLabels
+from crfqn.taxonomies import find_nodes, open_taxonomy
 from crfqn.wording import shorten
 
 LABELS = ("leaves", "nodes")

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.item_weights import check_item_weights
 from crfqn.label_tree import LabelTree
-from crfqn.taxonomies import PathLabels, find_nodes, open_taxonomy
+from crfqn.path_labels import PathLabels
+from crfqn.taxonomies import find_nodes, open_taxonomy
 
 
 @dataclass(frozen=True, eq=False)
