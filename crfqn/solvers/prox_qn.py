@@ -29,7 +29,7 @@ MOST_TRIALS = 20
 TINY, TO_THE_END = 1000, 1e-9
 PROGRESS = 0.5
 EXHAUSTED = 0.1  # of an epoch's largest gain: where others wait to come in, a step that wins less ends it
-ROUGH = 0.25  # of the positions of a sparse metric while others wait to come in: LSHTC1 takes two thirds of the time
+ROUGH = 0.25  # of the positions of a sparse metric while the active set grows: LSHTC1 takes two thirds of the time
 WARM_POSITIONS = 600  # of a metric in the warm-up; 1,500 took as many passes afterwards
 FLOOR = 1e-3  # of the curvature, in units of max x^2: where every position is decided there is none
 ROUNDING = 4 * np.finfo(float).eps  # a predicted decrease below this share of the objective cannot be seen
@@ -161,8 +161,10 @@ class ProxQN:
             point = yield from warm_start(self.sampled(), self.warm_up, objective, penalty, start)
         caution = WARM_CAUTION if point.coords.size else 1.0
         damping = Damping(self.metric != "identity", opening=caution, caution=caution)
+        is_growing = False
         while True:
             active, dual_value = open_epoch(objective, penalty, point, self.max_entry)
+            is_growing = active.outside > 0 or (is_growing and active.violation > penalty.strength)
             del start, point  # their scores and residuals are as large as the data: only the newest stays
             opening = active.state(dual_value, is_screening=True)
             violation = opening.violation
@@ -171,7 +173,8 @@ class ProxQN:
             is_tiny = objective.n_coords < TINY and self.metric == "token-wise"
             cooling = TO_THE_END if is_tiny and active.outside == 0 else self.cooling
             goal = max(cooling * violation, self.outside * active.outside)
-            n_steps, has_failed = yield from self.epoch(objective, active, goal, damping)
+            share = ROUGH if is_growing else 1.0
+            n_steps, has_failed = yield from self.epoch(objective, active, goal, damping, share)
             if n_steps == 0:  # nothing moves, although every promising coordinate may
                 last = active.state(dual_value, is_screening=True)
                 yield replace(last, is_final=True, has_failed=has_failed)
@@ -179,14 +182,14 @@ class ProxQN:
             start = point = active.point
 
     def epoch(
-        self, objective: Objective, active: ActiveSet, goal: float, damping: Damping
+        self, objective: Objective, active: ActiveSet, goal: float, damping: Damping, share: float
     ) -> Generator[State, None, tuple[int, bool]]:
         """Steps on an active set until its violation is below `goal` or cannot be improved.
 
-        Returns the number of steps, and whether the last search failed.
+        `share`: of the positions of a sparse metric. Returns the number of steps, and whether the last search failed.
         """
         opening = active.violation
-        metric = CompactBFGS(*self.base_metric(objective, active, None), self.memory)
+        metric = CompactBFGS(*self.base_metric(objective, active, None, share), self.memory)
         damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
         if damping.is_cautious:
             active.measure_roughness()
@@ -210,11 +213,11 @@ class ProxQN:
             if is_stale and (active.violation <= PROGRESS * opening or goal <= TO_THE_END * opening):
                 return step, False  # as the metric is formed anew anyway, all coordinates may be looked at
             if is_stale or self.metric == "identity":
-                metric.rebase(*self.base_metric(objective, active, metric))
+                metric.rebase(*self.base_metric(objective, active, metric, share))
         raise AssertionError("count() has no end")
 
     def base_metric(
-        self, objective: Objective, active: ActiveSet, metric: CompactBFGS | None
+        self, objective: Objective, active: ActiveSet, metric: CompactBFGS | None, share: float
     ) -> tuple[Vector, Matrix]:
         """B0: its diagonal and, where it is more, the matrix."""
         n = active.coords.size
@@ -223,7 +226,6 @@ class ProxQN:
         floor = FLOOR * active.unit
         base: Matrix | None = None
         if self.metric == "token-wise":
-            share = ROUGH if active.outside > 0 else 1.0
             base = active.point.token_model(active.coords, self.metric_positions, self.max_dense, share)
         if base is None:
             return active.point.curvature(active.coords) + floor, NO_MATRIX
