@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 import re
 import sys
 from dataclasses import replace
@@ -227,6 +228,11 @@ NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
 
 
 class TestData:
+    @pytest.mark.parametrize("name", DATA)
+    def test_a_case_goes_to_a_process_of_its_own(self, name):
+        case = Case(Source(DATA[name]), 1e-3)
+        assert repr(pickle.loads(pickle.dumps(case))) == repr(case)
+
     def test_stand_ins_have_the_papers_sizes(self):
         shape = DATA["rcv1"].stand_in
         assert (shape.n_items, shape.n_words, shape.n_classes) == (534_135, 47_236, 52)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,10 @@ def mnist(seed: int) -> ItemProblem:
     return replace(digits, X_train=digits.X_train[:, :780], X_test=digits.X_test[:, :780])
 
 
-def of_publisher(name: str) -> Callable[[int], ItemProblem]:
+def of_publisher(name: str, seed: int) -> ItemProblem:
     """A data set in svmlight's format, its parts put together and split anew; features count from 1 there."""
-
-    def load(seed: int) -> ItemProblem:
-        documents: Any = dataset(name).load()
-        return stratified(documents.inputs[:, 1:], np.array(documents.labels), seed)
-
-    return load
+    documents: Any = dataset(name).load()
+    return stratified(documents.inputs[:, 1:], np.array(documents.labels), seed)
 
 
 @dataclass(frozen=True)
@@ -101,9 +98,9 @@ DATA: Mapping[str, Data] = {
         Data("news20", "News20", "newsgroups", newsgroups),
         Data("news20-counts", "News20, counts", "newsgroups", flat_data.newsgroups),
         Data("mnist", "MNIST", "mnist", mnist, reference=PROX_QN),
-        Data("sector", "Sector", "sector", of_publisher("sector"), SECTOR, (1e-2, 1e-4)),
-        Data("rcv1", "RCV1", "rcv1", of_publisher("rcv1"), replace(RCV1, n_items=534_135)),
-        Data("amazon7", "Amazon7", "amazon7", of_publisher("amazon7")),
+        Data("sector", "Sector", "sector", partial(of_publisher, "sector"), SECTOR, (1e-2, 1e-4)),
+        Data("rcv1", "RCV1", "rcv1", partial(of_publisher, "rcv1"), replace(RCV1, n_items=534_135)),
+        Data("amazon7", "Amazon7", "amazon7", partial(of_publisher, "amazon7")),
     )
 }
 OF_THE_PAPER = [name for name in DATA if name != "news20-counts"]
