@@ -8,8 +8,10 @@ release the GIL; a worker takes the next part when it is done with one, so unequ
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from numbers import Integral
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 
+STRETCH = 1024  # things that a thread takes at a time where all are alike
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
 
 
@@ -57,7 +60,17 @@ class Pool:
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = check_n_threads(n_threads)
-        self._executor = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+        self._local, ranks = threading.local(), count(1)
+        self._executor = None
+        if self.n_threads > 1:
+            self._executor = ThreadPoolExecutor(
+                self.n_threads - 1, initializer=lambda: setattr(self._local, "rank", next(ranks))
+            )
+
+    @property
+    def rank(self) -> int:
+        """A number of the thread that asks: 0 outside of the pool, 1 ... n_threads - 1 within."""
+        return int(getattr(self._local, "rank", 0))
 
     def each(self, n_parts: int, task: Callable[[int], object]) -> None:
         """Call task(0) ... task(n_parts - 1), in no promised order; the first exception is raised."""
@@ -80,6 +93,10 @@ class Pool:
                 other.exception()  # waits: no task may outlive this call, not even after an interrupt
         for other in others:
             other.result()
+
+    def each_stretch(self, n: int, task: Callable[[int, int], object]) -> None:
+        """Call task(first, last) for stretches of n things."""
+        self.each(-(-n // STRETCH), lambda part: task(part * STRETCH, min((part + 1) * STRETCH, n)))
 
     def close(self) -> None:
         """Stop the threads; the pool cannot be used afterwards."""

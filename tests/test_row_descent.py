@@ -25,11 +25,13 @@ from test_margin_losses import (
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.kernels.team import join, new_team
+from crfqn.kernels.row_colours import colour_rows
+from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import CHUNK, FEWEST_ENTRIES
+from crfqn.objectives.row_colours import MOST_ALONE
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -316,10 +318,12 @@ def test_more_rows_than_are_gathered_at_a_time():
     assert np.any(result.coords % n >= CHUNK)
 
 
-def large(n_states, n_items=900, n_features=40, seed=0, is_binary=False):
-    """Enough entries for a team of threads."""
+def large(n_states, n_items=900, n_features=100, seed=0, is_binary=False):
+    """Enough entries for a team of threads, 40 large rows and 60 small ones."""
     random = np.random.default_rng(seed)
-    x = random.normal(size=(n_items, n_features)) * (random.random((n_items, n_features)) < 0.7)
+    is_large = np.isin(np.arange(n_features) % 5, (0, 3))
+    x = random.normal(size=(n_items, n_features)) * np.where(is_large, 1.0, 4.0)
+    x *= random.random(x.shape) < np.where(is_large, 0.7, 0.03)
     labels = random.integers(0, n_states, n_items).astype(np.int32)
     store = FeatureStore.from_matrix((x != 0) if is_binary else x, np.arange(n_items + 1))
     penalty = GroupLasso(30.0, n_features=n_features, n_states=n_states)
@@ -337,7 +341,8 @@ def test_threads_change_nothing(name, step):
     for n_threads in (1, 2, 3):
         objective = FlatObjective(store, loss, n_threads=n_threads)
         result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
-        assert result.coords.size > 0
+        n_entries = np.diff(store.indptr)[np.unique(result.coords % store.n_features)]
+        assert n_entries.min() <= MOST_ALONE < n_entries.max()
         runs.append((result.value, result.weights.tobytes(), result.trace.value.tobytes()))
     assert runs[0] == runs[1] == runs[2]
 
@@ -350,7 +355,7 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     x = (x != 0).astype(float) if is_binary else x
     problem = MarginProblem("multiclass", x, np.eye(n_states, dtype=int)[labels], np.ones(labels.size))
     objective = FlatObjective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
-    w = 0.3 * np.random.default_rng(1).normal(size=(40, n_states))
+    w = 0.3 * np.random.default_rng(1).normal(size=(x.shape[1], n_states))
     blocks = point_at(problem, w, objective).row_blocks()
     swept = blocks.sweep(np.array([3]), penalty)
     gradient = problem.evaluate(w)[1][3]
@@ -367,13 +372,42 @@ def flat_weights(w):
     return np.arange(w.size), w.T.ravel()
 
 
+def colours_of(rows, n_positions, most=100):
+    """Of rows given as lists of positions."""
+    indptr = np.cumsum([0, *(len(row) for row in rows)])
+    indices = np.array([position for row in rows for position in row], np.int32)
+    colours = np.empty(len(rows), np.int64)
+    taken = np.zeros(n_positions, np.uint64)
+    colour_rows(np.arange(len(rows)), indptr, indices, most, taken, colours)
+    return colours.tolist()
+
+
+class TestColours:
+    def test_the_first_that_is_free(self):
+        assert colours_of([[0, 1], [2], [1, 3], [0, 2], [3], [4]], 5) == [0, 0, 1, 1, 0, 0]
+
+    def test_large_and_empty_rows_have_none(self):
+        assert colours_of([[], [0, 1, 2], [0, 1]], 3, most=2) == [-1, -1, 0]
+
+    def test_new_colours_after_64(self):
+        assert colours_of([[0]] * 130 + [[1]], 2) == [*range(130), 128]
+
+    def test_no_two_of_a_colour_meet(self):
+        random = np.random.default_rng(0)
+        rows = [np.sort(random.choice(50, random.integers(1, 6), replace=False)) for _ in range(400)]
+        colours = np.array(colours_of(rows, 50))
+        for colour in np.unique(colours):
+            together = np.concatenate([row for row, own in zip(rows, colours, strict=True) if own == colour])
+            assert np.unique(together).size == together.size
+
+
 class TestTeam:
     def test_all_come(self):
         """Unless the machine is so busy that the first ones do not wait for the last: then again."""
         with Pool(3) as pool:
             for _ in range(200):
                 team, found = new_team(3), []
-                pool.each(3, lambda _, team=team, found=found: found.append(join(team, 3)))
+                pool.each(3, lambda _, team=team, found=found: found.append(join(team, 3, NO_RANK)))
                 size = max(n for _, n in found)
                 assert sorted(found) == sorted([(0, 0)] * (3 - size) + [(i, size) for i in range(size)])
                 if size == 3:
@@ -382,8 +416,8 @@ class TestTeam:
 
     def test_who_does_not_come_is_not_waited_for(self):
         team = new_team(3)
-        assert join(team, 3) == (0, 1)
-        assert join(team, 3) == (0, 0)  # too late
+        assert join(team, 3, NO_RANK) == (0, 1)
+        assert join(team, 3, NO_RANK) == (0, 0)  # too late
 
     def test_a_sweep_of_one_who_expected_two(self):
         """What an interrupt leaves: the pool's other thread finishes alone."""
@@ -391,9 +425,9 @@ class TestTeam:
         objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
         alone, expecting = start.row_blocks(), start.row_blocks()
-        alone.sweep(np.arange(40), penalty)
+        alone.sweep(np.arange(objective.store.n_features), penalty)
         objective.pool = Lonely()
-        expecting.sweep(np.arange(40), penalty)
+        expecting.sweep(np.arange(objective.store.n_features), penalty)
         np.testing.assert_array_equal(alone.margins, expecting.margins)
         np.testing.assert_array_equal(alone.table, expecting.table)
 
@@ -401,7 +435,7 @@ class TestTeam:
 class Lonely:
     """A pool of two threads, one of which never comes."""
 
-    n_threads = 2
+    n_threads, rank = 2, 0
 
     def each(self, n_parts, task):
         task(0)

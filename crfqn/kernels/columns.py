@@ -15,8 +15,21 @@ where every stored value is 1.
 
 import numpy as np
 
-from crfqn.kernels import kernel, strict_kernel
+from crfqn.kernels import inner, kernel, strict_kernel
 from crfqn.kernels.rows import add_picked
+
+
+@inner
+def first_at(begin, end, indices, position):
+    """The first of a column's entries at or behind a position, `end` if there is none."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @strict_kernel
@@ -125,3 +138,21 @@ def feature_gradients(features, slab, indptr, indices, values, residual, out):
                 end += 1
             add_picked(out[i], residual, indices, begin, end, values)
             cursor[i] = end
+
+
+@kernel
+def add_feature_rows(first, features, table, indptr, indices, values, image):
+    """image[t - first] += sum_f x_tf table[i], f = features[i], for as many positions t = first ... as it has.
+
+    table: float64 (features, width), image: float64 (positions, width), both position-major.
+    """
+    last = first + image.shape[0]
+    for i in range(features.size):
+        weights, end = table[i], indptr[features[i] + 1]
+        for e in range(first_at(indptr[features[i]], end, indices, first), end):
+            t = np.int64(indices[e])
+            if t >= last:
+                break
+            x, row = values[e] if values.size > 0 else 1.0, image[t - first]
+            for r in range(row.size):
+                row[r] += x * weights[r]

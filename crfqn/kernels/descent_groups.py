@@ -24,17 +24,30 @@ LOST = 1e6
 
 
 @inner
-def base_curvature(dense, indptr, indices, data, diagonal, members, z, whole):
+def gather_blocks(dense, order, starts):
+    """The blocks of a dense B0 on its diagonal, one after the other, and where each begins: every sweep reads them."""
+    corners = np.zeros(starts.size, np.int64)
+    for b in range(starts.size - 1):
+        corners[b + 1] = corners[b] + (starts[b + 1] - starts[b]) ** 2
+    inside, e = np.empty(corners[-1] if dense.shape[0] > 0 else 0, np.float32), 0
+    for b in range(starts.size - 1 if dense.shape[0] > 0 else 0):
+        for i in range(starts[b], starts[b + 1]):
+            for k in range(starts[b], starts[b + 1]):
+                inside[e] = dense[order[i], order[k]]
+                e += 1
+    return inside, corners
+
+
+@inner
+def base_curvature(inside, corner, indptr, indices, data, diagonal, members, z, whole):
     """z' B0 z of a block; `whole`: zeros (n,), which they are again afterwards."""
-    total = 0.0
-    if dense.shape[0] > 0:
-        for i in range(members.size):
-            if z[i] != 0.0:
-                row = dense[members[i]]
-                part = 0.0
-                for k in range(members.size):
-                    part += row[members[k]] * z[k]
-                total += part * z[i]
+    total, size = 0.0, members.size
+    if inside.size > 0:
+        for i in range(size):
+            part = 0.0
+            for k in range(size):
+                part += inside[corner + i * size + k] * z[k]
+            total += part * z[i]
         return total
     if indptr.size == 0:
         for i in range(members.size):
@@ -50,6 +63,27 @@ def base_curvature(dense, indptr, indices, data, diagonal, members, z, whole):
     for i in range(members.size):
         whole[members[i]] = 0.0
     return total
+
+
+@inner
+def add_base_rows(base_d, dense, indptr, indices, data, members, z):
+    """base_d += the rows of B0 that a block has moved along, times its moves; nothing where B0 is a diagonal.
+
+    A dense B0 is larger than any cache: four rows at a time come from memory a third faster than one by one.
+    """
+    first = 0
+    if dense.shape[0] > 0:
+        while first + 4 <= members.size:
+            row, next_row = dense[members[first]], dense[members[first + 1]]
+            third, fourth = dense[members[first + 2]], dense[members[first + 3]]
+            z1, z2 = np.float32(z[first]), np.float32(z[first + 1])
+            z3, z4 = np.float32(z[first + 2]), np.float32(z[first + 3])
+            for k in range(base_d.size):
+                base_d[k] += (z1 * row[k] + z2 * next_row[k]) + (z3 * third[k] + z4 * fourth[k])
+            first += 4
+    for i in range(first, members.size):
+        if z[i] != 0.0:
+            add_base_row(base_d, dense, indptr, indices, data, members[i], np.float32(z[i]))
 
 
 @kernel
@@ -72,6 +106,7 @@ def descend_groups(
     n, n_blocks = g.size, starts.size - 1
     is_matrix = dense.shape[0] > 0 or indptr.size > 0
     bounds, whole = np.zeros(n_blocks), np.zeros(n)
+    inside, corners = gather_blocks(dense, order, starts)
     slope, center, moved, z, room = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     d_hat, z_hat, z_q = np.zeros(q.shape[1]), np.empty(q.shape[1]), np.empty(q.shape[1])
     for b in range(n_blocks):
@@ -108,7 +143,9 @@ def descend_groups(
                         add_scaled(z_q, q[j], z[i])
                 if end - begin == 1 or square == 0.0:
                     break
-                curved = base_curvature(dense, indptr, indices, data, diagonal, members, z[begin:end], whole)
+                curved = base_curvature(
+                    inside, corners[b], indptr, indices, data, diagonal, members, z[begin:end], whole
+                )
                 curved += damped - inner_product(z_q, z_hat)
                 if not curved > (1.0 + ROUNDING) * bound * square:  # nor where there are no numbers left
                     break
@@ -116,10 +153,8 @@ def descend_groups(
             if square > 0.0:
                 add_scaled(d_hat, z_hat, 1.0)
                 for i in range(begin, end):
-                    j = order[i]
-                    if z[i] != 0.0:
-                        d[j] = moved[i] - w[j]
-                        add_base_row(base_d, dense, indptr, indices, data, j, np.float32(z[i]))
+                    d[order[i]] = moved[i] - w[order[i]]
+                add_base_rows(base_d, dense, indptr, indices, data, members, z[begin:end])
                 move = bounds[b] * np.sqrt(square)
                 if sweep > 0 and not move <= LOST * first_move:
                     d[:] = 0.0

@@ -3,20 +3,21 @@
 A row is all weights of one feature. Its penalty is l1 ||w||_1 + l2/2 ||w||^2 + group ||w||, the last norm being the
 Euclidean one or the largest entry (section 4.7).
 
-Several threads may work on one row, each on the positions of its own (`team.py`): the sequence of updates, and with it
-the number of sweeps, is that of one thread.
+Several threads may work on one large row, each on the positions of its own (`team.py`), or on small rows that have no
+position in common (`row_colours.py`): the updates, and with them the number of sweeps, are those of one thread.
 """
 
 import numpy as np
 
 from crfqn.kernels import inner, kernel
+from crfqn.kernels.columns import first_at
 from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest, shrink_block
 from crfqn.kernels.row_losses import move, slopes
-from crfqn.kernels.rows import LANES
 from crfqn.kernels.team import join, meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
+ROW_COST = 20  # what a row costs besides its entries, in entries
 
 
 @inner
@@ -80,13 +81,7 @@ def cut_entries(begin, end, indices, cuts, first, last, bounds):
     """bounds[p] = the first entry of a row at or behind the position cuts[p], for p = first ... last."""
     low = begin
     for p in range(first, last + 1):
-        high = end
-        while low < high:
-            middle = (low + high) // 2
-            if indices[middle] < cuts[p]:
-                low = middle + 1
-            else:
-                high = middle
+        low = first_at(low, end, indices, cuts[p])
         bounds[p] = low
 
 
@@ -137,55 +132,74 @@ def propose_row(w, g, curvature, l1, l2, group, is_linf, target, d, room):
 
 @kernel
 def sweep_rows(
-    team, n_members, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, table, violations, excess, sigma, omega, shares, changes,
+    team, n_members, rank, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
+    l1, l2, group, is_linf, is_free, table, violations, excess, colours, sigma, omega, shares, changes,
 ):  # fmt: skip
     """Update the rows table[order[0]], table[order[1]], ..., one after another; for several threads at once.
 
-    Steps are those of the generalised Hessian, with a line search (section 4.4.1). Positions are cut into parts: each
-    member of the team takes the entries of some parts, then all of them add up the parts' sums in their order and come
-    to the same step, whatever their number.
+    Steps are those of the generalised Hessian, with a line search (section 4.4.1). A large row is shared out: positions
+    are cut into parts, each member of the team takes the entries of some parts, then all of them add up the parts' sums
+    in their order and come to the same step. Small rows in a stretch of one colour have no position in common, so that
+    their order does not matter: each goes to one member, and the team meets at the stretch's end. Either way the
+    updates do not depend on the number of members.
 
     Parameters
     ----------
-    team, n_members : as in `team.py`
+    team, n_members, rank : as in `team.py`
     cuts : int64 (parts + 1,), the first position of each part
     loss, labels, weights, margins, aid, losses : as in `row_losses.py`; margins, aid and losses follow
     order : int64 (steps,); features : int64 (rows,), the feature of each row of `table`, float64 (rows, K)
     l1, l2, group, is_linf : the penalty; is_free : bool (rows,), rows without one
     violations, excess : float64 (steps,), out: equation 9, and for zero rows how far they are from being wanted, inf
         for others
+    colours : int64 (steps,), as from `row_colours.py`, a colour's steps one after another; -1 for rows to share out
     sigma, omega : of the line search (equation 7)
-    shares : float64 (4 parts, width), changes : float64 (2, LANES parts): what the members tell each other
+    shares : float64 (6 parts, width), changes : float64 (3 parts, LANES): what the members tell each other, and what
+        each keeps to itself
 
     Returns
     -------
-    The number of steps that the line searches rejected; -1 to members who came too late.
+    The number of steps that the line searches rejected, each told by one member; -1 to members who came too late.
     """
-    member, size = join(team, n_members)
+    member, size = join(team, n_members, rank)
     if size == 0:
         return -1
-    n, width, n_parts = table.shape[1], margins.shape[1], cuts.size - 1
-    first, last = member * n_parts // size, (member + 1) * n_parts // size
-    rows, bounds = table if member == 0 else table.copy(), np.empty(n_parts + 1, np.int64)
+    n, width, n_cuts = table.shape[1], margins.shape[1], cuts.size - 1
+    rows, bounds = table if member == 0 else table.copy(), np.empty(n_cuts + 1, np.int64)
     g, h, d, own = np.empty(width), np.empty(width), np.zeros(width), np.empty((2, width))
     target, slope, room = np.empty(n), np.empty(n), np.empty(n)
-    n_rejected, n_meetings, n_moves = 0, 0, 0
+    n_rejected, n_meetings, n_moves, loads = 0, 0, 0, np.zeros(size, np.int64)
     for k in range(order.size):
-        row = order[k]
-        w, begin, end = rows[row], indptr[features[row]], indptr[features[row] + 1]
+        is_alone, row = colours[k] >= 0, order[k]
+        begin, end = indptr[features[row]], indptr[features[row] + 1]
+        if k > 0 and colours[k] != colours[k - 1] and colours[k - 1] >= 0:
+            n_meetings += 1
+            meet(team, member, size, n_meetings)
+            loads[:] = 0
+        if is_alone:
+            owner = np.argmin(loads)
+            loads[owner] += ROW_COST + end - begin
+            if owner != member:
+                continue
+        # Members read their own copies of a row that all of them update.
+        w = table[row] if is_alone else rows[row]
         a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
-        cut_entries(begin, end, indices, cuts, first, last, bounds)
         # What is read after a meeting is written anew after the next one at the earliest: hence two places.
-        place = 2 * n_parts * (k % 2)
+        if is_alone:
+            n_parts, first, last, place, bounds[0], bounds[1] = 1, 0, 1, 4 * n_cuts + 2 * member, begin, end
+        else:
+            n_parts, place = n_cuts, 2 * n_cuts * (k % 2)
+            first, last = member * n_cuts // size, (member + 1) * n_cuts // size
+            cut_entries(begin, end, indices, cuts, first, last, bounds)
         share_slopes(
             loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
         )
-        n_meetings += 1
-        meet(team, member, size, n_meetings)
+        if not is_alone:
+            n_meetings += 1
+            meet(team, member, size, n_meetings)
         add_shares(shares, place, n_parts, g, h)
         outside, violation = measure_row(w, g[:n], a1, a2, a3, is_linf, slope, room)
-        if member == 0:
+        if is_alone or member == 0:
             excess[k], violations[k] = outside, violation
         if outside <= 0.0:
             continue
@@ -197,19 +211,21 @@ def sweep_rows(
         promise += after - before
         change, alpha, step = 0.0, 1.0, 1.0
         for trial in range(1, MOST_TRIALS + 2):
+            spot = 2 * n_cuts + member if is_alone else n_cuts * (n_moves % 2)
             for p in range(first, last):
-                changes[n_moves % 2, LANES * p] = move(
+                changes[spot + p, 0] = move(
                     loss, bounds[p], bounds[p + 1], indices, values, labels, weights, margins, aid, losses,
                     step, d,
                 )  # fmt: skip
-            n_meetings += 1
-            meet(team, member, size, n_meetings)
+            if not is_alone:
+                n_moves += 1
+                n_meetings += 1
+                meet(team, member, size, n_meetings)
             for p in range(n_parts):
-                change += changes[n_moves % 2, LANES * p]
-            n_moves += 1
+                change += changes[spot + p, 0]
             if change + after - before <= sigma * alpha * promise or trial > MOST_TRIALS:
                 break
-            n_rejected += 1
+            n_rejected += is_alone or member == 0
             step = alpha * (omega - 1.0) if trial < MOST_TRIALS else -alpha
             alpha += step
             for r in range(n):
@@ -221,7 +237,7 @@ def sweep_rows(
 
 @kernel
 def sweep_together(
-    team, n_members, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
+    team, n_members, rank, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
     l1, l2, group, is_linf, is_free, table, violations, excess, constants, n_together, shares,
 ):  # fmt: skip
     """Update the rows of `order` by constant steps, `n_together` at once, all from the same margins.
@@ -232,7 +248,7 @@ def sweep_together(
 
     constants : float64 (rows,), steps are 1 / constant; shares : float64 (4 n_together parts, width)
     """
-    member, size = join(team, n_members)
+    member, size = join(team, n_members, rank)
     if size == 0:
         return -1
     n, width, n_parts = table.shape[1], margins.shape[1], cuts.size - 1

@@ -19,6 +19,7 @@ from crfqn.kernels import inner, kernel
 from crfqn.kernels.rows import LANES, array_at
 
 MOST_LOOKS = 2000  # at another's count before the core is offered to others: some microseconds
+NO_RANK = -1
 PATIENCE = 4000  # offers of the core before a team goes without those who have not come: a millisecond
 
 yield_core = types.ExternalFunction(
@@ -69,11 +70,12 @@ def new_team(n_members: int) -> np.ndarray:
 
 
 @kernel
-def join(team, n_members):
+def join(team, n_members, rank):
     """Join a team of up to n_members; returns the member's number and how many there are, or (0, 0) if too late.
 
-    A team whose members do not all come goes ahead with those that have: a pool may be busy or interrupted. Place 0 is
-    then minus their number.
+    In a full team a thread's number is its rank, if it has one, so that it finds in its cache what it left there the
+    last time. A team whose members do not all come goes ahead with those that have: a pool may be busy or interrupted.
+    Place 0 is then minus their number, and they are numbered as they came.
     """
     number = look(team, 0)
     while number >= 0 and not exchange(team, number, number + 1):
@@ -83,8 +85,10 @@ def join(team, n_members):
     n_looks = 0
     while True:
         n_there = look(team, 0)
-        if n_there < 0 or n_there == n_members:
-            return number, abs(n_there)
+        if n_there == n_members:
+            return number if rank == NO_RANK else rank, n_members
+        if n_there < 0:
+            return number, -n_there
         n_looks += 1
         if n_looks > MOST_LOOKS:
             yield_core()

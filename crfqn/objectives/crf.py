@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.columns import coordinate_gradients
+from crfqn.objectives.by_feature import Rows
 from crfqn.objectives.coordinates import Split, split_coords
 from crfqn.objectives.curvature_bound import lipschitz_bound
 from crfqn.objectives.online import Online
@@ -167,10 +168,13 @@ class CRFObjective:
 
     def column_sums(self, coords: Coords, rows: Vector, edge_values: Vector) -> Vector:
         """sum_t x_tf rows[k, t] for every coordinate (k, f), and edge_values[e] for every edge."""
-        store = self.store
+        store, split = self.store, self.split(coords)
+        whole = Rows.of(store, split, rows.shape[0])
+        if whole is not None:
+            return np.concatenate([whole.sums(rows, self.pool), edge_values[split.edges]])
         out = np.empty(coords.size)
 
-        def sweep(first: int, last: int, split: Split) -> None:
+        def sweep(first: int, last: int) -> None:
             coordinate_gradients(
                 first,
                 last,
@@ -183,18 +187,16 @@ class CRFObjective:
                 out,
             )
 
-        split = self.each_column(coords, sweep)
+        self.each_column(split, sweep)
         out[split.n_nodes :] = edge_values[split.edges]
         return out
 
-    def each_column(self, coords: Coords, sweep: Callable[[int, int, Split], None]) -> Split:
-        """`sweep` the coordinates of nodes in parts of equal work; returns the coordinates taken apart."""
-        split = self.split(coords)
+    def each_column(self, split: Split, sweep: Callable[[int, int], None]) -> None:
+        """`sweep` the coordinates of nodes in parts of equal work."""
         work = np.zeros(split.n_nodes + 1, np.int64)
         np.cumsum(self.store.indptr[split.features + 1] - self.store.indptr[split.features], out=work[1:])
         parts = cut_into_parts(work)
-        self.pool.each(N_PARTS, lambda part: sweep(parts[part], parts[part + 1], split))
-        return split
+        self.pool.each(N_PARTS, lambda part: sweep(parts[part], parts[part + 1]))
 
 
 def check_weights(weights: Vector, n_items: int) -> None:

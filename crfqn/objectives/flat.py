@@ -22,12 +22,13 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import squared_columns
 from crfqn.kernels.union import union
-from crfqn.objectives.coordinates import Split, merge_weights
+from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.curvature_bound import largest_eigenvalue
 from crfqn.objectives.losses import Evaluation, Loss, MultinomialLogistic
 from crfqn.objectives.margin_model import margin_model
 from crfqn.objectives.point import Coords, Point, Ray, Vector
+from crfqn.objectives.row_colours import RowColours
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.token_model import Model
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -96,6 +97,11 @@ class FlatObjective(CRFObjective):
         """Positions cut into parts of about as many entries, (ROW_PARTS + 1,): what threads share of a row."""
         counts = np.bincount(self.store.indices, minlength=self.n_positions)
         return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), ROW_PARTS)
+
+    @cached_property
+    def colours(self) -> RowColours:
+        """Which rows threads may update at once."""
+        return RowColours(self.store)
 
     @cached_property
     def constants(self) -> Vector:
@@ -187,15 +193,15 @@ class FlatPoint(Point):
         owner = self.objective
         if isinstance(owner.loss, MultinomialLogistic):
             return super()._measure_squares(coords)
-        store, out = owner.store, np.empty((2, coords.size))
+        store, split, out = owner.store, owner.split(coords), np.empty((2, coords.size))
 
-        def sweep(first: int, last: int, split: Split) -> None:
+        def sweep(first: int, last: int) -> None:
             squared_columns(
                 first, last, split.states, split.features, store.indptr, store.indices, store.values,
                 self.score_curvature, out[0],
             )  # fmt: skip
 
-        owner.each_column(coords, sweep)
+        owner.each_column(split, sweep)
         out[1] = out[0]
         return out
 
@@ -207,9 +213,16 @@ class FlatPoint(Point):
 
     def step_products(self, points: Sequence[FlatPoint]) -> Vector:
         """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the scores from each point to the next."""
-        steps = np.diff([point.scores.T for point in points], axis=0)
-        weighted = steps * self.objective.weights[:, None]
-        return weighted.reshape(len(steps), -1) @ steps.reshape(len(steps), -1).T
+        owner, n_steps = self.objective, len(points) - 1
+        parts: dict[int, Vector] = {}
+
+        def add(first: int, last: int) -> None:
+            steps = np.diff([point.scores[:, first:last] for point in points], axis=0)
+            weighted = steps * owner.weights[first:last]
+            parts[first] = weighted.reshape(n_steps, -1) @ steps.reshape(n_steps, -1).T
+
+        owner.pool.each_stretch(owner.n_positions, add)
+        return sum((parts[first] for first in sorted(parts)), np.zeros((n_steps, n_steps)))
 
     def combined(self, points: Sequence[FlatPoint], shares: Vector) -> FlatPoint:
         """The point sum_k shares_k w_k, shares adding up to 1: O(N K) each, since scores are linear in the weights."""
@@ -217,7 +230,12 @@ class FlatPoint(Point):
         weights, scores = np.zeros(coords.size), np.zeros_like(self.scores)
         for share, point in zip(shares, points, strict=True):
             weights[np.searchsorted(coords, point.coords)] += share * point.weights
-            scores += share * point.scores
+
+        def add(first: int, last: int) -> None:
+            for share, point in zip(shares, points, strict=True):
+                scores[:, first:last] += share * point.scores[:, first:last]
+
+        self.objective.pool.each_stretch(scores.shape[1], add)
         return FlatPoint(self.objective, coords, weights, scores, NO_EDGES)
 
     def row_blocks(self) -> RowBlocks:

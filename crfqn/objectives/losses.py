@@ -31,7 +31,6 @@ from crfqn.structures.flat import flat
 from crfqn.threads import Pool
 
 Vector = NDArray[np.float64]
-STRETCH = 1024  # positions that a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,13 +289,5 @@ def evaluate_hinge(kernel, labels, scores: Vector, weights: Vector, pool: Pool) 
     """Run a kernel of `kernels.margin_losses` over all positions."""
     losses, slacks, residual = np.empty(labels.size), np.empty(labels.size), np.empty_like(scores)
     arrays = (labels, weights, losses, slacks, residual)
-    each_stretch(pool, labels.size, lambda first, last: kernel(first, last, scores, *arrays))
+    pool.each_stretch(labels.size, lambda first, last: kernel(first, last, scores, *arrays))
     return Evaluation(losses, residual, slacks)
-
-
-def each_stretch(pool: Pool, n_positions: int, run) -> None:  # type: ignore[no-untyped-def]
-    """run(first, last) over stretches of positions."""
-    pool.each(
-        -(-n_positions // STRETCH),
-        lambda part: run(part * STRETCH, min((part + 1) * STRETCH, n_positions)),
-    )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.kernels.columns import square_sums
 from crfqn.kernels.taxonomy import add_undecided
 from crfqn.kernels.union import union
-from crfqn.objectives.coordinates import Split, merge_weights
+from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
 from crfqn.objectives.scores import add_image
@@ -120,16 +120,16 @@ class Point:
 
     def _measure_squares(self, coords: Coords) -> Vector:
         owner, inference = self.objective, self.inference
-        store = owner.store
+        store, split = owner.store, owner.split(coords)
         out = np.empty((2, coords.size))
 
-        def sweep(first: int, last: int, split: Split) -> None:
+        def sweep(first: int, last: int) -> None:
             square_sums(
                 first, last, split.states, split.features, store.indptr, store.indices, store.values,
                 inference.residual, owner.inverse_weights, out[0], out[1],
             )  # fmt: skip
 
-        split = owner.each_column(coords, sweep)
+        owner.each_column(split, sweep)
         out[0, split.n_nodes :] = edge_curvature(self, split.edges)
         out[1, split.n_nodes :] = np.abs(inference.edge_residual)[split.edges]
         return out

@@ -19,7 +19,6 @@ from crfqn.kernels.row_losses import RANKING
 from crfqn.objectives.losses import (
     Evaluation,
     Vector,
-    each_stretch,
     hinge_dual,
     mixed_of_pairs,
     squares_of,
@@ -104,7 +103,7 @@ class MultilabelRanking:
         losses, slacks = np.empty(self.n_positions), np.empty(self.n_positions)
         residual, curvature = np.zeros_like(scores), np.zeros_like(scores)
         arrays = (self.starts, self.sets, weights, losses, slacks, residual, curvature)
-        each_stretch(pool, self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
+        pool.each_stretch(self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
         return Evaluation(losses, residual, slacks), curvature
 
     def evaluate(self, scores: Vector, weights: Vector, pool: Pool) -> Evaluation:

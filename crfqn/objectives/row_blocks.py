@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.team import new_team
+from crfqn.kernels.team import NO_RANK, new_team
 from crfqn.kernels.union import union
 from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
@@ -128,10 +128,20 @@ class RowBlocks:
     ) -> Swept:
         """Update the rows of the features `order`, one after another (a feature may come twice).
 
-        Steps from the generalised Hessian, with a line search.
+        Steps from the generalised Hessian, with a line search. The rows with few entries come last of every stretch, by
+        colours (`colour_rows`).
         """
-        room = self._shares(1), np.empty((2, LANES * ROW_PARTS))
-        return self._in_chunks(order, CHUNK, penalty, sweep_rows, lambda features: (sigma, omega, *room))
+        room = aligned_rows(6 * ROW_PARTS, self.margins.shape[1]), aligned_rows(3 * ROW_PARTS, LANES)
+        colours = self.objective.colours.of(order)
+        turn = np.argsort(colours, kind="stable")
+        sorted_colours = colours[turn]
+        found = self._in_chunks(
+            order[turn], CHUNK, penalty, sweep_rows,
+            lambda part, _: (sorted_colours[part], sigma, omega, *room),
+        )  # fmt: skip
+        swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
+        swept.violations[turn], swept.excess[turn] = found.violations, found.excess
+        return swept
 
     def sweep_constant(
         self,
@@ -149,7 +159,11 @@ class RowBlocks:
         constants = owner.constants if among is None else owner.joint_constants(n_together, among)
         shares, size = self._shares(n_together), max(CHUNK // n_together, 1) * n_together
         return self._in_chunks(
-            order, size, penalty, sweep_together, lambda features: (constants[features], n_together, shares)
+            order,
+            size,
+            penalty,
+            sweep_together,
+            lambda _, features: (constants[features], n_together, shares),
         )
 
     def _shares(self, n_together: int) -> Vector:
@@ -161,18 +175,18 @@ class RowBlocks:
         size: int,
         penalty: ElasticNet | GroupLasso,
         kernel: Callable[..., int],
-        settings: Callable[[Indices], tuple[Any, ...]],
+        settings: Callable[[slice, Indices], tuple[Any, ...]],
     ) -> Swept:
-        """Run a kernel on stretches of `order`; `settings` are its last arguments, for the features of a stretch."""
+        """Run a kernel on stretches of `order`; `settings` are its last arguments, for a stretch and its features."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
         violations, excess, n_rejected = np.empty(order.size), np.empty(order.size), 0
         for first in range(0, order.size, size):
             part = slice(first, first + size)
             features, place = np.unique(order[part], return_inverse=True)
             table = np.zeros((features.size, self.table.shape[1]))
-            is_old = np.isin(features, self.kept, assume_unique=True)
-            table[is_old] = self.table[np.searchsorted(self.kept, features[is_old])]
-            last = violations[part], excess[part], *settings(features)
+            kept_row, is_old = found_in(self.kept, features)
+            table[is_old] = self.table[kept_row[is_old]]
+            last = violations[part], excess[part], *settings(part, features)
             n_rejected += self._run_team(kernel, place, features, local, table, last)
             self._put(features, table)
         return Swept(violations, excess, n_rejected)
@@ -189,21 +203,26 @@ class RowBlocks:
         """Run a kernel by as many threads as its work is worth."""
         owner = self.objective
         store, pool = owner.store, owner.pool
-        n_entries = np.diff(store.indptr)[features][place].sum()
+        n_entries = (store.indptr[features + 1] - store.indptr[features])[place].sum()
         n_members = min(pool.n_threads, ROW_PARTS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
-            new_team(n_members), n_members, owner.row_cuts, owner.loss.code, place, features,
+            owner.row_cuts, owner.loss.code, place, features,
             store.indptr, store.indices, store.values, owner.targets, owner.weights,
             self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
             np.isin(features, penalty.free), table,
         )  # fmt: skip
-        found: list[int] = []
-        pool.each(n_members, lambda _: found.append(kernel(*arguments, *last)))
-        return max(found)
+        team, found = new_team(n_members), list[int]()
+
+        def join(_: int) -> None:
+            rank = pool.rank if n_members == pool.n_threads else NO_RANK
+            found.append(kernel(team, n_members, rank, *arguments, *last))
+
+        pool.each(n_members, join)
+        return sum(max(n_rejected, 0) for n_rejected in found)
 
     def _put(self, features: NDArray[np.int64], table: Vector) -> None:
         """Replace the rows of some features (sorted)."""
-        others = ~np.isin(self.kept, features, assume_unique=True)
+        others = ~found_in(features, self.kept)[1]
         stays = table.any(axis=1)
         kept = np.concatenate([self.kept[others], features[stays]])
         order = np.argsort(kept)
@@ -229,3 +248,11 @@ class RowBlocks:
         coords = states * owner.store.n_features + self.kept[row]
         scores = owner.loss.scores(self.margins[:, : self.table.shape[1]])
         return FlatPoint(owner, coords, self.table[row, states], scores, NO_EDGES)
+
+
+def found_in(numbers: Indices, wanted: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    """Where sorted `numbers` hold the wanted ones, and whether they do."""
+    if numbers.size == 0:
+        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
+    place = np.minimum(np.searchsorted(numbers, wanted), numbers.size - 1)
+    return place, numbers[place] == wanted

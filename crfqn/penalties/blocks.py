@@ -33,13 +33,6 @@ class Blocks:
         is_new = np.diff(names[order], prepend=-1) != 0
         return cls(order, np.append(np.flatnonzero(is_new), names.size))
 
-    @classmethod
-    def columns(cls, height: int, width: int) -> Blocks:
-        """A block for each column of a table of coordinates that are numbered row by row."""
-        return cls(
-            np.arange(height * width).reshape(height, width).T.reshape(-1), height * np.arange(width + 1)
-        )
-
     @property
     def n_blocks(self) -> int:
         return self.starts.size - 1
@@ -67,3 +60,30 @@ class Blocks:
         out = np.empty(self.order.size, per_block.dtype)
         out[self.order] = np.repeat(per_block, self.sizes)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Blocks):
+    """The columns of a table of coordinates that are numbered row by row: no lists are followed.
+
+    Attributes
+    ----------
+    height : int, the rows of the table
+    """
+
+    height: int
+
+    @classmethod
+    def of(cls, height: int, width: int) -> Columns:
+        """A block for each of `width` columns."""
+        order = np.arange(height * width).reshape(height, width).T.reshape(-1)
+        return cls(order, height * np.arange(width + 1), height)
+
+    def total(self, values: NDArray) -> NDArray:
+        return values.reshape(self.height, -1).sum(axis=0)
+
+    def largest(self, values: NDArray) -> NDArray:
+        return values.reshape(self.height, -1).max(axis=0)
+
+    def spread(self, per_block: NDArray) -> NDArray:
+        return np.tile(per_block, self.height)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.descent_groups import descend_groups
 from crfqn.kernels.group_prox import block_distances, prox_blocks
-from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
 
 NORMS = {"l2": 2, "linf": 1}  # and the order of the dual norm
@@ -85,8 +85,9 @@ class GroupLasso:
         """The penalty at some coordinates."""
         n_node_coords = self.n_features * self.n_states
         is_free = np.isin(coords, self.free) if self.free.size else np.zeros(coords.size, bool)
+        blocks: Blocks
         if not self.free.size and self.are_whole_rows(coords):
-            blocks = Blocks.columns(self.n_states, coords.size // self.n_states)
+            blocks = Columns.of(self.n_states, coords.size // self.n_states)
         else:
             is_alone = is_free | (coords >= n_node_coords)
             blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
@@ -127,7 +128,7 @@ class GroupLasso:
         place = np.minimum(np.searchsorted(found.coords, point.coords), max(w.size - 1, 0))
         w[place] = point.weights
         local = self.at(found.coords)
-        stays = local.pull(w, found.gradient) > local.bound
+        stays = local.blocks.spread(local.row_pull(w, found.gradient) > local.group)
         return replace(found, coords=found.coords[stays], gradient=found.gradient[stays])
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
@@ -180,11 +181,17 @@ class LocalGroupLasso:
 
     def pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
         """The dual norm of rows of zeros, infinite for other rows, at each coordinate of the row."""
-        return self.blocks.spread(np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g)))
+        return self.blocks.spread(self.row_pull(w, g))
+
+    def row_pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same, a block each."""
+        return np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g))
 
     def dual_norms(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of max(|g| - l1, 0), a block each."""
-        excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0)
+        excess = np.abs(g)
+        if self.l1.any():
+            excess = np.maximum(excess - self.blocks.spread(self.l1), 0.0)
         return self.blocks.total(excess) if self.is_linf else np.sqrt(self.blocks.total(excess**2))
 
     def value(self, w: NDArray[np.float64]) -> float:

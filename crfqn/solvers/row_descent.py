@@ -103,8 +103,9 @@ class RowDescent:
 
     Notes
     -----
-    Threads share out the positions of a row, whatever the step: the updates, and so the result, are those of one
-    thread. Parallel steps meet less often and need more sweeps.
+    Threads share out the positions of a large row, whatever the step, and with a line search small rows that have no
+    position in common, which come last in a cycle: the updates, and so the result, are those of one thread. Parallel
+    steps meet less often and need more sweeps.
     """
 
     step: str = "line search"

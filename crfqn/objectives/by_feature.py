@@ -1,0 +1,93 @@
+"""Weights taken feature by feature, all states at once: for coordinates that fill most of their rows.
+
+A coordinate on its own reads its column once more than the one beside it. Where most states of a feature are asked for,
+as under a group penalty or with dense features, one pass over the feature's entries serves them all, with tables laid
+out position by position; their copies from and to the label-major ones cost O(N K).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.features import FeatureStore
+from crfqn.kernels.columns import add_feature_rows, feature_gradients
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.union import union
+from crfqn.objectives.coordinates import Split
+from crfqn.threads import N_PARTS, Pool
+
+MOST_STATES = 64  # the coordinates of a taxonomy's thousands of nodes fill no rows
+FEWEST_ENTRIES = (
+    8  # of the chosen features at a position, on average: below, the copies cost more than is saved
+)
+MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
+SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
+BLOCK = 64  # features whose gradients are one thread's share
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Coordinates of nodes as places in a table of rows.
+
+    Attributes
+    ----------
+    features : int64 (rows,), sorted; width : states, rounded up to whole registers
+    row, states : int64 (n,), of each coordinate
+    """
+
+    store: FeatureStore
+    features: NDArray[np.int64]
+    width: int
+    row: NDArray[np.int64]
+    states: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, store: FeatureStore, split: Split, n_states: int) -> Rows | None:
+        """The rows of some coordinates; None where it does not pay."""
+        n_entries = store.indptr[split.features + 1] - store.indptr[split.features]
+        is_worth_copies = n_entries.sum() >= FEWEST_ENTRIES * store.n_positions * n_states
+        if not 1 < n_states <= MOST_STATES or not is_worth_copies:
+            return None
+        features, width = union(split.features), -(-n_states // LANES) * LANES
+        if features.size * width > MOST_EMPTY * split.n_nodes:
+            return None
+        return cls(store, features, width, np.searchsorted(features, split.features), split.states)
+
+    def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
+        """scores += X w, (K, N), stretch of positions by stretch."""
+        table = aligned_rows(self.features.size, self.width)
+        table[self.row, self.states] = weights
+        store, n_states = self.store, scores.shape[0]
+        step = max(SLAB_NUMBERS // self.width // 2, -(-store.n_positions // N_PARTS))
+
+        def run(part: int) -> None:
+            first, last = part * step, min((part + 1) * step, store.n_positions)
+            image = aligned_rows(last - first, self.width)
+            add_feature_rows(first, self.features, table, store.indptr, store.indices, store.values, image)
+            scores[:, first:last] += image[:, :n_states].T
+
+        pool.each(-(-store.n_positions // step), run)
+
+    def sums(self, by_state: NDArray[np.float64], pool: Pool) -> NDArray[np.float64]:
+        """sum_t x_tf by_state[k, t] for every coordinate, (n,)."""
+        store, n_states = self.store, by_state.shape[0]
+        by_position = aligned_rows(store.n_positions, self.width)
+
+        def copy(first: int, last: int) -> None:
+            by_position[first:last, :n_states] = by_state[:, first:last].T
+
+        pool.each_stretch(store.n_positions, copy)
+        table = aligned_rows(self.features.size, self.width)
+
+        def run(part: int) -> None:
+            block = slice(part * BLOCK, (part + 1) * BLOCK)
+            feature_gradients(
+                self.features[block], max(SLAB_NUMBERS // self.width, 1),
+                store.indptr, store.indices, store.values, by_position, table[block],
+            )  # fmt: skip
+
+        pool.each(-(-self.features.size // BLOCK), run)
+        return table[self.row, self.states]
