@@ -2,7 +2,8 @@
 
 Compiled from plain loops, the sums over the entries go to memory and back at every entry, and each has two horizontal
 sums: 22 and 13 ns for the slopes and the move of 20 states were measured. Here the sums stay in registers while all
-entries go by, and what a move changes is summed across a register once, at the end.
+entries go by, and what a move changes is summed across a register once, at the end. Slopes ask for margins some entries
+ahead: 11 instead of 13 ns for both.
 
 For multiclass margins as in `row_losses.py`: float64 (N, width), width a multiple of LANES. An entry e belongs to the
 position i = indices[e] and has the value x = values[e * stride].
@@ -16,11 +17,22 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from crfqn.kernels import inner
-from crfqn.kernels.rows import ALIGNMENT, CONTRACT, DOUBLE, LANES, VECTOR, array_at, broadcast, registers
+from crfqn.kernels.rows import (
+    ALIGNMENT,
+    CONTRACT,
+    DOUBLE,
+    LANES,
+    VECTOR,
+    array_at,
+    broadcast,
+    registers,
+    request,
+)
 
 INTEGER, BITS = ir.IntType(64), ir.IntType(LANES)
 ZEROS = ir.Constant(VECTOR, [ir.Constant(DOUBLE, 0.0)] * LANES)
 SUM = ("reassoc", "contract")
+AHEAD = 8  # entries whose margins are asked for before they are read: what a core waits for is their latency
 INDEX = types.intp
 
 
@@ -82,6 +94,11 @@ def _slopes(n_registers: int) -> Any:
             count = cgutils.get_or_insert_function(builder.module, count_kind, f"llvm.ctpop.i{LANES}")
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(INTEGER, 1), INTEGER) as (e, _):
                 i = number_at(builder, arrays[5], e)
+                later = builder.add(e, ir.Constant(INTEGER, AHEAD))
+                later = builder.select(builder.icmp_signed("<", later, end), later, e)
+                soon = number_at(builder, arrays[5], later)
+                for place in row_at(builder, arrays[4], soon, column, n_registers):
+                    request(builder, place, is_written=False)
                 x = number_at(builder, arrays[8], builder.mul(e, stride))
                 first = builder.fmul(number_at(builder, arrays[11], i), x)
                 second = builder.fmul(first, x)

@@ -17,6 +17,7 @@ from crfqn.kernels.team import join, meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
+MOST_HALVED = 1000  # entries of a row that has half of the parts
 ROW_COST = 20  # what a row costs besides its entries, in entries
 
 
@@ -77,11 +78,11 @@ def row_violation(w, g, l1, l2, group, is_linf, slope, room):
 
 
 @inner
-def cut_entries(begin, end, indices, cuts, first, last, bounds):
-    """bounds[p] = the first entry of a row at or behind the position cuts[p], for p = first ... last."""
+def cut_entries(begin, end, indices, cuts, stride, first, last, bounds):
+    """bounds[p] = the first entry of a row at or behind the position cuts[p * stride], for p = first ... last."""
     low = begin
     for p in range(first, last + 1):
-        low = first_at(low, end, indices, cuts[p])
+        low = first_at(low, end, indices, cuts[p * stride])
         bounds[p] = low
 
 
@@ -188,9 +189,10 @@ def sweep_rows(
         if is_alone:
             n_parts, first, last, place, bounds[0], bounds[1] = 1, 0, 1, 4 * n_cuts + 2 * member, begin, end
         else:
-            n_parts, place = n_cuts, 2 * n_cuts * (k % 2)
-            first, last = member * n_cuts // size, (member + 1) * n_cuts // size
-            cut_entries(begin, end, indices, cuts, first, last, bounds)
+            stride = 2 if end - begin < MOST_HALVED else 1
+            n_parts, place = n_cuts // stride, 2 * n_cuts * (k % 2)
+            first, last = member * n_parts // size, (member + 1) * n_parts // size
+            cut_entries(begin, end, indices, cuts, stride, first, last, bounds)
         share_slopes(
             loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
         )
@@ -262,7 +264,7 @@ def sweep_together(
         turn = 2 * n_parts * n_together * (meeting % 2)
         for j in range(batch.size):
             begin, end = indptr[features[batch[j]]], indptr[features[batch[j]] + 1]
-            cut_entries(begin, end, indices, cuts, first, last, bounds[j])
+            cut_entries(begin, end, indices, cuts, 1, first, last, bounds[j])
             share_slopes(
                 loss, first, last, bounds[j], indices, values, labels, weights, margins, aid,
                 shares, turn + 2 * n_parts * j, own,

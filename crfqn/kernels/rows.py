@@ -98,22 +98,26 @@ picks_4, picks_2, picks_1 = (_row_sum(n, is_indexed=True, is_weighted=False) for
 weighed_4, weighed_2, weighed_1 = (_row_sum(n, is_indexed=True, is_weighted=True) for n in (4, 2, 1))
 
 
+def request(builder: Any, place: Any, is_written: bool) -> None:
+    """Ask for the cache line of a number that will soon be read, or written too, and go on."""
+    address, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [address, integer, integer, integer])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
+    to_stay, is_data = integer(3), integer(1)
+    builder.call(function, [builder.bitcast(place, address), integer(int(is_written)), to_stay, is_data])
+
+
 @intrinsic
 def prefetch(typing: Any, matrix: Any, row: Any) -> Any:
     """Ask for a row of float64 (rows, width) that will soon be written, and go on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source = array_at(context, builder, signature, args, 0)
-        width, integer = builder.extract_value(source.shape, 1), ir.IntType(32)
-        address = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [address, integer, integer, integer])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
-        to_write, to_stay, is_data = integer(1), integer(3), integer(1)
+        width = builder.extract_value(source.shape, 1)
         start = builder.mul(args[1], width)
         line = ir.Constant(start.type, LANES)
         with cgutils.for_range_slice(builder, start, builder.add(start, width), line, start.type) as (e, _):
-            place = builder.bitcast(builder.gep(source.data, [e]), address)
-            builder.call(function, [place, to_write, to_stay, is_data])
+            request(builder, builder.gep(source.data, [e]), is_written=True)
         return context.get_dummy_value()
 
     return types.void(matrix, types.intp), generate

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from crfqn.objectives.row_learner import RowLearner
 
 
-ROW_PARTS = 4  # of a row's entries, fixed: sums do not depend on the number of threads
+ROW_PARTS = 4  # of a row's entries, even and fixed: sums do not depend on the number of threads
 
 
 class FlatObjective(CRFObjective):
