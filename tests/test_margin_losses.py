@@ -287,7 +287,7 @@ def test_a_part_of_the_items(name):
 
 
 @every_loss
-def test_rays_and_combinations(name):
+def test_rays(name):
     problem = make_problem(name)
     w, d = weights_like(problem), weights_like(problem, 2)
     w[1] = 0.0
@@ -295,8 +295,6 @@ def test_rays_and_combinations(name):
     ray = start.along(np.arange(d.size), flat_d)
     for step in (1.0, 0.25):
         assert ray.at(step).value == pytest.approx(problem.evaluate(w + step * d)[0], rel=1e-12)
-    mixed = start.combined([start, point_at(problem, d)], np.array([1.5, -0.5]))
-    assert mixed.value == pytest.approx(problem.evaluate(1.5 * w - 0.5 * d)[0], rel=1e-10)
 
 
 LABELS = np.array([0, 1, 2], np.int32)

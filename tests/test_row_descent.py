@@ -227,6 +227,39 @@ def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
     assert np.all(whole.trace.n_active[~whole.trace.is_screening] == 200)
 
 
+@every_loss
+def test_a_trail_of_points(name):
+    """Combinations, and products of steps of the margins: s_r - s_y where there is one label, s_r of a ranking."""
+    problem, objective = make_problem(name), objective_of(make_problem(name))
+    tables = [weights_like(problem, seed) for seed in (1, 2, 3)]
+    tables[1][2] = 0.0
+    blocks = [point_at(problem, w, objective).row_blocks() for w in tables]
+    trail = blocks[0].trail(4)
+    for _ in range(2):  # a trail may be used again
+        trail.restart(blocks[0])
+        trail.add(blocks[1])
+        trail.add(blocks[2])
+    penalty, w = penalty_of("L1/L2"), 1.5 * tables[1] - 0.5 * tables[2]
+    mixed = trail.combined(np.array([1.5, -0.5]))
+    np.testing.assert_allclose(table_of(mixed.point()), w, atol=1e-14)
+    np.testing.assert_allclose(table_of(mixed.late_point()), w, atol=1e-14)
+    expected = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
+    assert mixed.value(penalty) == pytest.approx(expected, rel=1e-10)
+    assert mixed.late_point().value == pytest.approx(problem.evaluate(w)[0], rel=1e-10)
+    mixed.sweep(np.arange(F), penalty)  # goes on from there
+    assert mixed.value(penalty) < expected
+    assert mixed.value(penalty) == pytest.approx(
+        mixed.late_point().value + mixed.penalty_value(penalty), rel=1e-10
+    )
+    scores = [problem.x @ w for w in tables]
+    if name != "ranking":
+        own = np.arange(scores[0].shape[0]), objective.targets
+        scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
+    steps = np.diff(scores, axis=0)
+    expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
+    np.testing.assert_allclose(trail.step_products(), expected, rtol=1e-9)
+
+
 def test_extrapolation_saves_sweeps():
     objective, penalty = wide()
     settings = {"tol": 1e-4, "max_iter": 2000}
@@ -520,7 +553,7 @@ def test_bad_settings(settings, message):
 def test_what_does_not_fit():
     with pytest.raises(
         InputError,
-        match=r"RowDescent needs row_blocks and step_products and combined; this objective has none",
+        match=r"RowDescent needs row_blocks; this objective has none",
     ):
         minimize(make_chain(0).objective(), ElasticNet(1.0), RowDescent())
     other = GroupLasso(1.0, n_features=F, n_states=K + 1)

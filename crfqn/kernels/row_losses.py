@@ -188,6 +188,19 @@ def ranking_move(begin, end, indices, values, weights, margins, relevance, losse
 
 
 @kernel
+def fill_losses(loss, first, last, margins, aid, losses):
+    """The losses of the positions first ... last - 1 from their margins; LOGISTIC: see `add_probabilities`."""
+    for i in range(first, last):
+        if loss == RANKING:
+            losses[i] = ranking_loss(margins[i], aid[i])
+        else:
+            total, a = 0.0, margins[i]
+            for r in range(a.size):
+                total += a[r] * a[r] if a[r] > 0.0 else 0.0
+            losses[i] = total
+
+
+@kernel
 def slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, h, own):
     """Gradient and diagonal of the (generalised) Hessian of one row, from its entries begin ... end - 1.
 

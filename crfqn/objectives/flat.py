@@ -10,7 +10,7 @@ Shapes as in `crf.py`; no edges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import squared_columns
-from crfqn.kernels.union import union
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.curvature_bound import largest_eigenvalue
@@ -210,33 +209,6 @@ class FlatPoint(Point):
         if isinstance(self.objective.loss, MultinomialLogistic):
             return super().token_model(coords, n_sampled, max_dense, share)
         return margin_model(self, coords, n_sampled, max_dense)
-
-    def step_products(self, points: Sequence[FlatPoint]) -> Vector:
-        """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the scores from each point to the next."""
-        owner, n_steps = self.objective, len(points) - 1
-        parts: dict[int, Vector] = {}
-
-        def add(first: int, last: int) -> None:
-            steps = np.diff([point.scores[:, first:last] for point in points], axis=0)
-            weighted = steps * owner.weights[first:last]
-            parts[first] = weighted.reshape(n_steps, -1) @ steps.reshape(n_steps, -1).T
-
-        owner.pool.each_stretch(owner.n_positions, add)
-        return sum((parts[first] for first in sorted(parts)), np.zeros((n_steps, n_steps)))
-
-    def combined(self, points: Sequence[FlatPoint], shares: Vector) -> FlatPoint:
-        """The point sum_k shares_k w_k, shares adding up to 1: O(N K) each, since scores are linear in the weights."""
-        coords = union(*(point.coords for point in points))
-        weights, scores = np.zeros(coords.size), np.zeros_like(self.scores)
-        for share, point in zip(shares, points, strict=True):
-            weights[np.searchsorted(coords, point.coords)] += share * point.weights
-
-        def add(first: int, last: int) -> None:
-            for share, point in zip(shares, points, strict=True):
-                scores[:, first:last] += share * point.scores[:, first:last]
-
-        self.objective.pool.each_stretch(scores.shape[1], add)
-        return FlatPoint(self.objective, coords, weights, scores, NO_EDGES)
 
     def row_blocks(self) -> RowBlocks:
         """The weights by feature, for block coordinate descent."""

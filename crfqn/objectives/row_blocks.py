@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
-from crfqn.kernels.row_losses import LOGISTIC, add_probabilities
+from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import NO_RANK, new_team
 from crfqn.kernels.union import union
@@ -25,6 +26,9 @@ from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
+
+if TYPE_CHECKING:
+    from crfqn.objectives.row_trail import RowTrail
 
 Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
@@ -94,21 +98,40 @@ class RowBlocks:
         table = np.zeros((kept.size, owner.structure.n_states))
         table[row, split.states] = point.weights
         loss, n_states = owner.loss, owner.structure.n_states
-        width = -(-n_states // LANES) * LANES
-        margins = aligned_rows(owner.n_positions, width)
+        margins = aligned_rows(owner.n_positions, -(-n_states // LANES) * LANES)
         margins[:, :n_states] = loss.margins(point.scores)
         margins[:, n_states:] = -np.inf
+        return cls.of(owner, kept, table, margins)
+
+    @classmethod
+    def of(cls, owner: FlatObjective, kept: Indices, table: Vector, margins: Vector) -> RowBlocks:
+        """Rows that are not zero, and their margins."""
+        loss, width = owner.loss, margins.shape[1]
         aid, losses = np.empty((0, width)), np.zeros(owner.n_positions)
         if loss.code == LOGISTIC:
             aid = aligned_rows(owner.n_positions, width)
-            rows = np.arange(owner.n_positions, dtype=owner.store.indices.dtype)
-            room = np.empty(margins.size), np.empty(margins.size, np.int64)
-            add_probabilities(rows, margins, aid, losses, *room)
         elif isinstance(loss, MultilabelRanking):
             aid = aligned_rows(owner.n_positions, width)
-            aid[:, :n_states] = loss.relevance
-            losses[:] = point.evaluation.losses
-        return cls(owner, kept, table, margins, aid, losses)
+            aid[:, : loss.n_states] = loss.relevance
+        blocks = cls(owner, kept, table, margins, aid, losses)
+        if aid.size:
+            blocks._fill_losses()
+        return blocks
+
+    def _fill_losses(self) -> None:
+        """The losses of the positions, and with the logistic loss their probabilities."""
+        owner = self.objective
+
+        def fill(first: int, last: int) -> None:
+            if owner.loss.code == LOGISTIC:
+                rows = np.arange(first, last, dtype=owner.store.indices.dtype)
+                size = rows.size * self.margins.shape[1]
+                room = np.empty(size), np.empty(size, np.int64)
+                add_probabilities(rows, self.margins, self.aid, self.losses, *room)
+            else:
+                fill_losses(owner.loss.code, first, last, self.margins, self.aid, self.losses)
+
+        owner.pool.each_stretch(owner.n_positions, fill)
 
     @property
     def n_rows(self) -> int:
@@ -229,6 +252,14 @@ class RowBlocks:
         self.kept = kept[order]
         self.table = np.concatenate([self.table[others], table[stays]])[order]
 
+    def value(self, penalty: ElasticNet | GroupLasso) -> float:
+        """The objective, penalty included, from the margins: a pass over the data."""
+        owner = self.objective
+        owner.n_passes += 1
+        if self.aid.size == 0:  # others are kept up to date
+            self._fill_losses()
+        return float(owner.weights @ self.losses) + self.penalty_value(penalty)
+
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The penalty of the rows."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
@@ -241,13 +272,37 @@ class RowBlocks:
         )
         return float(total)
 
+    def weights(self) -> tuple[Indices, Vector]:
+        """Coordinates and weights, those that are not zero."""
+        states, row = np.nonzero(self.table.T)
+        return states * self.n_rows + self.kept[row], self.table[row, states]
+
     def point(self) -> FlatPoint:
         """The rows as a point, its scores from the margins: O(N K)."""
-        owner = self.objective
-        states, row = np.nonzero(self.table.T)
-        coords = states * owner.store.n_features + self.kept[row]
-        scores = owner.loss.scores(self.margins[:, : self.table.shape[1]])
-        return FlatPoint(owner, coords, self.table[row, states], scores, NO_EDGES)
+        scores = self.objective.loss.scores(self.margins[:, : self.table.shape[1]])
+        return FlatPoint(self.objective, *self.weights(), scores, NO_EDGES)
+
+    def late_point(self) -> FlatPoint:
+        """The rows as a point whose scores are computed from the weights, if anybody asks for them."""
+        return LatePoint(self.objective, *self.weights())
+
+    def trail(self, n_points: int) -> RowTrail:
+        """A trail of up to so many points that begins here."""
+        from crfqn.objectives.row_trail import RowTrail
+
+        return RowTrail(self, n_points)
+
+
+class LatePoint(FlatPoint):
+    """A point without scores, until they are asked for."""
+
+    def __init__(self, objective: FlatObjective, coords: Indices, weights: Vector) -> None:
+        super().__init__(objective, coords, weights, np.empty(0), NO_EDGES)
+        del self.scores
+
+    @cached_property
+    def scores(self) -> Vector:  # type: ignore[override]
+        return self.objective.at(self.coords, self.weights).scores
 
 
 def found_in(numbers: Indices, wanted: Indices) -> tuple[Indices, NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ With shrinking a sweep visits only the rows that may move, until they are solved
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from numbers import Integral
@@ -54,19 +54,31 @@ class RowBlocks(Protocol):
         among: NDArray[np.int64] | None = None,
     ) -> Swept: ...
 
-    def penalty_value(self, penalty: Penalty) -> float: ...
+    def value(self, penalty: Penalty) -> float: ...
 
-    def point(self) -> RowPoint: ...
+    def point(self) -> Point: ...
+
+    def late_point(self) -> Point: ...
+
+    def trail(self, n_points: int) -> Trail: ...
+
+
+class Trail(Protocol):
+    """The points of some sweeps."""
+
+    def restart(self, first: RowBlocks) -> None: ...
+
+    def add(self, blocks: RowBlocks) -> None: ...
+
+    def step_products(self) -> Vector: ...
+
+    def combined(self, shares: Vector) -> RowBlocks: ...
 
 
 class RowPoint(Point, Protocol):
     """A point that rows may move from."""
 
     def row_blocks(self) -> RowBlocks: ...
-
-    def step_products(self, points: Sequence[RowPoint]) -> Vector: ...
-
-    def combined(self, points: Sequence[RowPoint], shares: Vector) -> RowPoint: ...
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ class RowDescent:
     seed: int = 0
     n_together: int = 8
 
-    needs = ("row_blocks", "step_products", "combined")
+    needs = ("row_blocks",)
 
     def __post_init__(self) -> None:
         if self.step not in STEPS:
@@ -138,11 +150,11 @@ class RowDescent:
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a sweep, and one each time that all coordinates are looked at."""
         run = _Run(self, objective, penalty, cast(RowPoint, start))
+        yield run.look(start)
         del start
-        yield run.look()
         while True:
             is_still = yield from run.epoch()
-            last = run.look()
+            last = run.look(run.blocks.point())
             if run.is_rule_met or is_still:
                 yield replace(last, meets_rule=run.is_rule_met, is_final=is_still)
                 return
@@ -154,32 +166,33 @@ class _Run:
 
     def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: RowPoint) -> None:
         self.settings, self.objective, self.penalty = settings, objective, penalty
-        self.point, self.blocks = start, start.row_blocks()
+        self.blocks, self.value = start.row_blocks(), np.nan
         self.everything = self.visited = np.arange(self.blocks.n_rows)
+        self.trail = self.blocks.trail(settings.memory + 1) if settings.memory else None
         self.random = np.random.default_rng(settings.seed)
         self.is_random = settings.step != "line search"
         self.first_total = np.nan  # the denominator of equation 10
         self.is_rule_met = False
 
-    def look(self) -> State:
+    def look(self, point: Point) -> State:
         """Look at all coordinates: a certificate, and the rows that the next epoch visits."""
-        found = look_at(self.penalty, self.point)
+        found = look_at(self.penalty, point)
         visits_all = not self.settings.shrink or self.settings.tau is not None
         self.visited = self.everything if visits_all else self.blocks.rows_of(found.coords)
         return found.state()
 
     def epoch(self) -> Generator[State, None, bool]:
         """Sweeps until the violation has fallen far enough; says whether nothing can move."""
-        settings = self.settings
-        opening, trail = np.nan, [self.point]
+        settings, opening = self.settings, np.nan
+        if self.trail is not None:
+            self.trail.restart(self.blocks)
         for n_sweeps in count(1):
             is_full = self.visited.size == self.everything.size
             total, largest = self.sweep()
-            trail.append(self.point)
-            if settings.memory and n_sweeps % settings.memory == 0:
-                self.extrapolate(trail)
-                trail = [self.point]
-            yield self.state(largest)
+            self.value = self.blocks.value(self.penalty)
+            if self.trail is not None:
+                self.extrapolate(self.trail, n_sweeps)
+            yield State(self.blocks.late_point(), self.value, largest, self.visited.size)
             if np.isnan(opening):
                 opening = total
             if is_full:
@@ -193,7 +206,6 @@ class _Run:
         """Algorithm 1's inner loop; returns the violation of equation 10, and the largest of equation 9."""
         settings = self.settings
         order, swept = self.update()
-        self.point = self.blocks.point()
         largest = float(swept.violations.max(initial=0.0))
         if settings.shrink:
             inside = order[swept.excess < -largest / self.objective.total_weight]
@@ -213,31 +225,32 @@ class _Run:
         order = np.concatenate(draws)
         return order, self.blocks.sweep_constant(order, self.penalty, tau, rows)
 
-    def extrapolate(self, trail: list[RowPoint]) -> None:
-        """Go to the extrapolated point, if the objective is lower there."""
-        found = extrapolated(trail)
-        if found is not None and found.value + self.penalty.value(found.coords, found.weights) < self.value:
-            self.point, self.blocks = found, found.row_blocks()
-
-    @property
-    def value(self) -> float:
-        """The objective at the point, penalty included."""
-        return self.point.value + self.blocks.penalty_value(self.penalty)
-
-    def state(self, violation: float) -> State:
-        """What the loop around the solver sees."""
-        return State(self.point, self.value, violation, self.visited.size)
+    def extrapolate(self, trail: Trail, n_sweeps: int) -> None:
+        """After `memory` sweeps go to the point that they lead to, if the objective is lower there."""
+        trail.add(self.blocks)
+        if n_sweeps % self.settings.memory:
+            return
+        shares = extrapolation(trail.step_products())
+        if shares is not None:
+            found = trail.combined(shares)
+            value = found.value(self.penalty)
+            if value < self.value:
+                self.blocks, self.value = found, value
+        trail.restart(self.blocks)
 
 
-def extrapolated(trail: Sequence[RowPoint]) -> RowPoint | None:
-    """The affine combination of the points but the first whose step is the smallest; None where nothing has moved.
+def extrapolation(products: Vector) -> Vector | None:
+    """Shares, adding up to 1, of the points but the first; their combined step is the smallest. None without steps.
 
     Steps U are those of the scores, which is where the loss sees them; the shares are those of (U U')^-1 1.
+
+    Parameters
+    ----------
+    products : float64 (steps, steps), U U'
     """
-    gram = trail[-1].step_products(trail)
-    trace = float(np.trace(gram))
+    trace = float(np.trace(products))
     if trace == 0.0:
         return None
-    gram[np.diag_indices_from(gram)] += REGULARISATION * trace
-    shares = np.linalg.solve(gram, np.ones(len(gram)))
-    return trail[-1].combined(trail[1:], shares / shares.sum())
+    products[np.diag_indices_from(products)] += REGULARISATION * trace
+    shares = np.linalg.solve(products, np.ones(len(products)))
+    return shares / shares.sum()

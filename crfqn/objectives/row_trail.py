@@ -1,0 +1,70 @@
+"""The last points of row descent, as margins and rows, to extrapolate from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.kernels.row_trail import add_step_products, combine
+from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.union import union
+from crfqn.objectives.row_blocks import RowBlocks
+from crfqn.threads import STRETCH
+
+Vector = NDArray[np.float64]
+
+
+class RowTrail:
+    """Up to `n_points` points; the room for their margins is taken once.
+
+    Attributes
+    ----------
+    rows : of each point the features and the rows that are not zero
+    """
+
+    def __init__(self, first: RowBlocks, n_points: int) -> None:
+        n_positions, width = first.margins.shape
+        self.objective = first.objective
+        self.margins = aligned_rows(n_points * n_positions, width).reshape(n_points, n_positions, width)
+        self.restart(first)
+
+    def restart(self, first: RowBlocks) -> None:
+        """Forget all points but this one."""
+        self.rows: list[tuple[NDArray[np.int64], Vector]] = []
+        self.add(first)
+
+    def add(self, blocks: RowBlocks) -> None:
+        """Another point."""
+        own = self.margins[len(self.rows)]
+        self.rows.append((blocks.kept, blocks.table))
+
+        def copy(first: int, last: int) -> None:
+            own[first:last] = blocks.margins[first:last]
+
+        self.objective.pool.each_stretch(own.shape[0], copy)
+
+    def step_products(self) -> Vector:
+        """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next."""
+        owner, n_points = self.objective, len(self.rows)
+        parts = np.zeros((-(-owner.n_positions // STRETCH), n_points - 1, n_points - 1))
+
+        def add(first: int, last: int) -> None:
+            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH])
+
+        owner.pool.each_stretch(owner.n_positions, add)
+        lower = parts.sum(axis=0)
+        return lower + np.tril(lower, -1).T
+
+    def combined(self, shares: Vector) -> RowBlocks:
+        """The point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each."""
+        owner, points = self.objective, self.rows[1:]
+        kept = union(*(features for features, _ in points))
+        table = np.zeros((kept.size, points[0][1].shape[1]))
+        for share, (features, rows) in zip(shares, points, strict=True):
+            table[np.searchsorted(kept, features)] += share * rows
+        margins = aligned_rows(*self.margins.shape[1:])
+        last_points = self.margins[1 : len(self.rows)]
+        owner.pool.each_stretch(
+            owner.n_positions, lambda first, last: combine(first, last, last_points, shares, margins)
+        )
+        return RowBlocks.of(owner, kept, table, margins)
