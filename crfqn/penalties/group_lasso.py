@@ -138,11 +138,13 @@ class GroupLasso:
         to the dual ball over 2 l2, and this distance is the length of the prox.
         """
         local = self.at(coords)
-        l2, excess = local.l2, local.distances(np.zeros(coords.size), g)
-        excess[local.dual_norms(g) - local.group <= ROUNDING * (local.group + local.l1)] = 0.0
-        if np.any((l2 == 0) & (excess > 0)):
+        is_outside = local.dual_norms(g) - local.group > ROUNDING * (local.group + local.l1)
+        if not is_outside.any():
+            return 0.0
+        if np.any((local.l2 == 0) & is_outside):
             return np.inf
-        return float(np.sum(excess**2 / np.where(l2 > 0, 2 * l2, 1.0)))
+        excess = local.distances(np.zeros(coords.size), g)[is_outside]
+        return float(np.sum(excess**2 / (2 * local.l2[is_outside])))
 
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
         """Factors s worth trying in a certificate: s g is feasible, or costs little."""
