@@ -34,7 +34,7 @@ class Rows:
 
     Attributes
     ----------
-    features : int64 (rows,), sorted; width : states, rounded up to whole registers
+    features : int64 (rows,), sorted; width : K rounded up to whole registers
     row, states : int64 (n,), of each coordinate
     """
 
@@ -46,15 +46,17 @@ class Rows:
 
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> Rows | None:
-        """The rows of some coordinates; None where it does not pay."""
-        n_entries = store.indptr[split.features + 1] - store.indptr[split.features]
-        is_worth_copies = n_entries.sum() >= FEWEST_ENTRIES * store.n_positions * n_states
-        if not 1 < n_states <= MOST_STATES or not is_worth_copies:
+        """The rows of some coordinates; None where it does not pay, whatever states there are besides."""
+        n_present = np.count_nonzero(np.diff(split.states, prepend=-1))
+        n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
+        is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
+        if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
             return None
-        features, width = union(split.features), -(-n_states // LANES) * LANES
-        if features.size * width > MOST_EMPTY * split.n_nodes:
+        features = union(split.features)
+        if features.size * rounded_up(n_present) > MOST_EMPTY * split.n_nodes:
             return None
-        return cls(store, features, width, np.searchsorted(features, split.features), split.states)
+        row = np.searchsorted(features, split.features)
+        return cls(store, features, rounded_up(n_states), row, split.states)
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
         """scores += X w, (K, N), stretch of positions by stretch."""
@@ -91,3 +93,8 @@ class Rows:
 
         pool.each(-(-self.features.size // BLOCK), run)
         return table[self.row, self.states]
+
+
+def rounded_up(n_states: int) -> int:
+    """To whole registers."""
+    return -(-n_states // LANES) * LANES
