@@ -22,12 +22,14 @@ from crfqn.objectives import screening
 from crfqn.objectives.sum import SumObjective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.group_lasso import FEWEST_SHARED
 from crfqn.result import Status
 from crfqn.solvers import prox_qn
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.compact_bfgs import CompactBFGS
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.threads import Pool
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -308,17 +310,42 @@ class TestDescent:
 
         values = [value(d)]
         for _ in range(4):
-            made = local.descend(arrays, damping, g, w, 1, 0.0, d, base_d)
+            made = local.descend(arrays, damping, g, w, 1, 0.0, d, base_d, ALONE)
             assert made == 1
             values.append(value(d))
         assert np.all(np.diff(values) < 1e-6)
-        made = local.descend(arrays, damping, g, w, 3000, 1e-9 if kind == "diagonal" else 1e-5, d, base_d)
+        made = local.descend(
+            arrays, damping, g, w, 3000, 1e-9 if kind == "diagonal" else 1e-5, d, base_d, ALONE
+        )
         assert made < 3000
         assert local.violation(w + d, g + b @ d + damping * d).max() <= 2e-3
         if metric.has_matrix:
             np.testing.assert_allclose(base_d, metric.base_times(d[None])[0], rtol=1e-3, atol=1e-3)
 
+    @pytest.mark.parametrize("n_rows", [525, 1030])
+    def test_threads_change_nothing(self, n_rows):
+        """A matrix large enough to be shared; columns that are no multiple of a register."""
+        random = np.random.default_rng(n_rows)
+        n_states, n = 5, 5 * n_rows
+        root = random.normal(size=(n, 40)).astype(np.float32)
+        matrix = root @ root.T / 40 + np.diag(1.0 + random.random(n)).astype(np.float32)
+        metric = CompactBFGS(np.diag(matrix).astype(float), matrix)
+        metric.update(np.ones(n), matrix @ np.ones(n))
+        local = GroupLasso(1.0, n_features=n_rows, n_states=n_states).at(np.arange(n))
+        g, w, runs = 3 * random.normal(size=n), random.normal(size=n), []
+        assert n >= FEWEST_SHARED
+        for n_threads in (1, 2, 3):
+            d, base_d = np.zeros(n), np.zeros(n, np.float32)
+            with Pool(n_threads) as pool:
+                arrays = (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+                made = local.descend(arrays, np.zeros(n), g, w, 4, 0.0, d, base_d, pool)
+            runs.append((made, d.tobytes(), base_d.tobytes()))
+        np.testing.assert_allclose(base_d, matrix @ d, atol=1e-3)
+        assert np.any(d != 0)
+        assert runs[0] == runs[1] == runs[2]
 
+
+ALONE = Pool(1)
 CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_problem(3, is_binary=False)
 TREE = make_tree_problem("forest", 4, n_features=8, has_weights=True)
 FLAT = make_tree_problem("flat", 3, n_items=60, n_features=12)

@@ -14,13 +14,15 @@ would need no second look but is larger, and the steps that much shorter.
 import numpy as np
 
 from crfqn.kernels import inner, kernel
-from crfqn.kernels.descent import add_base_row, add_scaled, inner_product, own_curvature
+from crfqn.kernels.descent import add_entries, add_scaled, inner_product, own_curvature
 from crfqn.kernels.group_prox import shrink_block
+from crfqn.kernels.team import join, meet
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
 # Times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum.
 LOST = 1e6
+WHOLE = 256  # columns: no member's share ends within the vectors of a loop, whose rest may round otherwise
 
 
 @inner
@@ -66,44 +68,61 @@ def base_curvature(inside, corner, indptr, indices, data, diagonal, members, z, 
 
 
 @inner
-def add_base_rows(base_d, dense, indptr, indices, data, members, z):
+def add_base_rows(base_d, dense, indptr, indices, data, members, z, first, last):
     """base_d += the rows of B0 that a block has moved along, times its moves; nothing where B0 is a diagonal.
 
-    A dense B0 is larger than any cache: four rows at a time come from memory a third faster than one by one.
+    A dense B0 is larger than any cache: four rows at a time come from memory a third faster than one by one. Of it
+    only the columns first ... last - 1 are added.
     """
-    first = 0
+    done, target = 0, base_d[first:last]
     if dense.shape[0] > 0:
-        while first + 4 <= members.size:
-            row, next_row = dense[members[first]], dense[members[first + 1]]
-            third, fourth = dense[members[first + 2]], dense[members[first + 3]]
-            z1, z2 = np.float32(z[first]), np.float32(z[first + 1])
-            z3, z4 = np.float32(z[first + 2]), np.float32(z[first + 3])
-            for k in range(base_d.size):
-                base_d[k] += (z1 * row[k] + z2 * next_row[k]) + (z3 * third[k] + z4 * fourth[k])
-            first += 4
-    for i in range(first, members.size):
-        if z[i] != 0.0:
-            add_base_row(base_d, dense, indptr, indices, data, members[i], np.float32(z[i]))
+        while done + 4 <= members.size:
+            x, y = dense[members[done], first:last], dense[members[done + 1], first:last]
+            u, v = dense[members[done + 2], first:last], dense[members[done + 3], first:last]
+            z1, z2 = np.float32(z[done]), np.float32(z[done + 1])
+            z3, z4 = np.float32(z[done + 2]), np.float32(z[done + 3])
+            for k in range(target.size):
+                target[k] += (z1 * x[k] + z2 * y[k]) + (z3 * u[k] + z4 * v[k])
+            done += 4
+        for i in range(done, members.size):
+            add_scaled(target, dense[members[i], first:last], np.float32(z[i]))
+    elif indptr.size > 0:
+        for i in range(members.size):
+            j = members[i]
+            if z[i] != 0.0:
+                add_entries(base_d, indices, data, indptr[j], indptr[j + 1], np.float32(z[i]))
 
 
 @kernel
 def descend_groups(
-    dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, order, starts, l1, group, l2, is_linf,
-    max_sweeps, tolerance, d, base_d,
+    team, n_members, rank, dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, order, starts,
+    l1, group, l2, is_linf, max_sweeps, tolerance, d, base_d,
 ):  # fmt: skip
-    """Sweep cyclically over the blocks until the model is solved well enough.
+    """Sweep cyclically over the blocks until the model is solved well enough; for several threads at once.
+
+    Each member of a team takes all steps, and keeps up to date some columns of B0 d, B0 being dense: they meet when all
+    have read what a block needs, and when all have added its rows. The steps do not depend on the number of members.
 
     Parameters
     ----------
+    team, n_members, rank : as in `team.py`
     order, starts : int64 (n,) and (n_blocks + 1,), see `penalties.blocks`
     l1, group, l2 : float64 (n_blocks,); is_linf : the norm of the blocks
     others : as in `descent.descend`; a block's move is its length
 
     Returns
     -------
-    The number of sweeps made; d = 0 where there is no minimum.
+    The number of sweeps made; d = 0 where there is no minimum. -1 to members who came too late.
     """
-    n, n_blocks = g.size, starts.size - 1
+    member, size = join(team, n_members, rank)
+    if size == 0:
+        return -1
+    n, n_blocks, n_meetings = g.size, starts.size - 1, 1
+    first = n * member // size // WHOLE * WHOLE
+    last = n * (member + 1) // size // WHOLE * WHOLE if member < size - 1 else n
+    if member > 0:
+        d = d.copy()
+    meet(team, member, size, 1)  # before anyone moves
     is_matrix = dense.shape[0] > 0 or indptr.size > 0
     bounds, whole = np.zeros(n_blocks), np.zeros(n)
     inside, corners = gather_blocks(dense, order, starts)
@@ -154,11 +173,14 @@ def descend_groups(
                 add_scaled(d_hat, z_hat, 1.0)
                 for i in range(begin, end):
                     d[order[i]] = moved[i] - w[order[i]]
-                add_base_rows(base_d, dense, indptr, indices, data, members, z[begin:end])
+                meet(team, member, size, n_meetings + 1)
+                add_base_rows(base_d, dense, indptr, indices, data, members, z[begin:end], first, last)
+                meet(team, member, size, n_meetings + 2)
+                n_meetings += 2
                 move = bounds[b] * np.sqrt(square)
                 if sweep > 0 and not move <= LOST * first_move:
                     d[:] = 0.0
-                    base_d[:] = 0.0
+                    base_d[first:last] = 0.0
                     return sweep + 1
                 largest_move = max(largest_move, move)
         if sweep == 0:

@@ -8,6 +8,7 @@ team: int64 (places,), zeros before, from `new_team`: place 0 counts arrivals, t
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,17 @@ def exchange(typing: Any, team: Any, expected: Any, number: Any) -> Any:
 def new_team(n_members: int) -> np.ndarray:
     """Places for as many members."""
     return np.zeros((n_members + 1) * LANES, np.int64)
+
+
+def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Any]) -> list[Any]:
+    """What run(team, rank) returns in n_members threads of a pool (`threads.Pool`), in no promised order."""
+    team, found = new_team(n_members), []
+
+    def come(_: int) -> None:
+        found.append(run(team, pool.rank if n_members == pool.n_threads else NO_RANK))
+
+    pool.each(n_members, come)
+    return found
 
 
 @kernel

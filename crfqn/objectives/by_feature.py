@@ -47,7 +47,7 @@ class Rows:
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> Rows | None:
         """The rows of some coordinates; None where it does not pay, whatever states there are besides."""
-        n_present = np.count_nonzero(np.diff(split.states, prepend=-1))
+        n_present = int(np.count_nonzero(np.diff(split.states, prepend=-1)))
         n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
         if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:

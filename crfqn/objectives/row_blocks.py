@@ -20,7 +20,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.team import NO_RANK, new_team
+from crfqn.kernels.team import work_together
 from crfqn.kernels.union import union
 from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
@@ -234,13 +234,9 @@ class RowBlocks:
             self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
             np.isin(features, penalty.free), table,
         )  # fmt: skip
-        team, found = new_team(n_members), list[int]()
-
-        def join(_: int) -> None:
-            rank = pool.rank if n_members == pool.n_threads else NO_RANK
-            found.append(kernel(team, n_members, rank, *arguments, *last))
-
-        pool.each(n_members, join)
+        found = work_together(
+            pool, n_members, lambda team, rank: kernel(team, n_members, rank, *arguments, *last)
+        )
         return sum(max(n_rejected, 0) for n_rejected in found)
 
     def _put(self, features: NDArray[np.int64], table: Vector) -> None:

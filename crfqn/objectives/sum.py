@@ -78,6 +78,10 @@ class SumObjective:
     def support(self) -> Support:
         return self.parts[0].support
 
+    @property
+    def pool(self) -> Pool:
+        return self.parts[0].pool
+
     @cached_property
     def spreads(self) -> Spreads:
         """How far the expected count of each coordinate can move."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.descent import descend
 from crfqn.penalties.blocks import Blocks
+from crfqn.threads import Pool
 
 NO_COORDS = np.empty(0, np.int64)
 
@@ -162,6 +163,7 @@ class LocalElasticNet:
         tolerance: float,
         d: NDArray[np.float64],
         base_d: NDArray[np.float32],
+        pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, by coordinate (`kernels.descent`)."""
+        """Solve the quadratic model for d, by coordinate (`kernels.descent`): too little each for several threads."""
         return descend(*model, damping, g, w, self.l1, self.l2, max_sweeps, tolerance, d, base_d)

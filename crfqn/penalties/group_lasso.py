@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.descent_groups import descend_groups
 from crfqn.kernels.group_prox import block_distances, prox_blocks
+from crfqn.kernels.team import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
+from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # and the order of the dual norm
 ROUNDING = 1e-12  # of a bound: the rounding of a row's dual norm
 MOST_NEWTON = 100
+FEWEST_SHARED = 2000  # rows of a dense matrix that threads share: a block's are then read in microseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,10 +253,15 @@ class LocalGroupLasso:
         tolerance: float,
         d: NDArray[np.float64],
         base_d: NDArray[np.float32],
+        pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, row by row (`kernels.descent_groups`)."""
-        blocks = self.blocks
-        return descend_groups(
+        """Solve the quadratic model for d, row by row (`kernels.descent_groups`); threads share a large dense B0."""
+        blocks, n_members = self.blocks, pool.n_threads if model[0].shape[0] >= FEWEST_SHARED else 1
+        arguments = (
             *model, damping, g, w, blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf,
             max_sweeps, tolerance, d, base_d,
         )  # fmt: skip
+        found = work_together(
+            pool, n_members, lambda team, rank: descend_groups(team, n_members, rank, *arguments)
+        )
+        return max(found)

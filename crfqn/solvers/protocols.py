@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -73,6 +73,7 @@ class Objective(Protocol):
     """A loss over sparse weights."""
 
     n_passes: float
+    pool: Any  # of threads, for the penalty's part of a step
 
     @property
     def n_coords(self) -> int: ...
@@ -171,6 +172,7 @@ class LocalPenalty(Protocol):
         tolerance: float,
         d: Vector,
         base_d: NDArray[np.float32],
+        pool: Any,
     ) -> int: ...
 
 

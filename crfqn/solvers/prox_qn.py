@@ -245,7 +245,7 @@ class ProxQN:
             active.local.descend(
                 (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
                 damping.of(metric.diagonal, active.roughness),
-                active.g, active.w, sweeps, self.sweep_tolerance, d, base_d,
+                active.g, active.w, sweeps, self.sweep_tolerance, d, base_d, objective.pool,
             )  # fmt: skip
             slope = active.slope(d)
             if not d.any() or -slope <= ROUNDING * abs(active.value):
