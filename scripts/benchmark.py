@@ -5,12 +5,14 @@
     python scripts/benchmark.py ocr
     python scripts/benchmark.py conll2000
     python scripts/benchmark.py flat --problem newsgroups
+    python scripts/benchmark.py rows --loss squared-hinge
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
 """
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -123,6 +125,44 @@ def flat(
     )
 
 
+class RowProblem(StrEnum):
+    """What `rows` measures."""
+
+    NEWSGROUPS = "newsgroups"
+    MNIST = "mnist"
+
+
+class RowLoss(StrEnum):
+    """Of the models that `rows` trains."""
+
+    HINGE = "squared-hinge"
+    LOGISTIC = "logistic"
+
+
+@app.command()
+def rows(
+    problem: Annotated[
+        list[RowProblem] | None, typer.Option(help="May be given several times; default: both.")
+    ] = None,
+    loss: Annotated[
+        list[RowLoss] | None, typer.Option(help="May be given several times; default: both.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
+    lightning: Annotated[
+        Path | None,
+        typer.Option(help="An interpreter (python) that has sklearn-contrib-lightning.", exists=True),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Multiclass models with L1/L2 rows: crfqn on one and two cores against lightning and cyanure."""
+    from benchmarks import rows
+
+    finish(
+        rows.measure(problem or list(RowProblem), loss or list(RowLoss), repeats, limit, lightning), output
+    )
+
+
 class TaxonomyProblem(StrEnum):
     """What `taxonomy` measures."""
 
@@ -162,4 +202,9 @@ def finish(report: Report, output: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    app()
+    from crfqn.errors import CrfqnError
+
+    try:
+        app()
+    except CrfqnError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,261 @@
+"""Row-sparse multiclass models: crfqn on one and two cores, lightning's CDClassifier and cyanure beside it.
+
+The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
+means over the items, no intercept. Every run is a process of its own; crfqn's on one thread and on two take turns with
+each other. lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from bcd_study.judge import Judge
+from scipy.sparse import coo_array, csr_array, save_npz
+
+from benchmarks import flat_data
+from benchmarks.alone import peak_memory, run_alone, run_within, say
+from benchmarks.items import read_stored, stored
+from benchmarks.problem import Run
+from benchmarks.report import Figure, Report, Table, shown
+from crfqn.errors import InputError
+
+LEVEL = 1e-3  # relative distance from the optimum
+MORE_ON_TWO = 1.6  # times as much is asked on two cores
+STRONGER = 5.0  # times the strength, for the warm-up
+WARM_UP_SECONDS = 60.0  # enough to compile
+GROWTH = 1.25  # of cyanure's epochs from one fit to the next
+JUDGED = {"squared-hinge": "multiclass squared hinge", "logistic": "multiclass logistic"}
+LIGHTNINGS = {"squared-hinge": "squared_hinge", "logistic": "log"}
+PROBLEMS = {"newsgroups": flat_data.newsgroups, "mnist": flat_data.mnist}
+SPLITS = {"newsgroups": "8def1dca4e7ea7db", "mnist": "8a0b04fe44083ef8"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A loss on a problem, its lambda, the reference optimum (an independent solver's), and what was asked."""
+
+    problem: str
+    loss: str
+    strength: float
+    optimum: float
+    peer: str
+    asked: float  # times sooner than the peer
+
+    @property
+    def title(self) -> str:
+        return f"{self.problem}, {self.loss}, lambda = {shown(self.strength)}"
+
+
+TASKS = [
+    Task("newsgroups", "squared-hinge", 1e-3, 3.13948989, "lightning", 3.0),
+    Task("newsgroups", "squared-hinge", 1e-4, 0.66177476, "lightning", 3.0),
+    Task("mnist", "squared-hinge", 1e-3, 0.55213061, "lightning", 3.0),
+    Task("newsgroups", "logistic", 1e-3, 2.56503846, "cyanure", 1.0),
+    Task("newsgroups", "logistic", 1e-4, 1.25156812, "cyanure", 1.0),
+    Task("mnist", "logistic", 1e-3, 0.47495686, "cyanure", 1.0),
+]
+
+
+def measure(
+    names: Sequence[str], losses: Sequence[str], repeats: int, limit: float, lightning: Path | None
+) -> Report:
+    """Compare on each problem; `limit`: seconds of a single fit, `lightning`: an interpreter that has it."""
+    report = Report("rows", "Row-sparse multiclass", ["crfqn", "cyanure", "scikit-learn", "numba", "numpy"])
+    rows = []
+    for name in names:
+        say(f"{name}: preparing")
+        problem = PROBLEMS[name]()
+        if not problem.fingerprint.startswith(SPLITS[name]):
+            raise InputError(f"{name}: the items come in another order than the reference's")
+        with stored(problem) as path:
+            for task in TASKS:
+                if (task.problem, task.loss) in ((name, loss) for loss in losses):
+                    comparison = compare(task, path, Judge(problem), repeats, limit, lightning)
+                    rows.append(comparison.cells())
+                    report.figures += comparison.figures()
+                    report.numbers[task.title] = comparison.numbers()
+    head = ["", "one core, s", "two cores, s", "gain", "peer", "its s", "objective", "rows", "test accuracy"]
+    report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES))
+    return report
+
+
+NOTES = [
+    "crfqn: `MulticlassClassifier(loss, group_l1=lambda * items, fit_intercept=False)`. Seconds count from the call of "
+    "fit with the matrix in memory, after a warm-up fit in the same process; medians, gains of neighbouring runs.",
+    "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
+    "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
+    "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
+    "first that is near enough. Both have one thread. 'not in': the limit for a single fit.",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Seconds to the level of one task, by run; None: not reached within the limit."""
+
+    task: Task
+    one: list[float]
+    two: list[float]
+    peer: float | None
+    has_peer: bool
+    limit: float
+    verdict: Any
+
+    @property
+    def gain(self) -> float:
+        return float(np.median(np.divide(self.one, self.two)))
+
+    def cells(self) -> list[str]:
+        peer = "not measured" if not self.has_peer else f"not in {self.limit:g}"
+        return [
+            self.task.title,
+            f"{np.median(self.one):.2f}",
+            f"{np.median(self.two):.2f}",
+            f"{self.gain:.2f}",
+            self.task.peer,
+            peer if self.peer is None else f"{self.peer:.2f}",
+            f"{self.verdict.objective:.6f}",
+            f"{self.verdict.n_rows:,}",
+            f"{self.verdict.accuracy:.4f}",
+        ]
+
+    def figures(self) -> list[Figure]:
+        if not self.has_peer:
+            return []
+        least = self.limit if self.peer is None else self.peer
+        at, more = f"{self.task.title}: {self.task.peer}'s seconds over crfqn's, ", "" if self.peer else "> "
+        found = [("one core", np.median(self.one), self.task.asked)]
+        if self.task.peer == "lightning":
+            found.append(("two cores", np.median(self.two), MORE_ON_TWO * self.task.asked))
+        return [
+            Figure(at + cores, f"{asked:g} times", f"{more}{least / s:.1f} times", bool(least / s >= asked))
+            for cores, s, asked in found
+        ]
+
+    def numbers(self) -> dict[str, Any]:
+        return {"one core": self.one, "two cores": self.two, self.task.peer: self.peer}
+
+
+def compare(
+    task: Task, path: str, judge: Judge, repeats: int, limit: float, lightning: Path | None
+) -> Comparison:
+    """Train with both libraries."""
+    say(task.title)
+    runs: dict[int, list[Run]] = {1: [], 2: []}
+    for _ in range(repeats):
+        for n_threads, own in runs.items():
+            own.append(run_alone(train, path, task, n_threads, limit))
+    seconds = {n: [float(run.seconds[-1]) for run in own] for n, own in runs.items()}
+    verdict = judge.verdict(runs[1][0].weights, JUDGED[task.loss], task.strength)
+    if verdict.objective > task.optimum * (1.0 + 1.01 * LEVEL):
+        raise InputError(f"{task.title}: not in {limit:g} s, but {verdict.objective} (--limit)")
+    if task.peer == "lightning":
+        has_peer = lightning is not None
+        peer = lightning_seconds(lightning, path, task, judge, limit) if lightning else None
+    else:
+        has_peer = has_cyanure()
+        peer = run_within(20 * limit, cyanure_seconds, path, task, limit) if has_peer else None
+    return Comparison(task, seconds[1], seconds[2], peer, has_peer, limit, verdict)
+
+
+def train(path: str, task: Task, n_threads: int, limit: float) -> Run:
+    """Train until the objective is near enough; the weights are (coordinates label * F + feature, values)."""
+    from crfqn import MulticlassClassifier
+
+    problem, rows = read_stored(path), []
+
+    def make(strength: float, **more: Any) -> Any:
+        group_l1 = strength * problem.y_train.size
+        return MulticlassClassifier(
+            loss=task.loss, group_l1=group_l1, fit_intercept=False, n_threads=n_threads, **more
+        )
+
+    def note(progress: Any) -> bool:
+        value = progress.value / problem.y_train.size
+        if progress.share == 1.0:
+            rows.append((perf_counter() - begin, value))
+        return progress.share == 1.0 and value <= task.optimum * (1.0 + LEVEL)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that both are stopped early
+        make(STRONGER * task.strength, max_seconds=WARM_UP_SECONDS).fit(problem.X_train, problem.y_train)
+        model = make(task.strength, tol=1e-9, max_seconds=limit, callback=note)
+        begin = perf_counter()
+        model.fit(problem.X_train, problem.y_train)
+    say(f"  crfqn, {n_threads} thread(s): {rows[-1][0]:.2f} s")
+    table = coo_array(model.coef_)
+    coords = table.row.astype(np.int64) * table.shape[1] + table.col
+    return Run(
+        name="crfqn",
+        iterations=np.arange(len(rows)),
+        seconds=np.array([second for second, _ in rows]),
+        values=np.array([value for _, value in rows]),
+        setup_seconds=0.0,
+        passes=float(model.result_.passes),
+        weights=(coords, table.data),
+        n_nonzero=model.result_.n_nonzero,
+        peak_bytes=peak_memory(),
+    )
+
+
+def lightning_seconds(interpreter: Path, path: str, task: Task, judge: Judge, limit: float) -> float | None:
+    """Seconds to the level, by the judge's values after every epoch."""
+    problem = read_stored(path)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_npz(folder / "X.npz", csr_array(problem.X_train))
+        np.save(folder / "y.npy", np.unique(problem.y_train, return_inverse=True)[1])
+        script = Path(__file__).with_name("lightning_fit.py")
+        arguments = [LIGHTNINGS[task.loss], str(task.strength), str(limit)]
+        subprocess.run([interpreter, script, folder, *arguments], check=True)
+        epochs = dict(np.load(folder / "epochs.npz"))
+    ends = np.cumsum(epochs["lengths"])
+    for seconds, first, last in zip(epochs["seconds"], [0, *ends[:-1]], ends, strict=True):
+        weights = epochs["coords"][first:last], epochs["values"][first:last]
+        distance = judge.verdict(weights, JUDGED[task.loss], task.strength).objective / task.optimum - 1.0
+        if distance <= LEVEL:
+            say(f"  lightning: {seconds:.2f} s")
+            return float(seconds)
+    say(f"  lightning: {distance:.1e} above the optimum after {limit:g} s")
+    return None
+
+
+def has_cyanure() -> bool:
+    try:
+        import cyanure  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def cyanure_seconds(path: str, task: Task, limit: float) -> float | None:
+    """Seconds of the first fit that is near enough, of fits of more and more epochs."""
+    from cyanure.estimators import Classifier
+
+    problem = read_stored(path)
+    judge, X = Judge(problem), problem.X_train
+    settings = {"loss": "multiclass-logistic", "penalty": "l1l2", "lambda_1": task.strength, "tol": 1e-9}
+    settings |= {"fit_intercept": False, "verbose": False, "n_threads": 1}
+    Classifier(**settings, max_iter=2).fit(X[:500], judge.train[:500])
+    epochs, seconds = 4.0, 0.0
+    while seconds <= limit:
+        n_epochs = int(epochs)
+        model = Classifier(**settings, max_iter=n_epochs, duality_gap_interval=n_epochs)
+        begin = perf_counter()
+        model.fit(X, judge.train)
+        seconds, epochs = perf_counter() - begin, GROWTH * epochs + 1
+        table = model.coef_ if model.coef_.shape[0] == judge.labels.size else model.coef_.T
+        coords = np.flatnonzero(table)
+        found = judge.verdict((coords, np.ravel(table)[coords]), JUDGED[task.loss], task.strength)
+        say(f"  cyanure: {n_epochs} epochs, {seconds:.2f} s, {found.objective / task.optimum - 1:.1e} above")
+        if found.objective <= task.optimum * (1.0 + LEVEL):
+            return seconds
+    return None
