@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.classifier import ItemClassifier
 from crfqn.estimators.flat_labels import FlatLabels
+from crfqn.solvers.prox_qn import ProxQN
+
+# Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
+FOR_FLAT: dict[str, Callable[[], Any]] = {**SOLVERS, "prox-qn": partial(ProxQN, max_entry=500)}
 
 
 class MulticlassCRF(FlatLabels, ItemClassifier):
@@ -66,6 +73,7 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
     """
 
     KIND = "multiclass-crf"
+    SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = FOR_FLAT
 
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """The same as `predict_proba`."""
