@@ -415,6 +415,14 @@ def colours_of(rows, n_positions, most=100):
     return colours.tolist()
 
 
+def test_a_feature_twice_is_refused():
+    """Two threads could update its row at once."""
+    objective = objective_of(make_problem(NAMES[0]))
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    with pytest.raises(InputError, match="expected every feature once"):
+        blocks.sweep(np.array([1, 3, 1]), penalty_of("L1/L2"))
+
+
 class TestColours:
     def test_the_first_that_is_free(self):
         assert colours_of([[0, 1], [2], [1, 3], [0, 2], [3], [4]], 5) == [0, 0, 1, 1, 0, 0]

@@ -172,7 +172,8 @@ def descend_groups(
             if square > 0.0:
                 add_scaled(d_hat, z_hat, 1.0)
                 for i in range(begin, end):
-                    d[order[i]] = moved[i] - w[order[i]]
+                    if z[i] != 0.0:  # else d would be rounded anew, and B0 d not follow
+                        d[order[i]] = moved[i] - w[order[i]]
                 meet(team, member, size, n_meetings + 1)
                 add_base_rows(base_d, dense, indptr, indices, data, members, z[begin:end], first, last)
                 meet(team, member, size, n_meetings + 2)

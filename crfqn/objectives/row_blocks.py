@@ -149,11 +149,13 @@ class RowBlocks:
         sigma: float = 0.01,
         omega: float = 0.5,
     ) -> Swept:
-        """Update the rows of the features `order`, one after another (a feature may come twice).
+        """Update the rows of the features `order`, all different, one after another.
 
-        Steps from the generalised Hessian, with a line search. The rows with few entries come last of every stretch, by
-        colours (`colour_rows`).
+        Steps from the generalised Hessian, with a line search. The rows with few entries come last, colour by colour:
+        threads update those of one colour at once, which is why a feature must not come twice.
         """
+        if union(order).size != order.size:
+            raise InputError("order: expected every feature once, got some of them twice")
         room = aligned_rows(6 * ROW_PARTS, self.margins.shape[1]), aligned_rows(3 * ROW_PARTS, LANES)
         colours = self.objective.colours.of(order)
         turn = np.argsort(colours, kind="stable")
