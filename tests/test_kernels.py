@@ -218,12 +218,13 @@ def test_image_of_a_direction(store):
 
 @pytest.mark.parametrize("slab", [1, 7, 35, 70, 1000])
 @pytest.mark.parametrize("features", [range(2, 11), range(13), [0, 3, 4, 5, 12], [7], []], ids=str)
-def test_gradients_of_features(store, slab, features):
+@pytest.mark.parametrize("block", [1, 4, 100])
+def test_gradients_of_features(store, block, slab, features):
     store, x = store
     features = np.array(features, np.int64)
     residual = np.random.default_rng(6).normal(size=(70, 8))
     out = np.zeros((features.size, 8))
-    feature_gradients(features, slab, store.indptr, store.indices, store.values, residual, out)
+    feature_gradients(features, block, slab, store.indptr, store.indices, store.values, residual, out)
     np.testing.assert_allclose(out, (x.T @ residual)[features], atol=1e-12)
 
 

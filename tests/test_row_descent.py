@@ -30,8 +30,9 @@ from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
-from crfqn.objectives.row_blocks import CHUNK, FEWEST_ENTRIES
-from crfqn.objectives.row_colours import MOST_ALONE
+from crfqn.objectives import row_blocks
+from crfqn.objectives.row_blocks import FEWEST_ENTRIES
+from crfqn.objectives.row_plan import MOST_ALONE
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -336,19 +337,21 @@ def test_free_rows_are_an_intercept():
         minimize(objective, part, RowDescent())
 
 
-def test_more_rows_than_are_gathered_at_a_time():
+def test_more_rows_than_are_gathered_at_a_time(monkeypatch):
     random = np.random.default_rng(0)
-    n = CHUNK + 50
+    chunk, n = 200, 650
+    monkeypatch.setattr(row_blocks, "CHUNK_NUMBERS", 3 * chunk)
     x = np.zeros((20, n))
     x[random.integers(0, 20, n), np.arange(n)] = random.normal(size=n)
-    x[:, CHUNK:] *= 3.0
+    x[:, 3 * chunk :] *= 3.0
     labels = random.integers(0, 3, 20).astype(np.int32)
     store = FeatureStore.from_matrix(x, np.arange(21))
     objective = FlatObjective(store, MulticlassSquaredHinge(labels, 3), n_threads=1)
     penalty = GroupLasso(4.0, n_features=n, n_states=3)
     result = minimize(objective, penalty, RowDescent(), tol=1e-3, max_iter=200)
     assert result.status is Status.CONVERGED
-    assert np.any(result.coords % n >= CHUNK)
+    assert np.any(result.coords % n >= 3 * chunk)
+    assert np.any(result.coords % n < chunk)
 
 
 def large(n_states, n_items=900, n_features=100, seed=0, is_binary=False):

@@ -120,24 +120,34 @@ def feature_ceilings(first, last, indptr, indices, values, largest, out):
 
 
 @kernel
-def feature_gradients(features, slab, indptr, indices, values, residual, out):
+def feature_gradients(features, block, slab, indptr, indices, values, residual, out):
     """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
 
-    residual: float64 (N, width), position-major, width a multiple of LANES; `slab`: positions walked at a time
-    (slab x width numbers stay in the cache); out: float64 (number of features, width), zero before.
+    residual: float64 (N, width), position-major, width a multiple of LANES; `block`, `slab`: features and positions
+    walked at a time (their numbers stay in the caches); out: float64 (number of features, width), zero before.
     """
     n_positions = residual.shape[0]
-    cursor = np.empty(features.size, np.int64)
-    for i in range(features.size):
-        cursor[i] = indptr[features[i]]
-    for stop in range(slab, n_positions + slab, slab):
-        for i in range(features.size):
-            begin, column_end = cursor[i], indptr[features[i] + 1]
-            end = begin
-            while end < column_end and indices[end] < stop:
-                end += 1
-            add_picked(out[i], residual, indices, begin, end, values)
-            cursor[i] = end
+    cursor = indptr[features]
+    for start in range(0, features.size, block):
+        for stop in range(slab, n_positions + slab, slab):
+            for i in range(start, min(start + block, features.size)):
+                begin, column_end = cursor[i], indptr[features[i] + 1]
+                end = begin
+                while end < column_end and indices[end] < stop:
+                    end += 1
+                add_picked(out[i], residual, indices, begin, end, values)
+                cursor[i] = end
+
+
+@kernel
+def add_powers(gradients, n_states, inside, order, totals):
+    """totals[i] += sum_k max(|gradients[i, k]| - inside, 0)^order of the first n_states, order 1 or 2."""
+    for i in range(totals.size):
+        total = 0.0
+        for k in range(n_states):
+            excess = max(abs(gradients[i, k]) - inside, 0.0)
+            total += excess if order == 1 else excess * excess
+        totals[i] += total
 
 
 @kernel

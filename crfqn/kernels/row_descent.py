@@ -12,7 +12,8 @@ import numpy as np
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.columns import first_at
 from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest, shrink_block
-from crfqn.kernels.row_losses import move, slopes
+from crfqn.kernels.row_losses import fill_losses, move, slopes
+from crfqn.kernels.rows import LANES
 from crfqn.kernels.team import join, meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
@@ -87,6 +88,14 @@ def cut_entries(begin, end, indices, cuts, stride, first, last, bounds):
 
 
 @kernel
+def cut_rows(features, indptr, indices, cuts, bounds):
+    """bounds[i] = the entries of the row features[i] at the cuts, int64 (rows, cuts)."""
+    for i in range(features.size):
+        f = features[i]
+        cut_entries(indptr[f], indptr[f + 1], indices, cuts, 1, 0, cuts.size - 1, bounds[i])
+
+
+@kernel
 def share_slopes(
     loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
 ):
@@ -131,32 +140,108 @@ def propose_row(w, g, curvature, l1, l2, group, is_linf, target, d, room):
     return slope, has_moved
 
 
+@inner
+def shared_ends(bounds):
+    """Where the first part of a large row begins, and where each ends."""
+    return bounds[:: 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1]
+
+
+@inner
+def parts_of(ends, member, size):
+    """The first of a row's parts that a member takes, and the first that it does not."""
+    n_parts = ends.size - 1
+    return member * n_parts // size, (member + 1) * n_parts // size
+
+
+@kernel
+def share_own_slopes(
+    member, size, loss, ends, indices, values, labels, weights, margins, aid, shares, place, own
+):
+    """The slopes of a row from a member's own parts."""
+    first, last = parts_of(ends, member, size)
+    share_slopes(loss, first, last, ends, indices, values, labels, weights, margins, aid, shares, place, own)
+
+
+@kernel
+def descend_row(
+    team, member, size, n_meetings, loss, ends, upcoming, indices, values, labels, weights, margins, aid, losses,
+    w, g, h, l1, l2, group, is_linf, sigma, omega, shares, changes, room,
+):  # fmt: skip
+    """Algorithm 2 for one row: a step, its size by the line search of equation 7; w and the margins follow.
+
+    The first step is nearly always taken. So several members go on to the slopes of the `upcoming` row before they
+    meet, and meet once a row.
+
+    Returns
+    -------
+    Steps rejected, meetings until now, and whether the slopes of the upcoming row are there.
+    """
+    n, n_cuts = w.size, changes.shape[0] // 2
+    target, d, own = room[0, :n], room[1], room[2:4]
+    curvature = max(largest_of(h[:n]), LEAST_CURVATURE)
+    promise, has_moved = propose_row(w, g, curvature, l1, l2, group, is_linf, target, d, room[4])
+    if not has_moved:
+        return 0, n_meetings, False
+    before, after = row_penalty(w, l1, l2, group, is_linf), row_penalty(target, l1, l2, group, is_linf)
+    promise += after - before
+    first, last = parts_of(ends, member, size)
+    change, alpha, step, is_ahead = 0.0, 1.0, 1.0, False
+    for trial in range(1, MOST_TRIALS + 2):
+        # What is read after a meeting is written anew after the next one at the earliest: hence two places.
+        turn = (n_meetings + 1) % 2
+        for p in range(first, last):
+            changes[n_cuts * turn + p, 0] = move(
+                loss, ends[p], ends[p + 1], indices, values, labels, weights, margins, aid, losses, step, d
+            )
+        if size > 1:
+            is_ahead = trial == 1 and upcoming.size > 0
+            if is_ahead:
+                share_own_slopes(
+                    member, size, loss, upcoming, indices, values, labels, weights, margins, aid,
+                    shares, 2 * n_cuts * turn, own,
+                )  # fmt: skip
+            n_meetings += 1
+            meet(team, member, size, n_meetings)
+        for p in range(ends.size - 1):
+            change += changes[n_cuts * turn + p, 0]
+        if change + after - before <= sigma * alpha * promise or trial > MOST_TRIALS:
+            break
+        step = alpha * (omega - 1.0) if trial < MOST_TRIALS else -alpha
+        alpha += step
+        for r in range(n):
+            target[r] = w[r] + alpha * d[r]
+        after = row_penalty(target, l1, l2, group, is_linf)
+    w[:] = target
+    return trial - 1, n_meetings, is_ahead and trial == 1
+
+
 @kernel
 def sweep_rows(
-    team, n_members, rank, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, table, violations, excess, colours, sigma, omega, shares, changes,
+    team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
+    l1, l2, group, is_linf, is_free, table, violations, excess, colours, bounds, sigma, omega, shares, changes,
 ):  # fmt: skip
     """Update the rows table[order[0]], table[order[1]], ..., one after another; for several threads at once.
 
-    Steps are those of the generalised Hessian, with a line search (section 4.4.1). A large row is shared out: positions
-    are cut into parts, each member of the team takes the entries of some parts, then all of them add up the parts' sums
-    in their order and come to the same step. Small rows in a stretch of one colour have no position in common, so that
-    their order does not matter: each goes to one member, and the team meets at the stretch's end. Either way the
+    Steps are those of the generalised Hessian, with a line search (section 4.4.1). Large rows come first and are shared
+    out: positions are cut into parts, each member of the team takes the entries of some parts, then all of them add up
+    the parts' sums in their order and come to the same step. Small rows of one colour have no position in common, so
+    that their order does not matter: each goes to one member, and the team meets at the colour's end. Either way the
     updates do not depend on the number of members.
 
     Parameters
     ----------
     team, n_members, rank : as in `team.py`
     cuts : int64 (parts + 1,), the first position of each part
-    loss, labels, weights, margins, aid, losses : as in `row_losses.py`; margins, aid and losses follow
-    order : int64 (steps,); features : int64 (rows,), the feature of each row of `table`, float64 (rows, K)
+    loss, labels, weights, margins, aid, losses : as in `row_losses.py`; margins and aid follow, losses are those of
+        the end
+    order : int64 (steps,), rows of `table`, float64 (rows, K)
     l1, l2, group, is_linf : the penalty; is_free : bool (rows,), rows without one
     violations, excess : float64 (steps,), out: equation 9, and for zero rows how far they are from being wanted, inf
         for others
-    colours : int64 (steps,), as from `row_colours.py`, a colour's steps one after another; -1 for rows to share out
+    colours : int64 (steps,), sorted, as from `row_colours.py`; -1 for rows to share out
+    bounds : int64 (steps, parts + 1), the rows' entries at the cuts
     sigma, omega : of the line search (equation 7)
-    shares : float64 (6 parts, width), changes : float64 (3 parts, LANES): what the members tell each other, and what
-        each keeps to itself
+    shares : float64 (4 parts, width), changes : float64 (2 parts, LANES): what the members tell each other
 
     Returns
     -------
@@ -166,81 +251,67 @@ def sweep_rows(
     if size == 0:
         return -1
     n, width, n_cuts = table.shape[1], margins.shape[1], cuts.size - 1
-    rows, bounds = table if member == 0 else table.copy(), np.empty(n_cuts + 1, np.int64)
-    g, h, d, own = np.empty(width), np.empty(width), np.zeros(width), np.empty((2, width))
-    target, slope, room = np.empty(n), np.empty(n), np.empty(n)
-    n_rejected, n_meetings, n_moves, loads = 0, 0, 0, np.zeros(size, np.int64)
-    for k in range(order.size):
-        is_alone, row = colours[k] >= 0, order[k]
-        begin, end = indptr[features[row]], indptr[features[row] + 1]
-        if k > 0 and colours[k] != colours[k - 1] and colours[k - 1] >= 0:
+    # Members read their own copies of a row that all of them update.
+    rows, room, alone = table if member == 0 else table.copy(), np.zeros((7, width)), np.empty((2, LANES))
+    g, h, own = room[5], room[6], room[2:4]
+    n_shared, n_rejected, n_meetings, is_ahead = np.searchsorted(colours, 0), 0, 0, False
+    for k in range(n_shared):
+        row = order[k]
+        ends = shared_ends(bounds[k])
+        if not is_ahead:
+            share_own_slopes(
+                member, size, loss, ends, indices, values, labels, weights, margins, aid,
+                shares, 2 * n_cuts * ((n_meetings + 1) % 2), own,
+            )  # fmt: skip
+            n_meetings += 1
+            meet(team, member, size, n_meetings)
+        add_shares(shares, 2 * n_cuts * (n_meetings % 2), ends.size - 1, g, h)
+        a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
+        outside, violation = measure_row(rows[row], g[:n], a1, a2, a3, is_linf, room[0, :n], room[1, :n])
+        if member == 0:
+            excess[k], violations[k] = outside, violation
+        is_ahead = False
+        if outside > 0.0:
+            upcoming = shared_ends(bounds[k + 1]) if k + 1 < n_shared else bounds[k, :0:1]
+            n_more, n_meetings, is_ahead = descend_row(
+                team, member, size, n_meetings, loss, ends, upcoming, indices, values, labels, weights, margins, aid,
+                losses, rows[row], g, h, a1, a2, a3, is_linf, sigma, omega, shares, changes, room,
+            )  # fmt: skip
+            n_rejected += n_more if member == 0 else 0
+    loads = np.zeros(size, np.int64)
+    for k in range(n_shared, order.size):
+        row = order[k]
+        if k > n_shared and colours[k] != colours[k - 1]:
             n_meetings += 1
             meet(team, member, size, n_meetings)
             loads[:] = 0
-        if is_alone:
-            owner = np.argmin(loads)
-            loads[owner] += ROW_COST + end - begin
-            if owner != member:
-                continue
-        # Members read their own copies of a row that all of them update.
-        w = table[row] if is_alone else rows[row]
+        ends = bounds[k, ::n_cuts]
+        owner = np.argmin(loads)
+        loads[owner] += ROW_COST + ends[1] - ends[0]
+        if owner != member:
+            continue
+        slopes(loss, ends[0], ends[1], indices, values, labels, weights, margins, aid, g, h, own)
         a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
-        # What is read after a meeting is written anew after the next one at the earliest: hence two places.
-        if is_alone:
-            n_parts, first, last, place, bounds[0], bounds[1] = 1, 0, 1, 4 * n_cuts + 2 * member, begin, end
-        else:
-            stride = 2 if end - begin < MOST_HALVED else 1
-            n_parts, place = n_cuts // stride, 2 * n_cuts * (k % 2)
-            first, last = member * n_parts // size, (member + 1) * n_parts // size
-            cut_entries(begin, end, indices, cuts, stride, first, last, bounds)
-        share_slopes(
-            loss, first, last, bounds, indices, values, labels, weights, margins, aid, shares, place, own
+        excess[k], violations[k] = measure_row(
+            table[row], g[:n], a1, a2, a3, is_linf, room[0, :n], room[1, :n]
         )
-        if not is_alone:
-            n_meetings += 1
-            meet(team, member, size, n_meetings)
-        add_shares(shares, place, n_parts, g, h)
-        outside, violation = measure_row(w, g[:n], a1, a2, a3, is_linf, slope, room)
-        if is_alone or member == 0:
-            excess[k], violations[k] = outside, violation
-        if outside <= 0.0:
-            continue
-        curvature = max(largest_of(h[:n]), LEAST_CURVATURE)
-        promise, has_moved = propose_row(w, g, curvature, a1, a2, a3, is_linf, target, d, room)
-        if not has_moved:
-            continue
-        before, after = row_penalty(w, a1, a2, a3, is_linf), row_penalty(target, a1, a2, a3, is_linf)
-        promise += after - before
-        change, alpha, step = 0.0, 1.0, 1.0
-        for trial in range(1, MOST_TRIALS + 2):
-            spot = 2 * n_cuts + member if is_alone else n_cuts * (n_moves % 2)
-            for p in range(first, last):
-                changes[spot + p, 0] = move(
-                    loss, bounds[p], bounds[p + 1], indices, values, labels, weights, margins, aid, losses,
-                    step, d,
-                )  # fmt: skip
-            if not is_alone:
-                n_moves += 1
-                n_meetings += 1
-                meet(team, member, size, n_meetings)
-            for p in range(n_parts):
-                change += changes[spot + p, 0]
-            if change + after - before <= sigma * alpha * promise or trial > MOST_TRIALS:
-                break
-            n_rejected += is_alone or member == 0
-            step = alpha * (omega - 1.0) if trial < MOST_TRIALS else -alpha
-            alpha += step
-            for r in range(n):
-                target[r] = w[r] + alpha * d[r]
-            after = row_penalty(target, a1, a2, a3, is_linf)
-        w[:] = target
+        if excess[k] > 0.0:
+            n_more, _, _ = descend_row(
+                team, 0, 1, 0, loss, ends, ends, indices, values, labels, weights, margins, aid, losses,
+                table[row], g, h, a1, a2, a3, is_linf, sigma, omega, shares, alone, room,
+            )  # fmt: skip
+            n_rejected += n_more
+    meet(team, member, size, n_meetings + 1)
+    if aid.size == 0:  # otherwise they have followed
+        first, last = parts_of(cuts, member, size)
+        fill_losses(loss, cuts[first], cuts[last], margins, aid, losses)
     return n_rejected
 
 
 @kernel
 def sweep_together(
-    team, n_members, rank, cuts, loss, order, features, indptr, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, table, violations, excess, constants, n_together, shares,
+    team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
+    l1, l2, group, is_linf, is_free, table, violations, excess, features, indptr, constants, n_together, shares,
 ):  # fmt: skip
     """Update the rows of `order` by constant steps, `n_together` at once, all from the same margins.
 
@@ -248,7 +319,7 @@ def sweep_together(
     coordinate descent of Richtarik and Takac (2012), the constants allowing for it. The members of a team share out
     positions as in `sweep_rows`, and meet once for all rows together.
 
-    constants : float64 (rows,), steps are 1 / constant; shares : float64 (4 n_together parts, width)
+    features : int64 (rows,), of the rows of `table`; constants : float64 (rows,), steps are 1 / constant; shares : float64 (4 n_together parts, width)
     """
     member, size = join(team, n_members, rank)
     if size == 0:

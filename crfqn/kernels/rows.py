@@ -7,7 +7,8 @@ plain loops the sum is loaded and stored once a row, with a test for overlap bef
 numbers and 190 ns a 32 x 32 product were measured, 4 and 3 times more than here. These intrinsics spell out the
 vector instructions: a block of columns stays in registers while all rows go by.
 
-Rows are `width` numbers wide, a multiple of LANES; blocks of 4, 2 and 1 registers of LANES numbers cover them.
+Rows are `width` numbers wide, a multiple of LANES; blocks of 4 registers of LANES numbers cover them, and what is left
+has 3, 2 or 1.
 """
 
 from typing import Any
@@ -94,8 +95,10 @@ def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
 
 
 products_4, products_2, products_1 = (_row_sum(n, is_indexed=False, is_weighted=True) for n in (4, 2, 1))
-picks_4, picks_2, picks_1 = (_row_sum(n, is_indexed=True, is_weighted=False) for n in (4, 2, 1))
-weighed_4, weighed_2, weighed_1 = (_row_sum(n, is_indexed=True, is_weighted=True) for n in (4, 2, 1))
+picks_4, picks_3, picks_2, picks_1 = (_row_sum(n, is_indexed=True, is_weighted=False) for n in (4, 3, 2, 1))
+weighed_4, weighed_3, weighed_2, weighed_1 = (
+    _row_sum(n, is_indexed=True, is_weighted=True) for n in (4, 3, 2, 1)
+)
 
 
 def request(builder: Any, place: Any, is_written: bool) -> None:
@@ -158,13 +161,17 @@ def add_picked(out, matrix, indices, begin, end, values):
         else:
             weighed_4(out, column, matrix, indices, begin, end, values, 0, 1)
         column += 4 * LANES
-    if column + 2 * LANES <= width:
+    if column + 3 * LANES == width:
+        if values.size == 0:
+            picks_3(out, column, matrix, indices, begin, end, values, 0, 1)
+        else:
+            weighed_3(out, column, matrix, indices, begin, end, values, 0, 1)
+    elif column + 2 * LANES == width:
         if values.size == 0:
             picks_2(out, column, matrix, indices, begin, end, values, 0, 1)
         else:
             weighed_2(out, column, matrix, indices, begin, end, values, 0, 1)
-        column += 2 * LANES
-    if column < width:
+    elif column < width:
         if values.size == 0:
             picks_1(out, column, matrix, indices, begin, end, values, 0, 1)
         else:

@@ -25,7 +25,7 @@ FEWEST_ENTRIES = (
 )
 MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
 SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
-BLOCK = 64  # features whose gradients are one thread's share
+BLOCK, SHARE = 64, 512  # features whose gradients stay in the L1 cache, and that are one thread's share
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +85,13 @@ class Rows:
         table = aligned_rows(self.features.size, self.width)
 
         def run(part: int) -> None:
-            block = slice(part * BLOCK, (part + 1) * BLOCK)
+            share = slice(part * SHARE, (part + 1) * SHARE)
             feature_gradients(
-                self.features[block], max(SLAB_NUMBERS // self.width, 1),
-                store.indptr, store.indices, store.values, by_position, table[block],
+                self.features[share], BLOCK, max(SLAB_NUMBERS // self.width, 1),
+                store.indptr, store.indices, store.values, by_position, table[share],
             )  # fmt: skip
 
-        pool.each(-(-self.features.size // BLOCK), run)
+        pool.each(-(-self.features.size // SHARE), run)
         return table[self.row, self.states]
 
 

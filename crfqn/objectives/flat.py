@@ -27,7 +27,7 @@ from crfqn.objectives.curvature_bound import largest_eigenvalue
 from crfqn.objectives.losses import Evaluation, Loss, MultinomialLogistic
 from crfqn.objectives.margin_model import margin_model
 from crfqn.objectives.point import Coords, Point, Ray, Vector
-from crfqn.objectives.row_colours import RowColours
+from crfqn.objectives.row_plan import RowPlan
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.token_model import Model
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -98,9 +98,9 @@ class FlatObjective(CRFObjective):
         return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), ROW_PARTS)
 
     @cached_property
-    def colours(self) -> RowColours:
-        """Which rows threads may update at once."""
-        return RowColours(self.store)
+    def row_plan(self) -> RowPlan:
+        """How threads share rows."""
+        return RowPlan(self.store, self.row_cuts)
 
     @cached_property
     def constants(self) -> Vector:

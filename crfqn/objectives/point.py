@@ -21,7 +21,7 @@ from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
 from crfqn.objectives.scores import add_image
-from crfqn.objectives.screening import Memory, Screening, row_gradients, screen, strong_features
+from crfqn.objectives.screening import Memory, RowNorm, Screening, screen, strong_rows
 from crfqn.objectives.spreads import count_within, list_beyond
 from crfqn.objectives.token_model import Model, token_model
 from crfqn.structures.structure import Inference
@@ -157,14 +157,14 @@ class Point:
         bound may come with them.
         """
         owner, own = self.objective, self.objective.split(self.coords)
-        strong = strong_features(owner, self.inference, bound, inside, order)
-        features = union(strong, own.features)
+        features, gradients = strong_rows(
+            owner, self.inference, union(own.features), bound, RowNorm(inside, order)
+        )
         edges = union(np.flatnonzero(np.abs(self.inference.edge_residual) > bound + inside), own.edges)
-        of_rows = row_gradients(owner, self.inference, features).reshape(-1)
-        gradient = np.concatenate([of_rows, self.inference.edge_residual[edges]])
+        gradient = np.concatenate([gradients.reshape(-1), self.inference.edge_residual[edges]])
         coords = owner.all_rows(features, edges)
         stays = owner.support.contains(coords)
-        return Screening(coords[stays], gradient[stays])
+        return Screening(coords, gradient) if stays.all() else Screening(coords[stays], gradient[stays])
 
     def count_within(self, bound: float, scale: float, radius: float) -> int:
         """How many coordinates j, or those of the support, have scale |g_j| + radius spread_j < bound; scale > 0."""

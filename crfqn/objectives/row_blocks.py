@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
-CHUNK = 4096  # rows gathered at a time: 640 KB of 20 states
+CHUNK_NUMBERS = 1 << 21  # weights of the rows gathered at a time: 16 MB
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
 
 
@@ -79,7 +79,8 @@ class RowBlocks:
     Attributes
     ----------
     kept : sorted int64, the features whose rows are not zero; table : float64 (kept, K), the rows
-    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`
+    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of piecewise quadratic
+        losses are up to date after a sweep with a line search
     """
 
     objective: FlatObjective
@@ -88,6 +89,7 @@ class RowBlocks:
     margins: Vector
     aid: Vector
     losses: Vector
+    _has_losses: bool = False
 
     @classmethod
     def at(cls, point: FlatPoint) -> RowBlocks:
@@ -140,7 +142,11 @@ class RowBlocks:
 
     def rows_of(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows that coordinates lie in, sorted."""
-        return union(coords % self.n_rows)
+        is_asked = np.zeros(self.n_rows, bool)
+        cuts = np.searchsorted(coords, self.n_rows * np.arange(self.table.shape[1] + 1))
+        for state in range(self.table.shape[1]):
+            is_asked[coords[cuts[state] : cuts[state + 1]] - state * self.n_rows] = True
+        return np.flatnonzero(is_asked)
 
     def sweep(
         self,
@@ -156,14 +162,15 @@ class RowBlocks:
         """
         if union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
-        room = aligned_rows(6 * ROW_PARTS, self.margins.shape[1]), aligned_rows(3 * ROW_PARTS, LANES)
-        colours = self.objective.colours.of(order)
+        room = aligned_rows(4 * ROW_PARTS, self.margins.shape[1]), aligned_rows(2 * ROW_PARTS, LANES)
+        colours, bounds = self.objective.row_plan.of(order)
         turn = np.argsort(colours, kind="stable")
-        sorted_colours = colours[turn]
+        colours, bounds = colours[turn], bounds[turn]
         found = self._in_chunks(
-            order[turn], CHUNK, penalty, sweep_rows,
-            lambda part, _: (sorted_colours[part], sigma, omega, *room),
+            order[turn], self.chunk, penalty, sweep_rows,
+            lambda part, _: (colours[part], bounds[part], sigma, omega, *room),
         )  # fmt: skip
+        self._has_losses = self._has_losses or order.size > 0
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
         swept.violations[turn], swept.excess[turn] = found.violations, found.excess
         return swept
@@ -182,14 +189,17 @@ class RowBlocks:
         """
         owner = self.objective
         constants = owner.constants if among is None else owner.joint_constants(n_together, among)
-        shares, size = self._shares(n_together), max(CHUNK // n_together, 1) * n_together
+        shares, size = self._shares(n_together), max(self.chunk // n_together, 1) * n_together
+        self._has_losses = False
         return self._in_chunks(
-            order,
-            size,
-            penalty,
-            sweep_together,
-            lambda _, features: (constants[features], n_together, shares),
-        )
+            order, size, penalty, sweep_together,
+            lambda _, features: (features, owner.store.indptr, constants[features], n_together, shares),
+        )  # fmt: skip
+
+    @property
+    def chunk(self) -> int:
+        """How many rows are gathered at a time."""
+        return max(CHUNK_NUMBERS // self.table.shape[1], 1)
 
     def _shares(self, n_together: int) -> Vector:
         return aligned_rows(4 * n_together * ROW_PARTS, self.margins.shape[1])
@@ -207,13 +217,14 @@ class RowBlocks:
         violations, excess, n_rejected = np.empty(order.size), np.empty(order.size), 0
         for first in range(0, order.size, size):
             part = slice(first, first + size)
-            features, place = np.unique(order[part], return_inverse=True)
+            features = union(order[part])
+            place = np.searchsorted(features, order[part])
             table = np.zeros((features.size, self.table.shape[1]))
             kept_row, is_old = found_in(self.kept, features)
             table[is_old] = self.table[kept_row[is_old]]
             last = violations[part], excess[part], *settings(part, features)
             n_rejected += self._run_team(kernel, place, features, local, table, last)
-            self._put(features, table)
+            self._put(features, table, holds_all=np.count_nonzero(is_old) == self.kept.size)
         return Swept(violations, excess, n_rejected)
 
     def _run_team(
@@ -231,20 +242,22 @@ class RowBlocks:
         n_entries = (store.indptr[features + 1] - store.indptr[features])[place].sum()
         n_members = min(pool.n_threads, ROW_PARTS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
-            owner.row_cuts, owner.loss.code, place, features,
-            store.indptr, store.indices, store.values, owner.targets, owner.weights,
+            owner.row_cuts, owner.loss.code, place, store.indices, store.values, owner.targets, owner.weights,
             self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
-            np.isin(features, penalty.free), table,
+            found_in(penalty.free, features)[1], table,
         )  # fmt: skip
         found = work_together(
             pool, n_members, lambda team, rank: kernel(team, n_members, rank, *arguments, *last)
         )
         return sum(max(n_rejected, 0) for n_rejected in found)
 
-    def _put(self, features: NDArray[np.int64], table: Vector) -> None:
-        """Replace the rows of some features (sorted)."""
-        others = ~found_in(features, self.kept)[1]
+    def _put(self, features: NDArray[np.int64], table: Vector, holds_all: bool) -> None:
+        """Replace the rows of some features (sorted); `holds_all`: those kept are among them."""
         stays = table.any(axis=1)
+        if holds_all:
+            self.kept, self.table = features[stays], table[stays]
+            return
+        others = ~found_in(features, self.kept)[1]
         kept = np.concatenate([self.kept[others], features[stays]])
         order = np.argsort(kept)
         self.kept = kept[order]
@@ -254,14 +267,15 @@ class RowBlocks:
         """The objective, penalty included, from the margins: a pass over the data."""
         owner = self.objective
         owner.n_passes += 1
-        if self.aid.size == 0:  # others are kept up to date
+        if self.aid.size == 0 and not self._has_losses:  # others are kept up to date
             self._fill_losses()
+            self._has_losses = True
         return float(owner.weights @ self.losses) + self.penalty_value(penalty)
 
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The penalty of the rows."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
-        rows = self.table[~np.isin(self.kept, local.free)]
+        rows = self.table if local.free.size == 0 else self.table[~found_in(local.free, self.kept)[1]]
         norms = np.abs(rows).max(axis=1) if local.is_linf else np.linalg.norm(rows, axis=1)
         total = (
             local.group_l1 * norms.sum()
@@ -272,8 +286,10 @@ class RowBlocks:
 
     def weights(self) -> tuple[Indices, Vector]:
         """Coordinates and weights, those that are not zero."""
-        states, row = np.nonzero(self.table.T)
-        return states * self.n_rows + self.kept[row], self.table[row, states]
+        by_state = self.table.T.reshape(-1)
+        chosen = np.flatnonzero(by_state)
+        first = self.n_rows * np.arange(self.table.shape[1])
+        return (first[:, None] + self.kept).reshape(-1)[chosen], by_state[chosen]
 
     def point(self) -> FlatPoint:
         """The rows as a point, its scores from the margins: O(N K)."""

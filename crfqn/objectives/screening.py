@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.columns import feature_ceilings, feature_gradients
+from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.union import union
 
 if TYPE_CHECKING:
     from crfqn.objectives.crf import CRFObjective
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
 SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cache
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
+SHARE_NUMBERS = 1 << 15  # gradients that a thread finds before it looks at them: 256 KB
 CEILING_BLOCK = 1 << 14  # features whose ceilings are one thread's share
 
 
@@ -90,10 +92,10 @@ def screen_tile(
     features = possible_features(objective, largest, threshold)
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
 
-    def pick(block: slice, gradient: NDArray[np.float64]) -> None:
+    def pick(share: slice, gradient: NDArray[np.float64]) -> None:
         which, states = np.nonzero(np.abs(gradient) > threshold)
         if which.size:
-            coords = first_coord + states * objective.store.n_features + features[block][which]
+            coords = first_coord + states * objective.store.n_features + features[share][which]
             found.append((coords, gradient[which, states]))
 
     each_block(objective, features, residual, rows.shape[0], pick)
@@ -107,38 +109,76 @@ def each_block(
     n_states: int,
     look: Callable[[slice, NDArray[np.float64]], None],
 ) -> None:
-    """`look` at the gradients (features of a block, n_states), block by block of the `features`, in threads."""
+    """`look` at the gradients (features of a share, n_states), share by share of the `features`, in threads."""
     store, width = objective.store, residual.shape[1]
-    size, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
+    block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
+    size = max(1, SHARE_NUMBERS // width)
 
     def run(part: int) -> None:
-        block = slice(part * size, (part + 1) * size)
-        chosen = features[block]
+        share = slice(part * size, (part + 1) * size)
+        chosen = features[share]
         out = aligned_rows(chosen.size, width)
-        feature_gradients(chosen, slab, store.indptr, store.indices, store.values, residual, out)
-        look(block, out[:, :n_states])
+        feature_gradients(chosen, block, slab, store.indptr, store.indices, store.values, residual, out)
+        look(share, out[:, :n_states])
 
     objective.pool.each(-(-features.size // size), run)
 
 
-def strong_features(
-    objective: CRFObjective, inference: Inference, bound: float, inside: float, order: int
-) -> NDArray[np.int64]:
-    """The features f with || max(|g_f| - inside, 0) || > bound, g_f the gradients of all states.
+@dataclass(frozen=True)
+class RowNorm:
+    """|| max(|g| - inside, 0) || of the gradients of all states, the sum (order 1) or the Euclidean norm (order 2)."""
 
-    The norm is the sum (order 1) or the Euclidean one (order 2). It is added up tile of states by tile, of the features
-    that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound.
+    inside: float
+    order: int
+
+    def exceeds(self, totals: NDArray[np.float64], bound: float) -> NDArray[np.bool_]:
+        """Whether norms are above a bound, from their sums of powers; rounding must not hide a row."""
+        return totals ** (1.0 / self.order) * (1.0 + 1e-9) > bound
+
+
+def strong_rows(
+    objective: CRFObjective, inference: Inference, also: NDArray[np.int64], bound: float, norm: RowNorm
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The features whose gradients' norm is above the bound, with those `also` asked for; their gradients (K, features).
+
+    Only features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound are read: once if their states are one tile,
+    otherwise a second time where the sum over all tiles turns out to be large.
     """
-    features = possible_features(objective, position_norms(objective, inference.residual, order), bound)
+    largest = position_norms(objective, inference.residual, norm.order)
+    features = union(possible_features(objective, largest, bound), also)
+    is_wanted = np.isin(features, also, assume_unique=True)
+    if objective.structure.n_states > WIDEST:
+        chosen = features[is_wanted | norm.exceeds(row_powers(objective, inference, features, norm), bound)]
+        return chosen, row_gradients(objective, inference, chosen)
+    found: list[tuple[int, NDArray[np.int64], NDArray[np.float64]]] = []
+
+    def pick(share: slice, gradient: NDArray[np.float64]) -> None:
+        totals = np.zeros(gradient.shape[0])
+        add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals)
+        stays = is_wanted[share] | norm.exceeds(totals, bound)
+        found.append((share.start, features[share][stays], gradient[stays].T))
+
+    rows = inference.residual
+    each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], pick)
+    if not found:
+        return features, np.empty((objective.structure.n_states, 0))
+    _, chosen_parts, gradients = zip(*sorted(found, key=lambda part: part[0]), strict=True)
+    return np.concatenate(chosen_parts), np.concatenate(gradients, axis=1)
+
+
+def row_powers(
+    objective: CRFObjective, inference: Inference, features: NDArray[np.int64], norm: RowNorm
+) -> NDArray[np.float64]:
+    """The sums of powers that the norms are roots of, tile of states by tile, (features,)."""
     totals = np.zeros(features.size)
     for first in range(0, objective.structure.n_states, WIDEST):
         rows = inference.residual[first : first + WIDEST]
 
-        def add(block: slice, gradient: NDArray[np.float64]) -> None:
-            totals[block] += (np.maximum(np.abs(gradient) - inside, 0.0) ** order).sum(axis=1)
+        def add(share: slice, gradient: NDArray[np.float64]) -> None:
+            add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals[share])
 
         each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], add)
-    return features[totals ** (1.0 / order) * (1.0 + 1e-9) > bound]  # rounding must not hide a row
+    return totals
 
 
 def row_gradients(
@@ -150,9 +190,9 @@ def row_gradients(
         rows = inference.residual[first : first + WIDEST]
 
         def put(
-            block: slice, gradient: NDArray[np.float64], own: NDArray = out[first : first + WIDEST]
+            share: slice, gradient: NDArray[np.float64], own: NDArray = out[first : first + WIDEST]
         ) -> None:
-            own[:, block] = gradient.T
+            own[:, share] = gradient.T
 
         each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], put)
     return out

@@ -119,8 +119,8 @@ def count_tile(objective: CRFObjective, rows: Vector, room: Vector) -> int:
     features = possible[is_open[possible]]
     counts = np.zeros(features.size, np.int64)
 
-    def count(block: slice, gradient: Vector) -> None:
-        counts[block] = (np.abs(gradient) < room[features[block], None]).sum(axis=1)
+    def count(share: slice, gradient: Vector) -> None:
+        counts[share] = (np.abs(gradient) < room[features[share], None]).sum(axis=1)
 
     each_block(objective, features, residual, n_states, count)
     n_below = int(np.count_nonzero(is_open)) - features.size

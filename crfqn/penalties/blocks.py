@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,10 @@ class Blocks:
         """The largest of each block, (n_blocks,)."""
         return np.maximum.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
 
+    def squares(self, values: NDArray) -> NDArray:
+        """The sum of the squares over each block, (n_blocks,)."""
+        return self.total(values * values)
+
     def spread(self, per_block: NDArray) -> NDArray:
         """A number of each block at all of its coordinates, (n,)."""
         out = np.empty(self.order.size, per_block.dtype)
@@ -62,28 +67,53 @@ class Blocks:
         return out
 
 
-@dataclass(frozen=True, eq=False)
 class Columns(Blocks):
-    """The columns of a table of coordinates that are numbered row by row: no lists are followed.
+    """The columns of a table of coordinates that are numbered row by row: hardly anybody needs the lists.
 
     Attributes
     ----------
-    height : int, the rows of the table
+    height, width : int, the rows and columns of the table
     """
 
-    height: int
+    def __init__(self, height: int, width: int) -> None:
+        self.__dict__.update(height=height, width=width)
 
-    @classmethod
-    def of(cls, height: int, width: int) -> Columns:
-        """A block for each of `width` columns."""
-        order = np.arange(height * width).reshape(height, width).T.reshape(-1)
-        return cls(order, height * np.arange(width + 1), height)
+    height: int
+    width: int
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:  # type: ignore[override]
+        return np.arange(self.height * self.width).reshape(self.height, self.width).T.reshape(-1)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:  # type: ignore[override]
+        return self.height * np.arange(self.width + 1)
+
+    @property
+    def n_blocks(self) -> int:
+        return self.width
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.full(self.width, self.height)
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        return np.arange(self.width)
+
+    def table(self, values: NDArray) -> NDArray:
+        """Numbers of the coordinates as (height, width)."""
+        return values.reshape(self.height, self.width)
 
     def total(self, values: NDArray) -> NDArray:
-        return values.reshape(self.height, -1).sum(axis=0)
+        return self.table(values).sum(axis=0)
 
     def largest(self, values: NDArray) -> NDArray:
-        return values.reshape(self.height, -1).max(axis=0)
+        return self.table(values).max(axis=0)
+
+    def squares(self, values: NDArray) -> NDArray:
+        table = self.table(values)
+        return np.einsum("kb,kb->b", table, table)
 
     def spread(self, per_block: NDArray) -> NDArray:
         return np.tile(per_block, self.height)

@@ -153,6 +153,10 @@ class LocalElasticNet:
             w != 0, np.abs(slope + np.sign(w) * self.l1), np.maximum(np.abs(slope) - self.l1, 0.0)
         )
 
+    def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
+        """The largest of them."""
+        return float(self.violation(w, g).max(initial=0.0))
+
     def descend(
         self,
         model: tuple[NDArray, ...],

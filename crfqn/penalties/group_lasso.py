@@ -86,15 +86,15 @@ class GroupLasso:
 
     def at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
         """The penalty at some coordinates."""
-        n_node_coords = self.n_features * self.n_states
-        is_free = np.isin(coords, self.free) if self.free.size else np.zeros(coords.size, bool)
-        blocks: Blocks
         if not self.free.size and self.are_whole_rows(coords):
-            blocks = Columns.of(self.n_states, coords.size // self.n_states)
-        else:
-            is_alone = is_free | (coords >= n_node_coords)
-            blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
-        is_penalised = ~is_free[blocks.firsts]
+            rows = Columns(self.n_states, coords.size // self.n_states)
+            return self._on(rows, np.ones(rows.n_blocks, bool))
+        is_free = np.isin(coords, self.free)
+        is_alone = is_free | (coords >= self.n_features * self.n_states)
+        blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
+        return self._on(blocks, ~is_free[blocks.firsts])
+
+    def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
 
@@ -103,8 +103,9 @@ class GroupLasso:
         n_rows, rest = divmod(coords.size, self.n_states)
         if rest or n_rows == 0 or coords[-1] >= self.n_features * self.n_states:
             return False
-        table = coords.reshape(self.n_states, n_rows)
-        return bool(np.all(table[0] < self.n_features) and np.all(np.diff(table, axis=0) == self.n_features))
+        table, shift = coords.reshape(self.n_states, n_rows), self.n_features
+        is_same = (np.array_equal(table[k], table[0] + k * shift) for k in range(1, self.n_states))
+        return bool(table[0, -1] < shift) and all(is_same)
 
     def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
         """The penalty of weights w at `coords`; zeros may be left out."""
@@ -131,7 +132,10 @@ class GroupLasso:
         place = np.minimum(np.searchsorted(found.coords, point.coords), max(w.size - 1, 0))
         w[place] = point.weights
         local = self.at(found.coords)
-        stays = local.blocks.spread(local.row_pull(w, found.gradient) > local.group)
+        is_strong = local.row_pull(w, found.gradient) > local.group
+        if is_strong.all():
+            return found
+        stays = local.blocks.spread(is_strong)
         return replace(found, coords=found.coords[stays], gradient=found.gradient[stays])
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
@@ -194,14 +198,12 @@ class LocalGroupLasso:
 
     def dual_norms(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of max(|g| - l1, 0), a block each."""
-        excess = np.abs(g)
-        if self.l1.any():
-            excess = np.maximum(excess - self.blocks.spread(self.l1), 0.0)
-        return self.blocks.total(excess) if self.is_linf else np.sqrt(self.blocks.total(excess**2))
+        excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0) if self.l1.any() else g
+        return self.blocks.total(np.abs(excess)) if self.is_linf else np.sqrt(self.blocks.squares(excess))
 
     def value(self, w: NDArray[np.float64]) -> float:
         """The penalty of weights w."""
-        sizes, squares = np.abs(w), self.blocks.total(w * w)
+        sizes, squares = np.abs(w), self.blocks.squares(w)
         norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
         l1_norms = self.blocks.total(sizes)
         return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
@@ -224,11 +226,33 @@ class LocalGroupLasso:
         block_distances(blocks.order, blocks.starts, w, g, self.l1, self.group, self.l2, self.is_linf, out)
         return out
 
+    def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
+        """The largest distance of a row."""
+        if self.is_linf or not isinstance(self.blocks, Columns):
+            return float(self.distances(w, g).max(initial=0.0))
+        # Of a row of zeros the distance is what its dual norm exceeds the bound by: most rows of a first look.
+        excess = self.row_pull(w, g) - self.group
+        kept = np.flatnonzero(np.isinf(excess))
+        others = self._of_columns(kept)
+        w, g = (self.blocks.table(vector)[:, kept].reshape(-1) for vector in (w, g))
+        excess[kept] = 0.0
+        return float(max(excess.max(initial=0.0), others.distances(w, g).max(initial=0.0)))
+
+    def _of_columns(self, columns: NDArray[np.int64]) -> LocalGroupLasso:
+        assert isinstance(self.blocks, Columns)
+        blocks = Columns(self.blocks.height, columns.size)
+        return LocalGroupLasso(blocks, self.l1[columns], self.group[columns], self.l2[columns], self.norm)
+
     def largest_scale(self, g: NDArray[np.float64]) -> float:
         """The largest s <= 1 that lets s g obey all bounds; 0 if only 0 does.
 
         The excess of the worst row's dual norm is convex in s: Newton's method comes down from 1, and never too far.
+        Without L1 it is linear.
         """
+        if not self.l1.any():
+            norms = self.dual_norms(g)
+            above = norms > self.group
+            return float(np.min(self.group[above] / norms[above], initial=1.0))
         s = 1.0
         for _ in range(MOST_NEWTON):
             excess = self.dual_norms(s * g) - self.group

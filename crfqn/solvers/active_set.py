@@ -53,7 +53,7 @@ class ActiveSet:
     @property
     def violation(self) -> float:
         """The largest KKT violation within the set."""
-        return float(self.local.violation(self.w, self.g).max(initial=0.0))
+        return self.local.largest_violation(self.w, self.g)
 
     def state(self, dual_value: float = -np.inf, is_screening: bool = False) -> State:
         """What the loop around the solver sees."""

@@ -39,11 +39,11 @@ class Overview:
 
     def state(self, **kinds: Any) -> State:
         """What the loop around the solver sees of a look at all coordinates."""
-        violation = self.penalty.violation(self.coords, self.w, self.g).max(initial=0.0)
+        local = self.penalty.at(self.coords)
         return State(
             self.point,
-            self.value,
-            float(violation),
+            self.point.value + local.value(self.w),
+            local.largest_violation(self.w, self.g),
             self.coords.size,
             self.dual_value,
             is_screening=True,

@@ -162,6 +162,8 @@ class LocalPenalty(Protocol):
 
     def violation(self, w: Vector, g: Vector) -> Vector: ...
 
+    def largest_violation(self, w: Vector, g: Vector) -> float: ...
+
     def descend(
         self,
         model: tuple[NDArray, ...],

@@ -161,5 +161,5 @@ def is_below(here: Overview, trial: Point, promise: Promise) -> bool:
 def iterate_state(here: Overview, step: Step, value: float) -> State:
     """The state at x+, as far as the coordinates that could move; the bound is that of y."""
     gradient = step.point.gradient(here.coords)
-    violation = float(here.penalty.violation(here.coords, step.w, gradient).max(initial=0.0))
+    violation = here.penalty.at(here.coords).largest_violation(step.w, gradient)
     return State(step.point, value, violation, here.coords.size, here.dual_value)
