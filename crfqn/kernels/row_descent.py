@@ -13,12 +13,13 @@ from crfqn.kernels import inner, kernel
 from crfqn.kernels.columns import first_at
 from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest, shrink_block
 from crfqn.kernels.row_losses import fill_losses, move, slopes
-from crfqn.kernels.rows import LANES
+from crfqn.kernels.rows import LANES, prefetch_number
 from crfqn.kernels.team import join, meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
 MOST_HALVED = 1000  # entries of a row that has half of the parts
+AT_ONCE = 128  # entries of an upcoming row that are asked for; afterwards the processor sees where this leads
 ROW_COST = 20  # what a row costs besides its entries, in entries
 
 
@@ -144,6 +145,33 @@ def propose_row(w, g, curvature, l1, l2, group, is_linf, target, d, room):
 def shared_ends(bounds):
     """Where the first part of a large row begins, and where each ends."""
     return bounds[:: 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1]
+
+
+@inner
+def ask_for(begin, end, indices, values):
+    """Ask for the entries begin ... end - 1 of a row that will come soon."""
+    for e in range(begin, end, LANES):
+        prefetch_number(indices, e)
+        if values.size > 0:
+            prefetch_number(values, e)
+
+
+@inner
+def deal_colour(start, colours, bounds, member, loads, mine):
+    """Deal the steps of a colour to the members, each to the one with the least work: where it ends, how many are mine.
+
+    loads : int64 (members,), mine : int64, out
+    """
+    k, n_mine = start, 0
+    loads[:] = 0
+    while k < colours.size and colours[k] == colours[start]:
+        owner = np.argmin(loads)
+        loads[owner] += ROW_COST + bounds[k, -1] - bounds[k, 0]
+        if owner == member:
+            mine[n_mine] = k
+            n_mine += 1
+        k += 1
+    return k, n_mine
 
 
 @inner
@@ -273,35 +301,35 @@ def sweep_rows(
         is_ahead = False
         if outside > 0.0:
             upcoming = shared_ends(bounds[k + 1]) if k + 1 < n_shared else bounds[k, :0:1]
+            if upcoming.size > 0:
+                begin = upcoming[parts_of(upcoming, member, size)[0]]
+                ask_for(begin, min(begin + AT_ONCE, upcoming[-1]), indices, values)
             n_more, n_meetings, is_ahead = descend_row(
                 team, member, size, n_meetings, loss, ends, upcoming, indices, values, labels, weights, margins, aid,
                 losses, rows[row], g, h, a1, a2, a3, is_linf, sigma, omega, shares, changes, room,
             )  # fmt: skip
             n_rejected += n_more if member == 0 else 0
-    loads = np.zeros(size, np.int64)
-    for k in range(n_shared, order.size):
-        row = order[k]
-        if k > n_shared and colours[k] != colours[k - 1]:
-            n_meetings += 1
-            meet(team, member, size, n_meetings)
-            loads[:] = 0
-        ends = bounds[k, ::n_cuts]
-        owner = np.argmin(loads)
-        loads[owner] += ROW_COST + ends[1] - ends[0]
-        if owner != member:
-            continue
-        slopes(loss, ends[0], ends[1], indices, values, labels, weights, margins, aid, g, h, own)
-        a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
-        excess[k], violations[k] = measure_row(
-            table[row], g[:n], a1, a2, a3, is_linf, room[0, :n], room[1, :n]
-        )
-        if excess[k] > 0.0:
-            n_more, _, _ = descend_row(
-                team, 0, 1, 0, loss, ends, ends, indices, values, labels, weights, margins, aid, losses,
-                table[row], g, h, a1, a2, a3, is_linf, sigma, omega, shares, alone, room,
-            )  # fmt: skip
-            n_rejected += n_more
-    meet(team, member, size, n_meetings + 1)
+    mine, loads, start = np.empty(order.size - n_shared, np.int64), np.empty(size, np.int64), n_shared
+    while start < order.size:
+        stop, n_mine = deal_colour(start, colours, bounds, member, loads, mine)
+        for j in range(n_mine):
+            k = mine[j]
+            row, ends, upcoming = order[k], bounds[k, ::n_cuts], bounds[mine[min(j + 1, n_mine - 1)], ::n_cuts]
+            slopes(loss, ends[0], ends[1], indices, values, labels, weights, margins, aid, g, h, own)
+            a1, a2, a3 = (0.0, 0.0, 0.0) if is_free[row] else (l1, l2, group)
+            excess[k], violations[k] = measure_row(
+                table[row], g[:n], a1, a2, a3, is_linf, room[0, :n], room[1, :n]
+            )
+            ask_for(upcoming[0], upcoming[1], indices, values)
+            if excess[k] > 0.0:
+                n_more, _, _ = descend_row(
+                    team, 0, 1, 0, loss, ends, upcoming, indices, values, labels, weights, margins, aid, losses,
+                    table[row], g, h, a1, a2, a3, is_linf, sigma, omega, shares, alone, room,
+                )  # fmt: skip
+                n_rejected += n_more
+        start = stop
+        n_meetings += 1
+        meet(team, member, size, n_meetings)
     if aid.size == 0:  # otherwise they have followed
         first, last = parts_of(cuts, member, size)
         fill_losses(loss, cuts[first], cuts[last], margins, aid, losses)
