@@ -55,13 +55,14 @@ class RowPenalty(NamedTuple):
                 f"got {counts.min()} of feature {free[counts.argmin()]}"
             )
         if isinstance(penalty, ElasticNet):
-            return cls(0.0, penalty.l1, penalty.l2, False, free)
+            return cls(0.0, float(penalty.l1), float(penalty.l2), False, free)
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
             raise InputError(
                 f"expected a penalty over {n_features} features and {n_states} states, "
                 f"got {penalty.n_features} and {penalty.n_states}"
             )
-        return cls(penalty.group_l1, penalty.l1, penalty.l2, penalty.norm == "linf", free)
+        strengths = (float(s) for s in (penalty.group_l1, penalty.l1, penalty.l2))
+        return cls(*strengths, penalty.norm == "linf", free)
 
 
 class Swept(NamedTuple):
@@ -276,20 +277,16 @@ class RowBlocks:
         """The penalty of the rows."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
         rows = self.table if local.free.size == 0 else self.table[~found_in(local.free, self.kept)[1]]
-        norms = np.abs(rows).max(axis=1) if local.is_linf else np.linalg.norm(rows, axis=1)
-        total = (
-            local.group_l1 * norms.sum()
-            + local.l1 * np.abs(rows).sum()
-            + 0.5 * local.l2 * np.square(rows).sum()
-        )
-        return float(total)
+        squares = np.einsum("ik,ik->i", rows, rows)
+        norms = np.abs(rows).max(axis=1) if local.is_linf else np.sqrt(squares)
+        total = local.group_l1 * norms.sum() + 0.5 * local.l2 * squares.sum()
+        return float(total + local.l1 * np.abs(rows).sum() if local.l1 else total)
 
     def weights(self) -> tuple[Indices, Vector]:
         """Coordinates and weights, those that are not zero."""
-        by_state = self.table.T.reshape(-1)
-        chosen = np.flatnonzero(by_state)
-        first = self.n_rows * np.arange(self.table.shape[1])
-        return (first[:, None] + self.kept).reshape(-1)[chosen], by_state[chosen]
+        by_state, first = self.table.T.reshape(-1), self.n_rows * np.arange(self.table.shape[1])
+        coords, is_chosen = (first[:, None] + self.kept).reshape(-1), by_state != 0
+        return (coords, by_state) if is_chosen.all() else (coords[is_chosen], by_state[is_chosen])
 
     def point(self) -> FlatPoint:
         """The rows as a point, its scores from the margins: O(N K)."""

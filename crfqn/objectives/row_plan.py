@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
-from crfqn.kernels.row_descent import cut_rows
+from crfqn.kernels.row_step import cut_rows
 from crfqn.kernels.union import union
 
 Indices = NDArray[np.int64]

@@ -60,6 +60,12 @@ class Blocks:
         """The sum of the squares over each block, (n_blocks,)."""
         return self.total(values * values)
 
+    def holders(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which blocks hold some of the coordinates, given by their places, (n_blocks,)."""
+        is_there = np.zeros(self.order.size, bool)
+        is_there[places] = True
+        return self.largest(is_there).astype(bool)
+
     def spread(self, per_block: NDArray) -> NDArray:
         """A number of each block at all of its coordinates, (n,)."""
         out = np.empty(self.order.size, per_block.dtype)
@@ -114,6 +120,11 @@ class Columns(Blocks):
     def squares(self, values: NDArray) -> NDArray:
         table = self.table(values)
         return np.einsum("kb,kb->b", table, table)
+
+    def holders(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        is_there = np.zeros(self.width, bool)
+        is_there[places % self.width] = True
+        return is_there
 
     def spread(self, per_block: NDArray) -> NDArray:
         return np.tile(per_block, self.height)

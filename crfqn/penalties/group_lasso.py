@@ -128,14 +128,12 @@ class GroupLasso:
     def screen(self, point: Any) -> Any:
         """The whole rows that are not zero, or whose gradient exceeds the bound."""
         found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
-        w = np.zeros(found.coords.size)
-        place = np.minimum(np.searchsorted(found.coords, point.coords), max(w.size - 1, 0))
-        w[place] = point.weights
         local = self.at(found.coords)
-        is_strong = local.row_pull(w, found.gradient) > local.group
-        if is_strong.all():
+        is_kept = local.blocks.holders(np.searchsorted(found.coords, point.coords[point.weights != 0]))
+        stays = is_kept | (local.dual_norms(found.gradient) > local.group)
+        if stays.all():
             return found
-        stays = local.blocks.spread(is_strong)
+        stays = local.blocks.spread(stays)
         return replace(found, coords=found.coords[stays], gradient=found.gradient[stays])
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:

@@ -35,15 +35,14 @@ class Overview:
     @property
     def value(self) -> float:
         """The objective at the point, penalty included."""
-        return self.point.value + self.penalty.value(self.coords, self.w)
+        return self.point.value + self.penalty.value(self.point.coords, self.point.weights)
 
     def state(self, **kinds: Any) -> State:
         """What the loop around the solver sees of a look at all coordinates."""
-        local = self.penalty.at(self.coords)
         return State(
             self.point,
-            self.point.value + local.value(self.w),
-            local.largest_violation(self.w, self.g),
+            self.value,
+            self.penalty.at(self.coords).largest_violation(self.w, self.g),
             self.coords.size,
             self.dual_value,
             is_screening=True,

@@ -208,8 +208,9 @@ class _Run:
         order, swept = self.update()
         largest = float(swept.violations.max(initial=0.0))
         if settings.shrink:
-            inside = order[swept.excess < -largest / self.objective.total_weight]
-            self.visited = self.visited[~np.isin(self.visited, inside)]
+            is_inside = swept.excess < -largest / self.objective.total_weight
+            inside = is_inside if order is self.visited else np.isin(self.visited, order[is_inside])
+            self.visited = self.visited[~inside]
         return (largest if self.is_random else float(swept.violations.sum())), largest
 
     def update(self) -> tuple[NDArray[np.int64], Swept]:
