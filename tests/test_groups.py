@@ -270,9 +270,30 @@ def test_whole_rows_are_found_without_sorting(coords, is_whole):
     assert penalty.are_whole_rows(coords) == is_whole
     found = penalty.at(coords).blocks
     names = np.where(coords >= 12, 4 + coords, coords % 4)
-    expected = Blocks.of_names(names)
-    np.testing.assert_array_equal(found.order, expected.order)
-    np.testing.assert_array_equal(found.starts, expected.starts)
+    expected, values = Blocks.of_names(names), np.random.default_rng(0).normal(size=coords.size)
+    for name in ("order", "starts", "sizes", "firsts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.n_blocks == expected.n_blocks
+    for name in ("total", "squares") + (("largest",) if coords.size else ()):
+        np.testing.assert_allclose(getattr(found, name)(values), getattr(expected, name)(values), rtol=1e-14)
+    for place in range(coords.size):
+        np.testing.assert_array_equal(found.holders(np.array([place])), expected.holders(np.array([place])))
+    numbers = np.arange(found.n_blocks)
+    np.testing.assert_array_equal(found.spread(numbers), expected.spread(numbers))
+
+
+@norms
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+@pytest.mark.parametrize(
+    "coords", [np.arange(12), np.arange(14), np.array([0, 5, 9]), np.empty(0, np.int64)], ids=len
+)
+def test_the_largest_violation(coords, l1, norm):
+    random, penalty = np.random.default_rng(1), GroupLasso(0.8, l1, 0.2, norm, n_features=4, n_states=3)
+    for share in (0.0, 0.5, 1.0):
+        w, g = random.normal(size=coords.size) * (coords % 4 < 4 * share), random.normal(size=coords.size)
+        local = penalty.at(coords)
+        largest = local.violation(w, g).max(initial=0.0)
+        assert local.largest_violation(w, g) == pytest.approx(largest, rel=1e-12)
 
 
 class TestDescent:

@@ -10,6 +10,7 @@ from crfqn.kernels.chain import CHUNK, chunk_end, load_scores, longest_item, pad
 from crfqn.kernels.chain_log import log_sum_exp
 from crfqn.kernels.columns import (
     add_columns,
+    add_powers,
     binary_dot,
     coordinate_gradients,
     feature_ceilings,
@@ -226,6 +227,16 @@ def test_gradients_of_features(store, block, slab, features):
     out = np.zeros((features.size, 8))
     feature_gradients(features, block, slab, store.indptr, store.indices, store.values, residual, out)
     np.testing.assert_allclose(out, (x.T @ residual)[features], atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("inside", [0.0, 0.7])
+def test_powers_of_rows(order, inside):
+    gradients = np.random.default_rng(8).normal(size=(5, 8))
+    totals = np.full(5, 2.0)
+    add_powers(gradients, 3, inside, order, totals)
+    excess = np.maximum(np.abs(gradients[:, :3]) - inside, 0.0)
+    np.testing.assert_allclose(totals, 2.0 + (excess**order).sum(axis=1), rtol=1e-14)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 13), (3, 6), (12, 13), (5, 5)])

@@ -26,13 +26,14 @@ from test_margin_losses import (
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
+from crfqn.kernels.row_descent import deal_colour
 from crfqn.kernels.team import NO_RANK, join, new_team
+from crfqn.objectives import row_blocks
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
-from crfqn.objectives import row_blocks
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from crfqn.objectives.row_plan import MOST_ALONE
+from crfqn.objectives.row_plan import MOST_ALONE, RowPlan
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -383,6 +384,44 @@ def test_threads_change_nothing(name, step):
     assert runs[0] == runs[1] == runs[2]
 
 
+@pytest.mark.parametrize("name", [*SINGLE, "ranking"])
+def test_steps_that_are_rejected_are_tried_again_by_all_threads(name):
+    """Members that have gone on to the next row's slopes find them anew: a sigma near 1 rejects most first steps."""
+    _, labels, store, penalty = large(K)
+    loss = MultilabelRanking(np.arange(901), labels, K) if name == "ranking" else SINGLE[name](labels, K)
+    found = []
+    for n_threads in (1, 2, 4):
+        blocks = (
+            FlatObjective(store, loss, n_threads=n_threads)
+            .at(np.empty(0, np.int64), np.empty(0))
+            .row_blocks()
+        )
+        swept = [blocks.sweep(np.arange(100), penalty, sigma=0.9) for _ in range(2)]
+        assert sum(s.n_rejected for s in swept) > 40
+        found.append((blocks.table.tobytes(), swept[1].violations.tobytes(), blocks.value(penalty)))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize(
+    "order", [np.arange(100), np.array([3, 0]), np.array([1, 2])], ids=["all", "large", "small"]
+)
+def test_a_sweep_knows_the_value(name, n_threads, order):
+    _, labels, store, penalty = large(K)
+    objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads)
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks.sweep(order, penalty)
+    point = objective.at(*blocks.weights())
+    value = point.value + penalty.value(point.coords, point.weights)
+    assert blocks.value(penalty) == pytest.approx(value, rel=1e-12)
+    blocks.sweep_constant(order, penalty)
+    point = objective.at(*blocks.weights())
+    assert blocks.value(penalty) == pytest.approx(
+        point.value + penalty.value(point.coords, point.weights), rel=1e-12
+    )
+
+
 @pytest.mark.parametrize("n_states", [9, 20, 30, 45])
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_registers_for_any_number_of_states(n_states, is_binary):
@@ -443,6 +482,49 @@ class TestColours:
         for colour in np.unique(colours):
             together = np.concatenate([row for row, own in zip(rows, colours, strict=True) if own == colour])
             assert np.unique(together).size == together.size
+
+
+class TestPlan:
+    _, _, store, _ = large(K)
+    cuts = np.array([0, 100, 400, 900])
+
+    def test_where_rows_are_cut(self):
+        order = np.array([7, 0, 99])
+        _, bounds = RowPlan(self.store, self.cuts).of(order)
+        for feature, found in zip(order, bounds, strict=True):
+            begin, end = self.store.indptr[feature : feature + 2]
+            expected = begin + np.searchsorted(self.store.indices[begin:end], self.cuts)
+            np.testing.assert_array_equal(found, expected)
+
+    def test_colours_are_kept_while_half_of_the_rows_are_asked_for(self):
+        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        colours, bounds = plan.of(everything)
+        some = np.arange(99, 39, -1)
+        again = plan.of(some)
+        np.testing.assert_array_equal(again[0], colours[some])
+        np.testing.assert_array_equal(again[1], bounds[some])
+        assert plan.features.size == 100
+        plan.of(np.arange(10))
+        assert plan.features.size == 10
+        np.testing.assert_array_equal(plan.of(np.array([3, 50]))[1], bounds[[3, 50]])
+
+    @pytest.mark.parametrize("n_members", [1, 2, 3])
+    def test_every_small_row_is_dealt_to_one(self, n_members):
+        colours, bounds = (
+            np.array([0, 0, 0, 0, 4, 4]),
+            np.array([[0, 9], [9, 10], [10, 12], [12, 40], [0, 1], [1, 2]]),
+        )
+        start, ends = 0, []
+        while start < colours.size:
+            dealt = []
+            for member in range(n_members):
+                mine, loads = np.empty(6, np.int64), np.empty(n_members, np.int64)
+                stop, n_mine = deal_colour(start, colours, bounds, member, loads, mine)
+                dealt += mine[:n_mine].tolist()
+            assert sorted(dealt) == list(range(start, stop))
+            ends.append(stop)
+            start = stop
+        assert ends == [4, 6]
 
 
 class TestTeam:

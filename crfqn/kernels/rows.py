@@ -131,7 +131,9 @@ def prefetch_number(typing: Any, numbers: Any, place: Any) -> Any:
     """Ask for the cache line of numbers[place] that will soon be read, and go on."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        request(builder, builder.gep(array_at(context, builder, sig, args, 0).data, [args[1]]), is_written=False)
+        request(
+            builder, builder.gep(array_at(context, builder, sig, args, 0).data, [args[1]]), is_written=False
+        )
         return context.get_dummy_value()
 
     return types.void(numbers, types.intp), generate

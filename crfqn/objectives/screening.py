@@ -139,7 +139,7 @@ class RowNorm:
 def strong_rows(
     objective: CRFObjective, inference: Inference, also: NDArray[np.int64], bound: float, norm: RowNorm
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The features whose gradients' norm is above the bound, with those `also` asked for; their gradients (K, features).
+    """The features whose gradients' norm is above the bound, and those `also` asked for; gradients (K, features).
 
     Only features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound are read: once if their states are one tile,
     otherwise a second time where the sum over all tiles turns out to be large.
