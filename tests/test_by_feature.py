@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from crfqn.features import FeatureStore
+from crfqn.objectives import by_feature
 from crfqn.objectives.by_feature import MOST_STATES, Rows
 from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.losses import MulticlassSquaredHinge, MultinomialLogistic, MultitaskSquaredHinge
 from crfqn.threads import Pool
 
 N, F = 700, 40
@@ -37,10 +40,11 @@ def test_against_dense_products(n_states, is_binary):
         with Pool(n_threads) as pool:
             scores = np.ones((n_states, N))
             rows.add_image(weights, scores, pool)
-            sums = rows.sums(by_state, pool)
+            sums, squares = rows.sums(by_state, pool), rows.sums(by_state, pool, of_squares=True)
         np.testing.assert_allclose(scores, 1.0 + w @ x.T, atol=1e-12)
         np.testing.assert_allclose(sums, (by_state @ x)[split.states, split.features], atol=1e-10)
-        found.append((scores.tobytes(), sums.tobytes()))
+        np.testing.assert_allclose(squares, (by_state @ x**2)[split.states, split.features], atol=1e-10)
+        found.append((scores.tobytes(), sums.tobytes(), squares.tobytes()))
     assert found[0] == found[1]
 
 
@@ -56,3 +60,20 @@ def test_where_it_does_not_pay(n_states, change):
 def test_nothing_asked_for():
     _, store, _, _ = problem(16)
     assert Rows.of(store, split_coords(np.empty(0, np.int64), 16, F), 16) is None
+
+
+@pytest.mark.parametrize("loss", [MulticlassSquaredHinge, MultitaskSquaredHinge, MultinomialLogistic])
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_curvatures_do_not_depend_on_the_way(loss, is_binary, monkeypatch):
+    _, store, split, random = problem(13, is_binary)
+    labels = random.integers(0, 13, N).astype(np.int32)
+    objective = FlatObjective(store, loss(labels, 13), random.integers(0, 3, N).astype(float), n_threads=2)
+    coords = split.states * F + split.features
+    weights, found = 0.1 * random.normal(size=coords.size), []
+    for fewest in (by_feature.FEWEST_ENTRIES, np.inf):
+        monkeypatch.setattr(by_feature, "FEWEST_ENTRIES", fewest)
+        assert (Rows.of(store, split, 13) is None) == (fewest == np.inf)
+        point = objective.at(coords, weights)
+        found.append(np.array([point.curvature(coords), point.roughness(coords)]))
+    assert found[0].all()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-11)

@@ -73,9 +73,12 @@ class Rows:
 
         pool.each(-(-store.n_positions // step), run)
 
-    def sums(self, by_state: NDArray[np.float64], pool: Pool) -> NDArray[np.float64]:
-        """sum_t x_tf by_state[k, t] for every coordinate, (n,)."""
+    def sums(
+        self, by_state: NDArray[np.float64], pool: Pool, of_squares: bool = False
+    ) -> NDArray[np.float64]:
+        """sum_t x_tf by_state[k, t] for every coordinate, or sum_t x_tf^2 by_state[k, t], (n,)."""
         store, n_states = self.store, by_state.shape[0]
+        values = np.square(store.values) if of_squares else store.values
         by_position = aligned_rows(store.n_positions, self.width)
 
         def copy(first: int, last: int) -> None:
@@ -88,7 +91,7 @@ class Rows:
             share = slice(part * SHARE, (part + 1) * SHARE)
             feature_gradients(
                 self.features[share], BLOCK, max(SLAB_NUMBERS // self.width, 1),
-                store.indptr, store.indices, store.values, by_position, table[share],
+                store.indptr, store.indices, values, by_position, table[share],
             )  # fmt: skip
 
         pool.each(-(-self.features.size // SHARE), run)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import squared_columns
+from crfqn.objectives.by_feature import Rows
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.curvature_bound import largest_eigenvalue
@@ -193,6 +194,10 @@ class FlatPoint(Point):
         if isinstance(owner.loss, MultinomialLogistic):
             return super()._measure_squares(coords)
         store, split, out = owner.store, owner.split(coords), np.empty((2, coords.size))
+        whole = Rows.of(store, split, owner.structure.n_states)
+        if whole is not None:
+            out[:] = whole.sums(self.score_curvature, owner.pool, of_squares=True)
+            return out
 
         def sweep(first: int, last: int) -> None:
             squared_columns(
