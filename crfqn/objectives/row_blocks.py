@@ -61,8 +61,8 @@ class RowPenalty(NamedTuple):
                 f"expected a penalty over {n_features} features and {n_states} states, "
                 f"got {penalty.n_features} and {penalty.n_states}"
             )
-        strengths = (float(s) for s in (penalty.group_l1, penalty.l1, penalty.l2))
-        return cls(*strengths, penalty.norm == "linf", free)
+        group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
+        return cls(group_l1, l1, l2, penalty.norm == "linf", free)
 
 
 class Swept(NamedTuple):
