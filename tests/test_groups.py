@@ -294,6 +294,9 @@ def test_the_largest_violation(coords, l1, norm):
         local = penalty.at(coords)
         largest = local.violation(w, g).max(initial=0.0)
         assert local.largest_violation(w, g) == pytest.approx(largest, rel=1e-12)
+        if coords.size and norm == "l2":
+            g[0] = np.nan  # must not look solved
+            assert np.isnan(local.largest_violation(w, g))
 
 
 class TestDescent:

@@ -26,7 +26,7 @@ from test_margin_losses import (
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
-from crfqn.kernels.row_descent import deal_colour
+from crfqn.kernels.row_descent import MOST_HALVED, deal_colour
 from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives import row_blocks
 from crfqn.objectives.flat import FlatObjective
@@ -402,6 +402,26 @@ def test_steps_that_are_rejected_are_tried_again_by_all_threads(name):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("name", SINGLE)
+def test_rows_of_different_numbers_of_parts(name):
+    """A member may go on to the next row only where that has the same positions for it."""
+    random = np.random.default_rng(3)
+    density = np.where(np.arange(24) % 2, 0.3, 0.8)
+    x = random.normal(size=(3000, 24)) * (random.random((3000, 24)) < density)
+    labels = random.integers(0, K, 3000).astype(np.int32)
+    store, penalty = FeatureStore.from_matrix(x, np.arange(3001)), GroupLasso(30.0, n_features=24, n_states=K)
+    sizes = np.diff(store.indptr)
+    assert MOST_ALONE < sizes.min() < MOST_HALVED < sizes.max()
+    found = []
+    for n_threads in (1, 2, 3, 4):
+        objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads)
+        blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+        for _ in range(4):
+            blocks.sweep(np.arange(24), penalty)
+        found.append((blocks.table.tobytes(), blocks.margins.tobytes(), blocks.value(penalty)))
+    assert found[0] == found[1] == found[2] == found[3]
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize(
@@ -469,8 +489,8 @@ class TestColours:
     def test_the_first_that_is_free(self):
         assert colours_of([[0, 1], [2], [1, 3], [0, 2], [3], [4]], 5) == [0, 0, 1, 1, 0, 0]
 
-    def test_large_and_empty_rows_have_none(self):
-        assert colours_of([[], [0, 1, 2], [0, 1]], 3, most=2) == [-1, -1, 0]
+    def test_large_rows_have_none(self):
+        assert colours_of([[], [0, 1, 2], [0, 1]], 3, most=2) == [0, -1, 0]
 
     def test_new_colours_after_64(self):
         assert colours_of([[0]] * 130 + [[1]], 2) == [*range(130), 128]

@@ -15,14 +15,14 @@ def colour_rows(features, indptr, indices, most, taken, colours):
     """colours[k] = a class of the row of features[k], no two of a class with a position in common; -1 for large rows.
 
     Greedy, from the first to the last: the first colour that none of the row's positions has yet. Where a row
-    finds all of a word's bits taken, as many new ones begin. Rows without entries, or with more than `most`, get none.
+    finds all of a word's bits taken, as many new ones begin. Rows with more than `most` entries get none.
 
     features, colours : int64 (steps,); taken : uint64 (N,), zeros before, the colours that each position has
     """
     past, everything = 0, np.uint64(0xFFFFFFFFFFFFFFFF)
     for k in range(features.size):
         begin, end = indptr[features[k]], indptr[features[k] + 1]
-        if end == begin or end - begin > most:
+        if end - begin > most:
             colours[k] = -1
             continue
         used = np.uint64(0)

@@ -53,6 +53,8 @@ def sweep_shared(
     changes,
 ):  # fmt: skip
     """Update rows one after another, all members at each; returns steps rejected, and how often they have met."""
+    if order.size == 0:
+        return 0, 0
     # Members read and write their own copies of a row that all of them update.
     rows, width = table if member == 0 else table.copy(), data[4].shape[1]
     room = np.zeros((ROOM, width))
@@ -121,7 +123,7 @@ def sweep_apart(
             excess[k], violations[k] = measure_row(w, g[: w.size], own, room)
             if excess[k] > 0.0:
                 n_more, _, _ = descend_row(
-                    team, 0, 1, 0, loss, ends, ends, data, w, g, h, own, sigma, omega, room, alone, room
+                    team, 0, 1, 0, loss, ends, ends[:0], data, w, g, h, own, sigma, omega, room, alone, room
                 )
                 n_rejected += n_more
         n_meetings += 1
@@ -148,7 +150,7 @@ def sweep_rows(
     l1, l2, group, is_linf : the penalty; is_free : bool (rows,), rows without one
     violations, excess : float64 (steps,), out: equation 9, and for zero rows how far they are from being wanted, inf
         for others
-    colours : int64 (steps,), sorted, as from `row_colours.py`; -1 for rows to share out
+    colours : int64 (steps,), sorted, as from `row_colours.py`; -1 for large rows, which are shared out
     bounds : int64 (steps, parts + 1), the rows' entries at the cuts
     sigma, omega : of the line search (equation 7)
     shares : float64 (4 parts, width), changes : float64 (2 parts, LANES): what the members tell each other

@@ -18,7 +18,9 @@ from crfqn.kernels.team import meet
 
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
-ROOM = 7  # vectors that an update needs
+# Vectors that an update needs: 0 the target, before it a slope; 1 the direction d, before it room of the violation;
+# 2, 3 what falls to labels; 4 room of the prox; 5, 6 the slopes g and h.
+ROOM = 7
 
 
 @inner
@@ -100,6 +102,13 @@ def parts_of(ends, member, size):
     return member * n_parts // size, (member + 1) * n_parts // size
 
 
+@inner
+def are_aligned(ends, upcoming, size):
+    """Whether every member has the same positions of both rows, which may have different numbers of parts."""
+    n, m = ends.size - 1, upcoming.size - 1
+    return m > 0 and (n == m or (n % size == 0 and m % size == 0))
+
+
 @kernel
 def share_slopes(member, size, loss, ends, data, shares, place, own):
     """The slopes of a row from a member's parts, each in two rows of `shares` from `place` on.
@@ -171,16 +180,17 @@ def descend_row(
     """Algorithm 2 for one row: a step, its size by the line search of equation 7; w and the margins follow.
 
     The first step is nearly always taken. So several members go on to the slopes of the `upcoming` row before they
-    meet, and meet once a row. What is read after a meeting is written anew after the next one at the earliest: hence
-    two places for shares and changes.
+    meet, and meet once a row, if the positions of each are the same in both rows: nobody reads what another is moving.
+    What is read after a meeting is written anew after the next one at the earliest: hence two places for shares and
+    changes.
 
     Parameters
     ----------
     team, member, size, n_meetings : as in `team.py`, the meetings until now; without others size is 1
-    ends, upcoming : int64 (parts + 1,), the row's and the next one's, or (0,) at the end
+    ends, upcoming : int64 (parts + 1,), the row's and the next one's; (0,) without a next one
     g, h : float64 (width,), the slopes; strengths : (l1, l2, group, is_linf)
-    shares : float64 (4 parts, width); changes : float64 (2 parts, LANES); room : float64 (ROOM, width), d's zeros
-        beside the states
+    shares : float64 (4 parts, width), of several members; changes : float64 (2 parts, LANES)
+    room : float64 (ROOM, width), d's zeros beside the states
 
     Returns
     -------
@@ -194,11 +204,11 @@ def descend_row(
         return 0, n_meetings, False
     before, after = row_penalty(w, l1, l2, group, is_linf), row_penalty(target, l1, l2, group, is_linf)
     promise += after - before
-    change, alpha, step = 0.0, 1.0, 1.0
+    goes_on, change, alpha, step = size > 1 and are_aligned(ends, upcoming, size), 0.0, 1.0, 1.0
     for trial in range(1, MOST_TRIALS + 2):
         turn = (n_meetings + 1) % 2
         move_parts(member, size, loss, ends, data, step, d, changes, n_cuts * turn)
-        is_ahead = size > 1 and trial == 1 and upcoming.size > 0
+        is_ahead = goes_on and trial == 1
         if is_ahead:
             share_slopes(member, size, loss, upcoming, data, shares, 2 * n_cuts * turn, own)
         if size > 1:

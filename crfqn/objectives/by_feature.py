@@ -25,7 +25,8 @@ FEWEST_ENTRIES = (
 )
 MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
 SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
-BLOCK, SHARE = 64, 512  # features whose gradients stay in the L1 cache, and that are one thread's share
+BLOCK = 64  # features whose gradients stay in the L1 cache
+SHARE = 128  # features that are one thread's share
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,8 +80,8 @@ class RowBlocks:
     Attributes
     ----------
     kept : sorted int64, the features whose rows are not zero; table : float64 (kept, K), the rows
-    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of piecewise quadratic
-        losses are up to date after a sweep with a line search
+    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of the hinges are up to
+        date after a sweep with a line search, and once `value` has been asked for
     """
 
     objective: FlatObjective
@@ -90,7 +90,7 @@ class RowBlocks:
     margins: Vector
     aid: Vector
     losses: Vector
-    _has_losses: bool = False
+    _are_losses_current: bool = False
 
     @classmethod
     def at(cls, point: FlatPoint) -> RowBlocks:
@@ -164,6 +164,7 @@ class RowBlocks:
         if union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
         room = aligned_rows(4 * ROW_PARTS, self.margins.shape[1]), aligned_rows(2 * ROW_PARTS, LANES)
+        was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
         colours, bounds = self.objective.row_plan.of(order)
         turn = np.argsort(colours, kind="stable")
         colours, bounds = colours[turn], bounds[turn]
@@ -171,7 +172,7 @@ class RowBlocks:
             order[turn], self.chunk, penalty, sweep_rows,
             lambda part, _: (colours[part], bounds[part], sigma, omega, *room),
         )  # fmt: skip
-        self._has_losses = self._has_losses or order.size > 0
+        self._are_losses_current = order.size > 0 or was_current
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
         swept.violations[turn], swept.excess[turn] = found.violations, found.excess
         return swept
@@ -191,7 +192,7 @@ class RowBlocks:
         owner = self.objective
         constants = owner.constants if among is None else owner.joint_constants(n_together, among)
         shares, size = self._shares(n_together), max(self.chunk // n_together, 1) * n_together
-        self._has_losses = False
+        self._are_losses_current = False
         return self._in_chunks(
             order, size, penalty, sweep_together,
             lambda _, features: (features, owner.store.indptr, constants[features], n_together, shares),
@@ -268,9 +269,9 @@ class RowBlocks:
         """The objective, penalty included, from the margins: a pass over the data."""
         owner = self.objective
         owner.n_passes += 1
-        if self.aid.size == 0 and not self._has_losses:  # others are kept up to date
+        if self.aid.size == 0 and not self._are_losses_current:  # others are kept up to date
             self._fill_losses()
-            self._has_losses = True
+            self._are_losses_current = True
         return float(owner.weights @ self.losses) + self.penalty_value(penalty)
 
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
@@ -280,11 +281,13 @@ class RowBlocks:
         squares = np.einsum("ik,ik->i", rows, rows)
         norms = np.abs(rows).max(axis=1) if local.is_linf else np.sqrt(squares)
         total = local.group_l1 * norms.sum() + 0.5 * local.l2 * squares.sum()
-        return float(total + local.l1 * np.abs(rows).sum() if local.l1 else total)
+        if local.l1:
+            total += local.l1 * np.abs(rows).sum()
+        return float(total)
 
     def weights(self) -> tuple[Indices, Vector]:
         """Coordinates and weights, those that are not zero."""
-        by_state, first = self.table.T.reshape(-1), self.n_rows * np.arange(self.table.shape[1])
+        by_state, first = self.table.T.flatten(), self.n_rows * np.arange(self.table.shape[1])
         coords, is_chosen = (first[:, None] + self.kept).reshape(-1), by_state != 0
         return (coords, by_state) if is_chosen.all() else (coords[is_chosen], by_state[is_chosen])
 

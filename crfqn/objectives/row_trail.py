@@ -35,13 +35,8 @@ class RowTrail:
 
     def add(self, blocks: RowBlocks) -> None:
         """Another point."""
-        own = self.margins[len(self.rows)]
+        self.margins[len(self.rows)] = blocks.margins  # by one thread: to wake another takes as long
         self.rows.append((blocks.kept, blocks.table))
-
-        def copy(first: int, last: int) -> None:
-            own[first:last] = blocks.margins[first:last]
-
-        self.objective.pool.each_stretch(own.shape[0], copy)
 
     def step_products(self) -> Vector:
         """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next."""

@@ -1,9 +1,9 @@
 """The full gradient, read tile of states by tile and block of features by block: which coordinates stand out.
 
-No array of F x K numbers exists: a block's gradients live in a small buffer until those above the threshold are picked
-out. A tile's residuals are copied position by position, so that a feature's entries pick up whole rows. In full this is
-the most expensive sweep of all, every stored entry of the data times K; so a solver screens a handful of times in a
-run, and what cannot stand out is left out without loss:
+No array of F x K numbers exists: the gradients of a share of the features live in a small buffer until those above the
+threshold are picked out. A tile's residuals are copied position by position, so that a feature's entries pick up whole
+rows. In full this is the most expensive sweep of all, every stored entry of the data times K; so a solver screens a
+handful of times in a run, and what cannot stand out is left out without loss:
 
     |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
 
@@ -98,11 +98,11 @@ def screen_tile(
             coords = first_coord + states * objective.store.n_features + features[share][which]
             found.append((coords, gradient[which, states]))
 
-    each_block(objective, features, residual, rows.shape[0], pick)
+    each_share(objective, features, residual, rows.shape[0], pick)
     return found
 
 
-def each_block(
+def each_share(
     objective: CRFObjective,
     features: NDArray[np.int64],
     residual: NDArray[np.float64],
@@ -159,7 +159,7 @@ def strong_rows(
         found.append((share.start, features[share][stays], gradient[stays].T))
 
     rows = inference.residual
-    each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], pick)
+    each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], pick)
     if not found:
         return features, np.empty((objective.structure.n_states, 0))
     _, chosen_parts, gradients = zip(*sorted(found, key=lambda part: part[0]), strict=True)
@@ -177,7 +177,7 @@ def row_powers(
         def add(share: slice, gradient: NDArray[np.float64]) -> None:
             add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals[share])
 
-        each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], add)
+        each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], add)
     return totals
 
 
@@ -194,7 +194,7 @@ def row_gradients(
         ) -> None:
             own[:, share] = gradient.T
 
-        each_block(objective, features, by_position(rows, objective)[0], rows.shape[0], put)
+        each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], put)
     return out
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.kernels.spreads import square_spreads
 from crfqn.kernels.union import union
 from crfqn.objectives.coordinates import split_coords
-from crfqn.objectives.screening import WIDEST, by_position, each_block, possible_features
+from crfqn.objectives.screening import WIDEST, by_position, each_share, possible_features
 from crfqn.threads import N_PARTS, cut_into_parts
 
 if TYPE_CHECKING:
@@ -122,6 +122,6 @@ def count_tile(objective: CRFObjective, rows: Vector, room: Vector) -> int:
     def count(share: slice, gradient: Vector) -> None:
         counts[share] = (np.abs(gradient) < room[features[share], None]).sum(axis=1)
 
-    each_block(objective, features, residual, n_states, count)
+    each_share(objective, features, residual, n_states, count)
     n_below = int(np.count_nonzero(is_open)) - features.size
     return n_states * n_below + int(counts.sum())

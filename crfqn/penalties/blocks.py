@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
     """Block b holds the coordinates number order[starts[b]] ... order[starts[b + 1] - 1].
 
@@ -22,17 +22,17 @@ class Blocks:
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
 
-    @classmethod
-    def single(cls, n: int) -> Blocks:
+    @staticmethod
+    def single(n: int) -> Blocks:
         """A block for each of n coordinates."""
-        return cls(np.arange(n), np.arange(n + 1))
+        return Blocks(np.arange(n), np.arange(n + 1))
 
-    @classmethod
-    def of_names(cls, names: NDArray[np.int64]) -> Blocks:
+    @staticmethod
+    def of_names(names: NDArray[np.int64]) -> Blocks:
         """A block for each name that coordinates have in common; names ascend with the blocks."""
         order = np.argsort(names, kind="stable")
         is_new = np.diff(names[order], prepend=-1) != 0
-        return cls(order, np.append(np.flatnonzero(is_new), names.size))
+        return Blocks(order, np.append(np.flatnonzero(is_new), names.size))
 
     @property
     def n_blocks(self) -> int:
@@ -66,6 +66,14 @@ class Blocks:
         is_there[places] = True
         return self.largest(is_there).astype(bool)
 
+    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Blocks]:
+        """The places of some blocks' coordinates, and the blocks over these."""
+        sizes = self.sizes[chosen]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+        places = self.order[np.repeat(self.starts[chosen], sizes) + within]
+        return places, Blocks(np.arange(places.size), starts)
+
     def spread(self, per_block: NDArray) -> NDArray:
         """A number of each block at all of its coordinates, (n,)."""
         out = np.empty(self.order.size, per_block.dtype)
@@ -74,7 +82,7 @@ class Blocks:
 
 
 class Columns(Blocks):
-    """The columns of a table of coordinates that are numbered row by row: hardly anybody needs the lists.
+    """The columns of a table of coordinates that are numbered row by row; the lists are made for kernels that ask.
 
     Attributes
     ----------
@@ -125,6 +133,10 @@ class Columns(Blocks):
         is_there = np.zeros(self.width, bool)
         is_there[places % self.width] = True
         return is_there
+
+    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Blocks]:
+        places = (self.width * np.arange(self.height)[:, None] + chosen).reshape(-1)
+        return places, Columns(self.height, chosen.size)
 
     def spread(self, per_block: NDArray) -> NDArray:
         return np.tile(per_block, self.height)

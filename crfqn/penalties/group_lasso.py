@@ -226,20 +226,15 @@ class LocalGroupLasso:
 
     def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
         """The largest distance of a row."""
-        if self.is_linf or not isinstance(self.blocks, Columns):
+        if self.is_linf:
             return float(self.distances(w, g).max(initial=0.0))
         # Of a row of zeros the distance is what its dual norm exceeds the bound by: most rows of a first look.
         excess = self.row_pull(w, g) - self.group
-        kept = np.flatnonzero(np.isinf(excess))
-        others = self._of_columns(kept)
-        w, g = (self.blocks.table(vector)[:, kept].reshape(-1) for vector in (w, g))
-        excess[kept] = 0.0
-        return float(max(excess.max(initial=0.0), others.distances(w, g).max(initial=0.0)))
-
-    def _of_columns(self, columns: NDArray[np.int64]) -> LocalGroupLasso:
-        assert isinstance(self.blocks, Columns)
-        blocks = Columns(self.blocks.height, columns.size)
-        return LocalGroupLasso(blocks, self.l1[columns], self.group[columns], self.l2[columns], self.norm)
+        kept = np.flatnonzero(np.isposinf(excess))
+        places, blocks = self.blocks.only(kept)
+        others = LocalGroupLasso(blocks, self.l1[kept], self.group[kept], self.l2[kept], self.norm)
+        excess[kept] = others.distances(w[places], g[places])
+        return float(excess.max(initial=0.0))
 
     def largest_scale(self, g: NDArray[np.float64]) -> float:
         """The largest s <= 1 that lets s g obey all bounds; 0 if only 0 does.
@@ -249,7 +244,7 @@ class LocalGroupLasso:
         """
         if not self.l1.any():
             norms = self.dual_norms(g)
-            above = norms > self.group
+            above = ~(norms <= self.group)
             return float(np.min(self.group[above] / norms[above], initial=1.0))
         s = 1.0
         for _ in range(MOST_NEWTON):
