@@ -89,10 +89,17 @@ def cut_entries(begin, end, indices, cuts, bounds):
 
 
 @kernel
-def cut_rows(features, indptr, indices, cuts, bounds):
-    """bounds[i] = the entries of the row features[i] at the cuts, int64 (rows, cuts)."""
+def cut_rows(features, colours, indptr, indices, cuts, bounds):
+    """bounds[i] = the entries of the row features[i] at the cuts, int64 (rows, cuts).
+
+    Rows with a colour (`row_colours.py`) are not cut: of them only the first and the last bound are of use.
+    """
     for i in range(features.size):
-        cut_entries(indptr[features[i]], indptr[features[i] + 1], indices, cuts, bounds[i])
+        begin, end = indptr[features[i]], indptr[features[i] + 1]
+        if colours[i] < 0:
+            cut_entries(begin, end, indices, cuts, bounds[i])
+        else:
+            bounds[i, :-1], bounds[i, -1] = begin, end
 
 
 @inner

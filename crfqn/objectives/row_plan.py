@@ -25,7 +25,8 @@ class RowPlan:
     store : FeatureStore
     cuts : int64 (parts + 1,), the first position of each part
     features : int64, sorted, the rows that were planned last
-    colours : int64, of each, -1 for large ones; bounds : int64 (features, parts + 1), its entries at the cuts
+    colours : int64, of each, -1 for large ones; bounds : int64 (features, parts + 1), the entries of large ones at the
+        cuts, of others where they begin and end
     """
 
     def __init__(self, store: FeatureStore, cuts: Indices) -> None:
@@ -47,4 +48,4 @@ class RowPlan:
         self.features, self.colours = features, np.empty(features.size, np.int64)
         self.bounds = np.empty((features.size, self.cuts.size), np.int64)
         colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, self.colours)
-        cut_rows(features, store.indptr, store.indices, self.cuts, self.bounds)
+        cut_rows(features, self.colours, store.indptr, store.indices, self.cuts, self.bounds)
