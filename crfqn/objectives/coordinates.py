@@ -35,6 +35,11 @@ def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> S
     return Split(states, features, coords[n_nodes:] - n_node_coords)
 
 
+def joined(nodes: NDArray, edges: NDArray) -> NDArray:
+    """What belongs to nodes and to edges, one after the other; nodes' own array where there are no edges."""
+    return np.concatenate([nodes, edges]) if edges.size else nodes
+
+
 def merge_weights(
     coords: NDArray[np.int64],
     values: NDArray[np.float64],

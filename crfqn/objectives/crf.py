@@ -20,7 +20,7 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.columns import coordinate_gradients
 from crfqn.objectives.by_feature import Rows
-from crfqn.objectives.coordinates import Split, split_coords
+from crfqn.objectives.coordinates import Split, joined, split_coords
 from crfqn.objectives.curvature_bound import lipschitz_bound
 from crfqn.objectives.online import Online
 from crfqn.objectives.point import Coords, Point, Vector
@@ -139,7 +139,7 @@ class CRFObjective:
         """All coordinates of some features and edges (both sorted), state by state."""
         first = self.store.n_features * np.arange(self.structure.n_states)
         nodes = (first[:, None] + features).reshape(-1)
-        return np.concatenate([nodes, edges + self.store.n_features * self.structure.n_states])
+        return joined(nodes, edges + self.store.n_features * self.structure.n_states)
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""

@@ -18,7 +18,7 @@ from crfqn.kernels.columns import square_sums
 from crfqn.kernels.taxonomy import add_undecided
 from crfqn.kernels.union import union
 from crfqn.objectives.by_feature import Rows
-from crfqn.objectives.coordinates import merge_weights
+from crfqn.objectives.coordinates import joined, merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
 from crfqn.objectives.scores import add_image
@@ -168,7 +168,7 @@ class Point:
             owner, self.inference, union(own.features), bound, RowNorm(inside, order)
         )
         edges = union(np.flatnonzero(np.abs(self.inference.edge_residual) > bound + inside), own.edges)
-        gradient = np.concatenate([gradients.reshape(-1), self.inference.edge_residual[edges]])
+        gradient = joined(gradients.reshape(-1), self.inference.edge_residual[edges])
         coords = owner.all_rows(features, edges)
         stays = owner.support.contains(coords)
         return Screening(coords, gradient) if stays.all() else Screening(coords[stays], gradient[stays])

@@ -229,8 +229,8 @@ class LocalGroupLasso:
         if self.is_linf:
             return float(self.distances(w, g).max(initial=0.0))
         # Of a row of zeros the distance is what its dual norm exceeds the bound by: most rows of a first look.
-        excess = self.row_pull(w, g) - self.group
-        kept = np.flatnonzero(np.isposinf(excess))
+        excess = self.dual_norms(g) - self.group
+        kept = np.flatnonzero(self.blocks.holders(np.flatnonzero(w)))
         places, blocks = self.blocks.only(kept)
         others = LocalGroupLasso(blocks, self.l1[kept], self.group[kept], self.l2[kept], self.norm)
         excess[kept] = others.distances(w[places], g[places])
