@@ -25,8 +25,7 @@ FEWEST_ENTRIES = (
 )
 MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
 SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
-BLOCK = 64  # features whose gradients stay in the L1 cache
-SHARE = 128  # features that are one thread's share
+BLOCK = 64  # features whose sums are one thread's share
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,6 @@ class Rows:
     ) -> NDArray[np.float64]:
         """sum_t x_tf by_state[k, t] for every coordinate, or sum_t x_tf^2 by_state[k, t], (n,)."""
         store, n_states = self.store, by_state.shape[0]
-        values = np.square(store.values) if of_squares else store.values
         by_position = aligned_rows(store.n_positions, self.width)
 
         def copy(first: int, last: int) -> None:
@@ -89,13 +87,17 @@ class Rows:
         table = aligned_rows(self.features.size, self.width)
 
         def run(part: int) -> None:
-            share = slice(part * SHARE, (part + 1) * SHARE)
+            block = slice(part * BLOCK, (part + 1) * BLOCK)
+            first, last = self.features[block][[0, -1]]
+            indptr = store.indptr[first : last + 2]
+            entries = slice(indptr[0], indptr[-1])
+            values = np.square(store.values[entries]) if of_squares else store.values[entries]
             feature_gradients(
-                self.features[share], BLOCK, max(SLAB_NUMBERS // self.width, 1),
-                store.indptr, store.indices, values, by_position, table[share],
+                self.features[block] - first, BLOCK, max(SLAB_NUMBERS // self.width, 1),
+                indptr - indptr[0], store.indices[entries], values, by_position, table[block],
             )  # fmt: skip
 
-        pool.each(-(-self.features.size // SHARE), run)
+        pool.each(-(-self.features.size // BLOCK), run)
         return table[self.row, self.states]
 
 

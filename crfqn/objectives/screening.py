@@ -32,7 +32,8 @@ WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still
 SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cache
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
 SHARE_NUMBERS = 1 << 15  # gradients that a thread finds before it looks at them: 256 KB
-CEILING_BLOCK = 1 << 14  # features whose ceilings are one thread's share
+CEILING_SHARE = 1 << 14  # features whose ceilings a thread finds at a time
+FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ def each_share(
     """`look` at the gradients (features of a share, n_states), share by share of the `features`, in threads."""
     store, width = objective.store, residual.shape[1]
     block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
-    size = max(1, SHARE_NUMBERS // width)
+    size = share_of(features.size, SHARE_NUMBERS // width)
 
     def run(part: int) -> None:
         share = slice(part * size, (part + 1) * size)
@@ -122,6 +123,11 @@ def each_share(
         look(share, out[:, :n_states])
 
     objective.pool.each(-(-features.size // size), run)
+
+
+def share_of(n_features: int, most: int) -> int:
+    """How many of some features a thread takes at a time."""
+    return max(min(max(-(-n_features // MOST_SHARES), FEWEST), most), 1)
 
 
 @dataclass(frozen=True)
@@ -215,13 +221,13 @@ def possible_features(
 ) -> NDArray[np.int64]:
     """The features whose gradients the bound lets above the threshold, or above thresholds of their own, (F,)."""
     store = objective.store
-    ceilings = np.empty(store.n_features)
+    ceilings, size = np.empty(store.n_features), share_of(store.n_features, CEILING_SHARE)
 
     def run(part: int) -> None:
-        first, last = part * CEILING_BLOCK, min((part + 1) * CEILING_BLOCK, store.n_features)
+        first, last = part * size, min((part + 1) * size, store.n_features)
         feature_ceilings(first, last, store.indptr, store.indices, store.values, largest, ceilings)
 
-    objective.pool.each(-(-store.n_features // CEILING_BLOCK), run)
+    objective.pool.each(-(-store.n_features // size), run)
     return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate
 
 
