@@ -8,7 +8,7 @@ from crfqn.objectives import by_feature
 from crfqn.objectives.by_feature import MOST_STATES, Rows
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.losses import MulticlassSquaredHinge, MultinomialLogistic, MultitaskSquaredHinge
+from crfqn.objectives.losses import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.threads import Pool
 
 N, F = 700, 40
@@ -62,7 +62,7 @@ def test_nothing_asked_for():
     assert Rows.of(store, split_coords(np.empty(0, np.int64), 16, F), 16) is None
 
 
-@pytest.mark.parametrize("loss", [MulticlassSquaredHinge, MultitaskSquaredHinge, MultinomialLogistic])
+@pytest.mark.parametrize("loss", [MulticlassSquaredHinge, MultitaskSquaredHinge])
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_curvatures_do_not_depend_on_the_way(loss, is_binary, monkeypatch):
     _, store, split, random = problem(13, is_binary)

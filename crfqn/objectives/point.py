@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from crfqn.kernels.columns import square_sums
 from crfqn.kernels.taxonomy import add_undecided
 from crfqn.kernels.union import union
-from crfqn.objectives.by_feature import Rows
 from crfqn.objectives.coordinates import joined, merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
@@ -122,15 +121,7 @@ class Point:
     def _measure_squares(self, coords: Coords) -> Vector:
         owner, inference = self.objective, self.inference
         store, split = owner.store, owner.split(coords)
-        out, whole = np.empty((2, coords.size)), Rows.of(store, split, owner.structure.n_states)
-        out[0, split.n_nodes :] = edge_curvature(self, split.edges)
-        out[1, split.n_nodes :] = np.abs(inference.edge_residual)[split.edges]
-        if whole is not None:
-            sizes = np.abs(inference.residual)
-            out[1, : split.n_nodes] = whole.sums(sizes, owner.pool, of_squares=True)
-            sizes *= 1.0 - sizes * owner.inverse_weights
-            out[0, : split.n_nodes] = whole.sums(sizes, owner.pool, of_squares=True)
-            return out
+        out = np.empty((2, coords.size))
 
         def sweep(first: int, last: int) -> None:
             square_sums(
@@ -139,6 +130,8 @@ class Point:
             )  # fmt: skip
 
         owner.each_column(split, sweep)
+        out[0, split.n_nodes :] = edge_curvature(self, split.edges)
+        out[1, split.n_nodes :] = np.abs(inference.edge_residual)[split.edges]
         return out
 
     def unit(self, coords: Coords) -> Vector:
