@@ -89,11 +89,11 @@ class Columns(Blocks):
     height, width : int, the rows and columns of the table
     """
 
-    def __init__(self, height: int, width: int) -> None:
-        self.__dict__.update(height=height, width=width)
-
     height: int
     width: int
+
+    def __init__(self, height: int, width: int) -> None:
+        self.__dict__.update(height=height, width=width)  # frozen otherwise
 
     @cached_property
     def order(self) -> NDArray[np.int64]:  # type: ignore[override]
