@@ -14,9 +14,12 @@ import numba
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 
 
-def compiled(function: Any, fastmath: Iterable[str]) -> Any:
-    """Compile as a GIL-free kernel, cached on disk where a folder for it can be written."""
-    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any:
+    """Compile as a GIL-free kernel, cached on disk where a folder for it can be written.
+
+    counts : whether references to arrays are counted, which a kernel needs that makes or returns one
+    """
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath), "_nrt": counts}
     try:
         return numba.njit(cache=True, **flags)(function)
     except RuntimeError as error:  # numba found no place for the cache
@@ -34,6 +37,14 @@ def kernel(function: Any) -> Any:
     return compiled(function, FAST_MATH)
 
 
+def bare_kernel(function: Any) -> Any:
+    """A kernel that makes no array and returns none, and so need not count references to those that it is given.
+
+    For what is called a hundred thousand times a second: every slice of an array is a reference to it.
+    """
+    return compiled(function, FAST_MATH, counts=False)
+
+
 def strict_kernel(function: Any) -> Any:
     """A kernel whose sums keep their order.
 
@@ -43,5 +54,6 @@ def strict_kernel(function: Any) -> Any:
 
 
 def inner(function: Any) -> Any:
-    """A kernel that is compiled into its callers: for the loops within loops, where a call costs 30 ns."""
-    return numba.njit(nogil=True, fastmath=FAST_MATH, error_model="numpy", forceinline=True)(function)
+    """A bare kernel that is compiled into its callers: for the loops within loops, where a call costs 30 ns."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "_nrt": False}
+    return numba.njit(forceinline=True, **flags)(function)

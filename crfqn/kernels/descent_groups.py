@@ -25,7 +25,7 @@ LOST = 1e6
 WHOLE = 256  # columns: no member's share ends within the vectors of a loop, whose rest may round otherwise
 
 
-@inner
+@kernel
 def gather_blocks(dense, order, starts):
     """The blocks of a dense B0 on its diagonal, one after the other, and where each begins: every sweep reads them."""
     corners = np.zeros(starts.size, np.int64)

@@ -5,12 +5,12 @@ Most rows of a text have a few entries, and take less time than a meeting of thr
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import bare_kernel
 
 N_BITS = 64
 
 
-@kernel
+@bare_kernel
 def colour_rows(features, indptr, indices, most, taken, colours):
     """colours[k] = a class of the row of features[k], no two of a class with a position in common; -1 for large rows.
 

@@ -7,12 +7,13 @@ one thread.
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.row_losses import fill_losses, slopes
 from crfqn.kernels.row_step import (
     LEAST_CURVATURE,
     ROOM,
     add_shares,
+    copy_row,
     cut_entries,
     descend_row,
     measure_row,
@@ -31,11 +32,9 @@ NO_PENALTY = (0.0, 0.0, 0.0, False)
 
 
 @inner
-def shared_ends(bounds, k):
-    """The ends of the parts of step k's row, that of a moderate one being cut less often; (0,) behind the last step."""
-    if k == bounds.shape[0]:
-        return bounds[0, :0:1]
-    return bounds[k, :: 2 if bounds[k, -1] - bounds[k, 0] < MOST_HALVED else 1]
+def stride_of(bounds):
+    """Every how manieth cut of a row is in use: a moderate one has half of the parts."""
+    return 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1
 
 
 @inner
@@ -47,21 +46,17 @@ def ask_for(begin, end, data):
             prefetch_number(data[1], e)
 
 
-@kernel
+@bare_kernel
 def sweep_shared(
     team, member, size, loss, order, bounds, data, strengths, is_free, table, violations, excess, sigma, omega, shares,
-    changes,
+    changes, room,
 ):  # fmt: skip
     """Update rows one after another, all members at each; returns steps rejected, and how often they have met."""
-    if order.size == 0:
-        return 0, 0
-    # Members read and write their own copies of a row that all of them update.
-    rows, width = table if member == 0 else table.copy(), data[4].shape[1]
-    room = np.zeros((ROOM, width))
-    g, h, n_parts = room[5], room[6], changes.shape[0] // 2
-    n_rejected, n_meetings, is_ahead = 0, 0, False
+    n_states, g, h, n_parts = table.shape[1], room[5], room[6], changes.shape[0] // 2
+    w, n_rejected, n_meetings, is_ahead = room[7, :n_states], 0, 0, False
     for k in range(order.size):
-        row, ends, upcoming = order[k], shared_ends(bounds, k), shared_ends(bounds, k + 1)
+        row, ends = order[k], bounds[k, :: stride_of(bounds[k])]
+        upcoming = bounds[k + 1, :: stride_of(bounds[k + 1])] if k + 1 < order.size else ends[:0]
         if not is_ahead:
             n_meetings += 1
             share_slopes(member, size, loss, ends, data, shares, 2 * n_parts * (n_meetings % 2), room[2:4])
@@ -71,16 +66,21 @@ def sweep_shared(
             ask_for(begin, min(begin + AT_ONCE, upcoming[-1]), data)
         add_shares(shares, 2 * n_parts * (n_meetings % 2), ends.size - 1, g, h)
         own = NO_PENALTY if is_free[row] else strengths
-        outside, violation = measure_row(rows[row], g[: table.shape[1]], own, room)
+        copy_row(
+            w, table[row]
+        )  # of its own: the first member writes the new ones while others may still read
+        outside, violation = measure_row(w, g[:n_states], own, room)
         if member == 0:
             excess[k], violations[k] = outside, violation
         is_ahead = False
         if outside > 0.0:
             n_more, n_meetings, is_ahead = descend_row(
-                team, member, size, n_meetings, loss, ends, upcoming, data, rows[row], g, h, own, sigma, omega,
-                shares, changes, room,
+                team, member, size, n_meetings, loss, ends, upcoming, data, w, g, h, own, sigma, omega, shares,
+                changes, room,
             )  # fmt: skip
-            n_rejected += n_more if member == 0 else 0
+            if member == 0:
+                copy_row(table[row], w)
+                n_rejected += n_more
     return n_rejected, n_meetings
 
 
@@ -102,16 +102,14 @@ def deal_colour(start, colours, bounds, member, loads, mine):
     return k, n_mine
 
 
-@kernel
+@bare_kernel
 def sweep_apart(
     team, member, size, n_meetings, loss, order, colours, bounds, data, strengths, is_free, table, violations, excess,
-    sigma, omega,
+    sigma, omega, mine, loads, alone, room,
 ):  # fmt: skip
     """Update rows colour by colour, a member each; returns the steps that this member has rejected."""
     indices, values, labels, weights, margins, aid, _ = data
-    room, alone = np.zeros((ROOM, margins.shape[1])), np.empty((2, LANES))
     g, h, n_rejected, start = room[5], room[6], 0, 0
-    mine, loads = np.empty(order.size, np.int64), np.empty(size, np.int64)
     while start < order.size:
         start, n_mine = deal_colour(start, colours, bounds, member, loads, mine)
         for j in range(n_mine):
@@ -163,14 +161,19 @@ def sweep_rows(
     if size == 0:
         return -1
     data = indices, values, labels, weights, margins, aid, losses
-    strengths, n = (l1, l2, group, is_linf), np.searchsorted(colours, 0)
+    strengths, n, room = (
+        (l1, l2, group, is_linf),
+        np.searchsorted(colours, 0),
+        np.zeros((ROOM, margins.shape[1])),
+    )
+    mine, loads, alone = np.empty(order.size, np.int64), np.empty(size, np.int64), np.empty((2, LANES))
     n_rejected, n_meetings = sweep_shared(
         team, member, size, loss, order[:n], bounds[:n], data, strengths, is_free, table, violations, excess,
-        sigma, omega, shares, changes,
+        sigma, omega, shares, changes, room,
     )  # fmt: skip
     n_rejected += sweep_apart(
         team, member, size, n_meetings, loss, order[n:], colours[n:], bounds[n:], data, strengths, is_free, table,
-        violations[n:], excess[n:], sigma, omega,
+        violations[n:], excess[n:], sigma, omega, mine, loads, alone, room,
     )  # fmt: skip
     if aid.size == 0:  # otherwise they have followed
         first, last = parts_of(cuts, member, size)

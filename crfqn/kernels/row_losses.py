@@ -18,12 +18,13 @@ labels : int32 (N,), y; weights : float64 (N,), how often a position counts
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.exponential import exp_in_place
 from crfqn.kernels.hinge_rows import add_hinge_slopes, move_hinge
 
 MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
 BATCH = 32  # positions whose exponentials are taken at once
+ONE = np.ones(1)  # the value of every entry where all are 1
 
 
 @inner
@@ -34,14 +35,14 @@ def value_of(values, e):
 @inner
 def hinge_slopes(begin, end, indices, values, labels, weights, margins, g, h, own):
     """Equations 5 and 6: g_r += c x max(A_r, 0), g_y -= their sum; h likewise; half of both."""
-    numbers, stride = (values, 1) if values.size > 0 else (np.ones(1), 0)
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
     add_hinge_slopes(g, h, own, margins, indices, begin, end, numbers, stride, labels, weights)
 
 
 @inner
 def hinge_move(begin, end, indices, values, labels, weights, margins, step, d):
     """A_r += step (d_r - d_y) x (section 4.3); returns the change of the loss."""
-    numbers, stride = (values, 1) if values.size > 0 else (np.ones(1), 0)
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
     return move_hinge(d, margins, indices, begin, end, numbers, stride, labels, weights, step)
 
 
@@ -187,7 +188,7 @@ def ranking_move(begin, end, indices, values, weights, margins, relevance, losse
     return change
 
 
-@kernel
+@bare_kernel
 def fill_losses(loss, first, last, margins, aid, losses):
     """The losses of the positions first ... last - 1 from their margins; LOGISTIC: see `add_probabilities`."""
     for i in range(first, last):
@@ -200,7 +201,7 @@ def fill_losses(loss, first, last, margins, aid, losses):
             losses[i] = total
 
 
-@kernel
+@bare_kernel
 def slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, h, own):
     """Gradient and diagonal of the (generalised) Hessian of one row, from its entries begin ... end - 1.
 
@@ -224,7 +225,7 @@ def slopes(loss, begin, end, indices, values, labels, weights, margins, aid, g, 
         h[r] = factor * (h[r] + own[1, r])
 
 
-@kernel
+@bare_kernel
 def move(loss, begin, end, indices, values, labels, weights, margins, aid, losses, step, d):
     """Let the margins follow a change of the row by step * d; returns the change of the loss."""
     if loss == MULTICLASS:

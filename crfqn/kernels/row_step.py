@@ -10,7 +10,7 @@ whoever has found them. `data` stands for the entries and what the positions kee
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import bare_kernel, inner
 from crfqn.kernels.columns import first_at
 from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest, shrink_block
 from crfqn.kernels.row_losses import move, slopes
@@ -19,8 +19,8 @@ from crfqn.kernels.team import meet
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
 # Vectors that an update needs: 0 the target, before it a slope; 1 the direction d, before it room of the violation;
-# 2, 3 what falls to labels; 4 room of the prox; 5, 6 the slopes g and h.
-ROOM = 7
+# 2, 3 what falls to labels; 4 room of the prox; 5, 6 the slopes g and h; 7 the row's weights.
+ROOM = 8
 
 
 @inner
@@ -39,6 +39,13 @@ def largest_of(x):
     for r in range(x.size):
         largest = max(largest, abs(x[r]))
     return largest
+
+
+@inner
+def copy_row(target, source):
+    """target = source, one of which the compiler would copy first: they might overlap."""
+    for r in range(target.size):
+        target[r] = source[r]
 
 
 @inner
@@ -88,7 +95,7 @@ def cut_entries(begin, end, indices, cuts, bounds):
         bounds[p] = low
 
 
-@kernel
+@bare_kernel
 def cut_rows(features, colours, indptr, indices, cuts, bounds):
     """bounds[i] = the entries of the row features[i] at the cuts, int64 (rows, cuts).
 
@@ -116,7 +123,7 @@ def are_aligned(ends, upcoming, size):
     return m > 0 and (n == m or (n % size == 0 and m % size == 0))
 
 
-@kernel
+@bare_kernel
 def share_slopes(member, size, loss, ends, data, shares, place, own):
     """The slopes of a row from a member's parts, each in two rows of `shares` from `place` on.
 
@@ -142,7 +149,7 @@ def add_shares(shares, place, n_parts, g, h):
             h[r] += shares[place + 2 * p + 1, r]
 
 
-@kernel
+@bare_kernel
 def measure_row(w, g, strengths, room):
     """How far a zero row is from being wanted (inf for others), and equation 9."""
     l1, l2, group, is_linf = strengths
@@ -152,7 +159,7 @@ def measure_row(w, g, strengths, room):
     return outside, row_violation(w, g, l1, l2, group, is_linf, room[0, : w.size], room[1, : w.size])
 
 
-@kernel
+@bare_kernel
 def propose_row(w, g, curvature, strengths, target, d, room):
     """Algorithm 2: target <- prox(w - g / curvature), d <- target - w; returns g'd, and whether d has anything."""
     l1, l2, group, is_linf = strengths
@@ -168,7 +175,7 @@ def propose_row(w, g, curvature, strengths, target, d, room):
     return slope, has_moved
 
 
-@kernel
+@bare_kernel
 def move_parts(member, size, loss, ends, data, step, d, changes, place):
     """Move the margins of a member's parts by step * d; what each changes of the loss goes to `changes`."""
     indices, values, labels, weights, margins, aid, losses = data
@@ -179,7 +186,7 @@ def move_parts(member, size, loss, ends, data, step, d, changes, place):
         )
 
 
-@kernel
+@bare_kernel
 def descend_row(
     team, member, size, n_meetings, loss, ends, upcoming, data, w, g, h, strengths, sigma, omega, shares, changes,
     room,
@@ -230,5 +237,5 @@ def descend_row(
         for r in range(n):
             target[r] = w[r] + alpha * d[r]
         after = row_penalty(target, l1, l2, group, is_linf)
-    w[:] = target
+    copy_row(w, target)
     return trial - 1, n_meetings, is_ahead

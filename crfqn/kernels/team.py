@@ -16,7 +16,7 @@ from numba import types
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import bare_kernel, inner
 from crfqn.kernels.rows import LANES, array_at
 
 MOST_LOOKS = 2000  # at another's count before the core is offered to others: some microseconds
@@ -81,7 +81,7 @@ def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], An
     return found
 
 
-@kernel
+@bare_kernel
 def join(team, n_members, rank):
     """Join a team of up to n_members; returns the member's number and how many there are, or (0, 0) if too late.
 
