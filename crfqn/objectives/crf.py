@@ -133,7 +133,7 @@ class CRFObjective:
     def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
         """All coordinates of some features and edges (both sorted), as far as they may have a weight."""
         coords = self.all_rows(features, edges)
-        return coords[self.support.contains(coords)]
+        return coords if self.support.is_everything else coords[self.support.contains(coords)]
 
     def all_rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
         """All coordinates of some features and edges (both sorted), state by state."""

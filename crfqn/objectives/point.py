@@ -163,8 +163,10 @@ class Point:
         edges = union(np.flatnonzero(np.abs(self.inference.edge_residual) > bound + inside), own.edges)
         gradient = joined(gradients.reshape(-1), self.inference.edge_residual[edges])
         coords = owner.all_rows(features, edges)
+        if owner.support.is_everything:
+            return Screening(coords, gradient)
         stays = owner.support.contains(coords)
-        return Screening(coords, gradient) if stays.all() else Screening(coords[stays], gradient[stays])
+        return Screening(coords[stays], gradient[stays])
 
     def count_within(self, bound: float, scale: float, radius: float) -> int:
         """How many coordinates j, or those of the support, have scale |g_j| + radius spread_j < bound; scale > 0."""

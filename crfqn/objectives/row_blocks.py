@@ -1,7 +1,7 @@
 """The weights by feature, and margins that follow every change of a row: what block coordinate descent works on.
 
-For the row solvers (Blondel, Seki, Uehara 2013, sections 4.2 and 4.3). Only rows that are not zero are kept: a sweep
-gathers the rows that it visits, a few thousand at a time.
+For the row solvers (Blondel, Seki, Uehara 2013, sections 4.2 and 4.3). Only rows that are not zero are held, and those
+that the last sweep has visited, a few thousand at a time.
 
 Shapes: N positions, K states, F features, width = K rounded up to LANES.
 """
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
+from crfqn.kernels.row_lists import list_weights
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import work_together
-from crfqn.kernels.union import union
+from crfqn.kernels.union import found_in, union
 from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
 CHUNK_NUMBERS = 1 << 21  # weights of the rows gathered at a time: 16 MB
+MOST_IDLE = 2  # rows held for each that a sweep visits; those of earlier sweeps, zero by now, are then let go
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
 
 
@@ -79,13 +81,14 @@ class RowBlocks:
 
     Attributes
     ----------
-    kept : sorted int64, the features whose rows are not zero; table : float64 (kept, K), the rows
+    held : sorted int64, the features whose rows are in the table, among them all whose rows are not zero
+    table : float64 (held, K), the rows
     margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of the hinges are up to
         date after a sweep with a line search, and once `value` has been asked for
     """
 
     objective: FlatObjective
-    kept: NDArray[np.int64]
+    held: NDArray[np.int64]
     table: Vector
     margins: Vector
     aid: Vector
@@ -107,8 +110,8 @@ class RowBlocks:
         return cls.of(owner, kept, table, margins)
 
     @classmethod
-    def of(cls, owner: FlatObjective, kept: Indices, table: Vector, margins: Vector) -> RowBlocks:
-        """Rows that are not zero, and their margins."""
+    def of(cls, owner: FlatObjective, held: Indices, table: Vector, margins: Vector) -> RowBlocks:
+        """Rows, the others being zero, and their margins."""
         loss, width = owner.loss, margins.shape[1]
         aid, losses = np.empty((0, width)), np.zeros(owner.n_positions)
         if loss.code == LOGISTIC:
@@ -116,7 +119,7 @@ class RowBlocks:
         elif isinstance(loss, MultilabelRanking):
             aid = aligned_rows(owner.n_positions, width)
             aid[:, : loss.n_states] = loss.relevance
-        blocks = cls(owner, kept, table, margins, aid, losses)
+        blocks = cls(owner, held, table, margins, aid, losses)
         if aid.size:
             blocks._fill_losses()
         return blocks
@@ -161,7 +164,7 @@ class RowBlocks:
         Steps from the generalised Hessian, with a line search. The rows with few entries come last, colour by colour:
         threads update those of one colour at once, which is why a feature must not come twice.
         """
-        if union(order).size != order.size:
+        if np.any(np.diff(order) <= 0) and union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
         room = aligned_rows(4 * ROW_PARTS, self.margins.shape[1]), aligned_rows(2 * ROW_PARTS, LANES)
         was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
@@ -170,7 +173,7 @@ class RowBlocks:
         colours, bounds = colours[turn], bounds[turn]
         found = self._in_chunks(
             order[turn], self.chunk, penalty, sweep_rows,
-            lambda part, _: (colours[part], bounds[part], sigma, omega, *room),
+            lambda part: (colours[part], bounds[part], sigma, omega, *room),
         )  # fmt: skip
         self._are_losses_current = order.size > 0 or was_current
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
@@ -195,7 +198,7 @@ class RowBlocks:
         self._are_losses_current = False
         return self._in_chunks(
             order, size, penalty, sweep_together,
-            lambda _, features: (features, owner.store.indptr, constants[features], n_together, shares),
+            lambda _: (self.held, owner.store.indptr, constants[self.held], n_together, shares),
         )  # fmt: skip
 
     @property
@@ -212,58 +215,52 @@ class RowBlocks:
         size: int,
         penalty: ElasticNet | GroupLasso,
         kernel: Callable[..., int],
-        settings: Callable[[slice, Indices], tuple[Any, ...]],
+        settings: Callable[[slice], tuple[Any, ...]],
     ) -> Swept:
-        """Run a kernel on stretches of `order`; `settings` are its last arguments, for a stretch and its features."""
+        """Run a kernel on stretches of `order`; `settings` are its last arguments, for a stretch."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
         violations, excess, n_rejected = np.empty(order.size), np.empty(order.size), 0
         for first in range(0, order.size, size):
             part = slice(first, first + size)
-            features = union(order[part])
-            place = np.searchsorted(features, order[part])
-            table = np.zeros((features.size, self.table.shape[1]))
-            kept_row, is_old = found_in(self.kept, features)
-            table[is_old] = self.table[kept_row[is_old]]
-            last = violations[part], excess[part], *settings(part, features)
-            n_rejected += self._run_team(kernel, place, features, local, table, last)
-            self._put(features, table, holds_all=np.count_nonzero(is_old) == self.kept.size)
+            place = self._hold(order[part])
+            last = violations[part], excess[part], *settings(part)
+            n_rejected += self._run_team(kernel, order[part], place, local, last)
         return Swept(violations, excess, n_rejected)
+
+    def _hold(self, features: Indices) -> Indices:
+        """Have the rows of some features in the table, and not many more; returns their places."""
+        place, is_there = found_in(self.held, features)
+        if is_there.all() and self.held.size <= MOST_IDLE * features.size:
+            return place
+        stays = self.table.any(axis=1)
+        held = union(self.held[stays], features)
+        table = np.zeros((held.size, self.table.shape[1]))
+        table[np.searchsorted(held, self.held[stays])] = self.table[stays]
+        self.held, self.table = held, table
+        return np.searchsorted(held, features)
 
     def _run_team(
         self,
         kernel: Callable[..., int],
-        place: Indices,
         features: Indices,
+        place: Indices,
         penalty: RowPenalty,
-        table: Vector,
         last: tuple[Any, ...],
     ) -> int:
-        """Run a kernel by as many threads as its work is worth."""
+        """Run a kernel on features, given with their places, by as many threads as its work is worth."""
         owner = self.objective
         store, pool = owner.store, owner.pool
-        n_entries = (store.indptr[features + 1] - store.indptr[features])[place].sum()
+        n_entries = (store.indptr[features + 1] - store.indptr[features]).sum()
         n_members = min(pool.n_threads, ROW_PARTS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
             owner.row_cuts, owner.loss.code, place, store.indices, store.values, owner.targets, owner.weights,
             self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
-            found_in(penalty.free, features)[1], table,
+            found_in(penalty.free, self.held)[1], self.table,
         )  # fmt: skip
         found = work_together(
             pool, n_members, lambda team, rank: kernel(team, n_members, rank, *arguments, *last)
         )
         return sum(max(n_rejected, 0) for n_rejected in found)
-
-    def _put(self, features: NDArray[np.int64], table: Vector, holds_all: bool) -> None:
-        """Replace the rows of some features (sorted); `holds_all`: those kept are among them."""
-        stays = table.any(axis=1)
-        if holds_all:
-            self.kept, self.table = features[stays], table[stays]
-            return
-        others = ~found_in(features, self.kept)[1]
-        kept = np.concatenate([self.kept[others], features[stays]])
-        order = np.argsort(kept)
-        self.kept = kept[order]
-        self.table = np.concatenate([self.table[others], table[stays]])[order]
 
     def value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The objective, penalty included, from the margins: a pass over the data."""
@@ -277,7 +274,7 @@ class RowBlocks:
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The penalty of the rows."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
-        rows = self.table if local.free.size == 0 else self.table[~found_in(local.free, self.kept)[1]]
+        rows = self.table if local.free.size == 0 else self.table[~found_in(local.free, self.held)[1]]
         squares = np.einsum("ik,ik->i", rows, rows)
         norms = np.abs(rows).max(axis=1) if local.is_linf else np.sqrt(squares)
         total = local.group_l1 * norms.sum() + 0.5 * local.l2 * squares.sum()
@@ -287,9 +284,7 @@ class RowBlocks:
 
     def weights(self) -> tuple[Indices, Vector]:
         """Coordinates and weights, those that are not zero."""
-        by_state, first = self.table.T.flatten(), self.n_rows * np.arange(self.table.shape[1])
-        coords, is_chosen = (first[:, None] + self.kept).reshape(-1), by_state != 0
-        return (coords, by_state) if is_chosen.all() else (coords[is_chosen], by_state[is_chosen])
+        return list_weights(self.held, self.n_rows, self.table)
 
     def point(self) -> FlatPoint:
         """The rows as a point, its scores from the margins: O(N K)."""
@@ -317,11 +312,3 @@ class LatePoint(FlatPoint):
     @cached_property
     def scores(self) -> Vector:  # type: ignore[override]
         return self.objective.at(self.coords, self.weights).scores
-
-
-def found_in(numbers: Indices, wanted: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-    """Where sorted `numbers` hold the wanted ones, and whether they do."""
-    if numbers.size == 0:
-        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
-    place = np.minimum(np.searchsorted(numbers, wanted), numbers.size - 1)
-    return place, numbers[place] == wanted

@@ -19,7 +19,7 @@ class RowTrail:
 
     Attributes
     ----------
-    rows : of each point the features and the rows that are not zero
+    rows : of each point the features and their rows
     """
 
     def __init__(self, first: RowBlocks, n_points: int) -> None:
@@ -36,7 +36,7 @@ class RowTrail:
     def add(self, blocks: RowBlocks) -> None:
         """Another point."""
         self.margins[len(self.rows)] = blocks.margins  # by one thread: to wake another takes as long
-        self.rows.append((blocks.kept, blocks.table))
+        self.rows.append((blocks.held, blocks.table.copy()))
 
     def step_products(self) -> Vector:
         """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next."""
@@ -53,13 +53,13 @@ class RowTrail:
     def combined(self, shares: Vector) -> RowBlocks:
         """The point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each."""
         owner, points = self.objective, self.rows[1:]
-        kept = union(*(features for features, _ in points))
-        table = np.zeros((kept.size, points[0][1].shape[1]))
+        held = union(*(features for features, _ in points))
+        table = np.zeros((held.size, points[0][1].shape[1]))
         for share, (features, rows) in zip(shares, points, strict=True):
-            table[np.searchsorted(kept, features)] += share * rows
+            table[np.searchsorted(held, features)] += share * rows
         margins = aligned_rows(*self.margins.shape[1:])
         last_points = self.margins[1 : len(self.rows)]
         owner.pool.each_stretch(
             owner.n_positions, lambda first, last: combine(first, last, last_points, shares, margins)
         )
-        return RowBlocks.of(owner, kept, table, margins)
+        return RowBlocks.of(owner, held, table, margins)

@@ -162,14 +162,19 @@ def strong_rows(
         totals = np.zeros(gradient.shape[0])
         add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals)
         stays = is_wanted[share] | norm.exceeds(totals, bound)
-        found.append((share.start, features[share][stays], gradient[stays].T))
+        found.append((share.start, features[share][stays], gradient[stays]))
 
     rows = inference.residual
     each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], pick)
-    if not found:
-        return features, np.empty((objective.structure.n_states, 0))
-    _, chosen_parts, gradients = zip(*sorted(found, key=lambda part: part[0]), strict=True)
-    return np.concatenate(chosen_parts), np.concatenate(gradients, axis=1)
+    found.sort(key=lambda part: part[0])
+    ends = np.cumsum([0] + [chosen.size for _, chosen, _ in found])
+    out = np.empty((objective.structure.n_states, ends[-1]))
+
+    def turn(part: int) -> None:
+        out[:, ends[part] : ends[part + 1]] = found[part][2].T
+
+    objective.pool.each(len(found), turn)
+    return np.concatenate([features[:0], *(chosen for _, chosen, _ in found)]), out
 
 
 def row_powers(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
+from crfqn.kernels.union import found_in
 
 Coords = NDArray[np.int64]
 MOST_FLAGS = (
@@ -48,6 +49,11 @@ class Support:
         edges = np.arange(self.n_edges) if self.edges is None else self.edges
         return np.concatenate([nodes, self.n_node_coords + edges])
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether every coordinate may have a weight."""
+        return self.nodes is None and self.edges is None
+
     def contains(self, coords: Coords) -> NDArray[np.bool_]:
         """Which of the sorted coordinates belong to it."""
         n_nodes = int(np.searchsorted(coords, self.n_node_coords))
@@ -60,11 +66,7 @@ class Support:
 
 
 def _are_members(coords: Coords, members: Coords | None) -> NDArray[np.bool_]:
-    if members is None:
-        return np.ones(coords.size, bool)
-    if members.size == 0:
-        return np.zeros(coords.size, bool)
-    return members[np.minimum(np.searchsorted(members, coords), members.size - 1)] == coords
+    return np.ones(coords.size, bool) if members is None else found_in(members, coords)[1]
 
 
 def observed_support(

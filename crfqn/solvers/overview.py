@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.union import union
+from crfqn.kernels.union import found_in, union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
 
@@ -66,12 +66,12 @@ class Overview:
 def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overview:
     """Look at all coordinates; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
-    found = (screening.coords, screening.gradient)
-    rest = union(point.coords, penalty.free, also)
-    rest = rest[~np.isin(rest, screening.coords, assume_unique=True)]
-    coords, g = found
+    coords, g = screening.coords, screening.gradient
+    more = union(penalty.free, also)
+    rest = union(point.coords, more) if more.size else point.coords
+    rest = rest[~found_in(coords, rest)[1]]
     if rest.size:
-        coords, (g, more_g) = aligned(found, (rest, point.gradient(rest)))
+        coords, (g, more_g) = aligned((coords, g), (rest, point.gradient(rest)))
         g += more_g
     w = np.zeros(coords.size)
     w[np.searchsorted(coords, point.coords)] = point.weights
@@ -92,9 +92,6 @@ def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
 def entries(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
     """The entries of a sparse vector at sorted `coords`."""
     out = np.zeros(coords.size)
-    known, values = vector
-    if known.size:
-        place = np.minimum(np.searchsorted(known, coords), known.size - 1)
-        is_there = known[place] == coords
-        out[is_there] = values[place[is_there]]
+    place, is_there = found_in(vector[0], coords)
+    out[is_there] = vector[1][place[is_there]]
     return out
