@@ -11,17 +11,14 @@ def list_weights(features, n_features, table):
 
     features : sorted int64 (rows,), those of the rows of `table`, float64 (rows, K)
     """
-    n_rows, n_states = table.shape
-    place = np.zeros(n_states + 1, np.int64)
+    n_rows, n_states, n_kept = table.shape[0], table.shape[1], 0
     for i in range(n_rows):
         for k in range(n_states):
-            place[k + 1] += table[i, k] != 0.0
+            n_kept += 1 if table[i, k] != 0.0 else 0
+    coords, weights, place = np.empty(n_kept, np.int64), np.empty(n_kept), 0
     for k in range(n_states):
-        place[k + 1] += place[k]
-    coords, weights = np.empty(place[-1], np.int64), np.empty(place[-1])
-    for i in range(n_rows):
-        for k in range(n_states):
+        for i in range(n_rows):
             if table[i, k] != 0.0:
-                coords[place[k]], weights[place[k]] = k * n_features + features[i], table[i, k]
-                place[k] += 1
+                coords[place], weights[place] = k * n_features + features[i], table[i, k]
+                place += 1
     return coords, weights

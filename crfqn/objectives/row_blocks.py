@@ -8,7 +8,7 @@ Shapes: N positions, K states, F features, width = K rounded up to LANES.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -147,10 +147,23 @@ class RowBlocks:
     def rows_of(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows that coordinates lie in, sorted."""
         is_asked = np.zeros(self.n_rows, bool)
+        for _, features in self._by_state(coords):
+            is_asked[features] = True
+        return np.flatnonzero(is_asked)
+
+    def row_squares(self, coords: Indices, values: Vector) -> Vector:
+        """The sum of the squares of values at coordinates (sorted) by rows, (F,)."""
+        out = np.zeros(self.n_rows)
+        for part, features in self._by_state(coords):
+            out[features] += np.square(values[part])
+        return out
+
+    def _by_state(self, coords: Indices) -> Iterator[tuple[slice, Indices]]:
+        """The stretch of coordinates (sorted) of each state, and their features."""
         cuts = np.searchsorted(coords, self.n_rows * np.arange(self.table.shape[1] + 1))
         for state in range(self.table.shape[1]):
-            is_asked[coords[cuts[state] : cuts[state + 1]] - state * self.n_rows] = True
-        return np.flatnonzero(is_asked)
+            part = slice(cuts[state], cuts[state + 1])
+            yield part, coords[part] - state * self.n_rows
 
     def sweep(
         self,

@@ -20,12 +20,14 @@ class RowTrail:
     Attributes
     ----------
     rows : of each point the features and their rows
+    spare : room for the margins of a combined point
     """
 
     def __init__(self, first: RowBlocks, n_points: int) -> None:
         n_positions, width = first.margins.shape
         self.objective = first.objective
         self.margins = aligned_rows(n_points * n_positions, width).reshape(n_points, n_positions, width)
+        self.spare = aligned_rows(n_positions, width)
         self.restart(first)
 
     def restart(self, first: RowBlocks) -> None:
@@ -51,15 +53,22 @@ class RowTrail:
         return lower + np.tril(lower, -1).T
 
     def combined(self, shares: Vector) -> RowBlocks:
-        """The point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each."""
+        """The point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each.
+
+        Its margins are in the trail's spare room: whoever keeps the point gives those of another for it (`swap`).
+        """
         owner, points = self.objective, self.rows[1:]
         held = union(*(features for features, _ in points))
         table = np.zeros((held.size, points[0][1].shape[1]))
         for share, (features, rows) in zip(shares, points, strict=True):
             table[np.searchsorted(held, features)] += share * rows
-        margins = aligned_rows(*self.margins.shape[1:])
+        margins = self.spare
         last_points = self.margins[1 : len(self.rows)]
         owner.pool.each_stretch(
             owner.n_positions, lambda first, last: combine(first, last, last_points, shares, margins)
         )
         return RowBlocks.of(owner, held, table, margins)
+
+    def swap(self, old: RowBlocks) -> None:
+        """Take the room of a point's margins, which nobody needs any more, for the one that was given away."""
+        self.spare = old.margins

@@ -54,6 +54,7 @@ class GroupLasso:
     free: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
     n_features: int = field(kw_only=True)
     n_states: int = field(kw_only=True)
+    _last: tuple[NDArray[np.int64], LocalGroupLasso] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_strengths(self, "group_l1", "l1", "l2")
@@ -85,7 +86,13 @@ class GroupLasso:
         return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
 
     def at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
-        """The penalty at some coordinates."""
+        """The penalty at some coordinates; the last is remembered, as a look at a point asks for it five times."""
+        if self._last is None or self._last[0] is not coords:
+            object.__setattr__(self, "_last", (coords, self._at(coords)))  # frozen otherwise
+        assert self._last is not None
+        return self._last[1]
+
+    def _at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
         if not self.free.size and self.are_whole_rows(coords):
             rows = Columns(self.n_states, coords.size // self.n_states)
             return self._on(rows, np.ones(rows.n_blocks, bool))

@@ -19,10 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.overview import look_at
+from crfqn.solvers.overview import Overview, look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
 STEPS = ("line search", "constant", "parallel")
+FIRST_SHARE, FEWEST_FIRST = (
+    0.25,
+    2000,
+)  # of the rows that may leave zero, and rows that the first epoch visits
 REGULARISATION = 1e-10  # of the extrapolation's Gram matrix, a share of its trace
 
 
@@ -43,6 +47,8 @@ class RowBlocks(Protocol):
     def n_rows(self) -> int: ...
 
     def rows_of(self, coords: Coords) -> NDArray[np.int64]: ...
+
+    def row_squares(self, coords: Coords, values: Vector) -> Vector: ...
 
     def sweep(self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float) -> Swept: ...
 
@@ -73,6 +79,8 @@ class Trail(Protocol):
     def step_products(self) -> Vector: ...
 
     def combined(self, shares: Vector) -> RowBlocks: ...
+
+    def swap(self, old: RowBlocks) -> None: ...
 
 
 class RowPoint(Point, Protocol):
@@ -177,9 +185,25 @@ class _Run:
     def look(self, point: Point) -> State:
         """Look at all coordinates: a certificate, and the rows that the next epoch visits."""
         found = look_at(self.penalty, point)
-        visits_all = not self.settings.shrink or self.settings.tau is not None
-        self.visited = self.everything if visits_all else self.blocks.rows_of(found.coords)
+        if self.settings.shrink and self.settings.tau is None:
+            self.visited = self.blocks.rows_of(found.coords)
+            if point.coords.size == 0:
+                self.visited = self.strongest(found)
+        else:
+            self.visited = self.everything
         return found.state()
+
+    def strongest(self, found: Overview) -> NDArray[np.int64]:
+        """Of the rows that may leave zero those with the largest gradients: what is missing the next look will find.
+
+        Most of them will not: large rows explain what small ones seemed to.
+        """
+        rows = self.visited
+        n = max(FEWEST_FIRST, int(FIRST_SHARE * rows.size))
+        if n >= rows.size:
+            return rows
+        strength = self.blocks.row_squares(found.coords, found.g)[rows]
+        return np.sort(rows[np.argpartition(strength, rows.size - n)[-n:]])
 
     def epoch(self) -> Generator[State, None, bool]:
         """Sweeps until the violation has fallen far enough; says whether nothing can move."""
@@ -236,6 +260,7 @@ class _Run:
             found = trail.combined(shares)
             value = found.value(self.penalty)
             if value < self.value:
+                trail.swap(self.blocks)
                 self.blocks, self.value = found, value
         trail.restart(self.blocks)
 
