@@ -27,6 +27,7 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_descent import MOST_HALVED, deal_colour
+from crfqn.kernels.row_lists import list_weights
 from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives import row_blocks
 from crfqn.objectives.flat import FlatObjective
@@ -36,6 +37,7 @@ from crfqn.objectives.row_blocks import FEWEST_ENTRIES
 from crfqn.objectives.row_plan import MOST_ALONE, RowPlan
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers import row_descent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.row_descent import RowDescent
@@ -229,6 +231,77 @@ def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
     assert np.all(whole.trace.n_active[~whole.trace.is_screening] == 200)
 
 
+def test_the_first_epoch_visits_the_strongest_rows(monkeypatch):
+    """From zero: what it leaves out and is needed after all comes at the next look, and the optimum is the same."""
+    objective, penalty = wide()
+    settings = {"tol": 1e-5, "max_iter": 800}
+    everything = minimize(objective, penalty, RowDescent(), **settings)
+    monkeypatch.setattr(row_descent, "FEWEST_FIRST", 5)
+    visited, gradient = [], objective.at(np.empty(0, np.int64), np.empty(0)).screen(0.0)
+    sweep = row_blocks.RowBlocks.sweep
+
+    def watched(self, order, *more):
+        visited.append(order)
+        return sweep(self, order, *more)
+
+    monkeypatch.setattr(row_blocks.RowBlocks, "sweep", watched)
+    some = minimize(objective, penalty, RowDescent(), **settings)
+    assert some.status is everything.status is Status.CONVERGED
+    assert some.value == pytest.approx(everything.value, rel=1e-5)
+    squares = np.bincount(gradient.coords % 200, gradient.gradient**2, minlength=200)
+    n_wanted = np.count_nonzero(squares > penalty.group_l1**2)
+    assert 5 < visited[0].size == int(n_wanted / 4)
+    assert np.setdiff1d(some.coords % 200, visited[0]).size > 3
+    np.testing.assert_array_equal(visited[0], np.sort(np.argsort(squares)[-visited[0].size :]))
+    again = minimize(objective, penalty, RowDescent(), start=(some.coords, some.weights), **settings)
+    assert again.n_iter <= 1
+
+
+def test_rows_that_are_no_longer_visited_are_let_go():
+    objective, penalty = wide()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks.sweep(np.arange(200), penalty)
+    assert blocks.held.size == 200
+    kept = np.flatnonzero(table_at(blocks, 200).any(axis=1))
+    before = table_at(blocks, 200)
+    assert 3 < kept.size < 90
+    order = np.array([kept[1], 0, kept[0]])
+    assert 0 not in kept
+    blocks.sweep(order, penalty)
+    np.testing.assert_array_equal(blocks.held, np.union1d(kept, [0]))
+    others = np.setdiff1d(np.arange(200), order)
+    np.testing.assert_array_equal(table_at(blocks, 200)[others], before[others])
+    point = objective.at(*blocks.weights())
+    assert blocks.value(penalty) == pytest.approx(
+        point.value + penalty.value(point.coords, point.weights), rel=1e-12
+    )
+
+
+def table_at(blocks, n_features):
+    table = np.zeros((n_features, blocks.table.shape[1]))
+    table[blocks.held] = blocks.table
+    return table
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_rows_as_lists(share):
+    random = np.random.default_rng(1)
+    table = random.normal(size=(7, 3)) * (random.random((7, 3)) < share)
+    features = np.sort(random.choice(50, 7, replace=False))
+    dense = np.zeros((50, 3))
+    dense[features] = table
+    coords, weights = list_weights(features, 50, table)
+    np.testing.assert_array_equal(coords, np.flatnonzero(dense.T))
+    np.testing.assert_array_equal(weights, dense.T[dense.T != 0])
+    blocks = objective_of(make_problem("multiclass")).at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    coords = np.sort(random.choice(F * K, 11, replace=False))
+    values, whole = random.normal(size=11), np.zeros(F * K)
+    whole[coords] = values
+    np.testing.assert_array_equal(blocks.rows_of(coords), np.unique(coords % F))
+    squares = np.square(whole).reshape(K, F).sum(axis=0)
+    np.testing.assert_allclose(blocks.row_squares(coords, values), squares, rtol=1e-14)
+
+
 @every_loss
 def test_a_trail_of_points(name):
     """Combinations, and products of steps of the margins: s_r - s_y where there is one label, s_r of a ranking."""
@@ -260,6 +333,11 @@ def test_a_trail_of_points(name):
     steps = np.diff(scores, axis=0)
     expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
     np.testing.assert_allclose(trail.step_products(), expected, rtol=1e-9)
+    trail.swap(blocks[0])
+    before = mixed.margins.copy()
+    other = trail.combined(np.array([0.5, 0.5]))
+    np.testing.assert_allclose(table_of(other.point()), 0.5 * (tables[1] + tables[2]), atol=1e-14)
+    np.testing.assert_array_equal(mixed.margins, before)  # whose room was given away
 
 
 def test_extrapolation_saves_sweeps():

@@ -66,9 +66,7 @@ def sweep_shared(
             ask_for(begin, min(begin + AT_ONCE, upcoming[-1]), data)
         add_shares(shares, 2 * n_parts * (n_meetings % 2), ends.size - 1, g, h)
         own = NO_PENALTY if is_free[row] else strengths
-        copy_row(
-            w, table[row]
-        )  # of its own: the first member writes the new ones while others may still read
+        copy_row(w, table[row])  # for each its own: the first writes the new one while others may still read
         outside, violation = measure_row(w, g[:n_states], own, room)
         if member == 0:
             excess[k], violations[k] = outside, violation

@@ -107,7 +107,8 @@ class RowDescent:
         is below tau times that of the first sweep. None leaves the end to the certificate.
     shrink : bool
         Leave out zero rows that are inside the penalty's bound by more than the last sweep's largest violation over
-        the number of items, weights counted (Yuan et al. 2010; section 5.2.4).
+        the number of items, weights counted (Yuan et al. 2010; section 5.2.4). And begin from zero with the rows of
+        the largest gradients, a quarter of those that may move, where these are many.
     cooling : float within (0, 1)
         All coordinates are looked at, for a certificate and for rows to visit, when the violation has fallen to this
         share of the epoch's first sweep.
