@@ -19,7 +19,8 @@ class FlatLabels(ItemModel):
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
         shape: tuple[int, ...] = getattr(y, "shape", ())
-        labels = y if isinstance(y, (list, tuple)) or len(shape) == 1 else ()
+        is_plain = isinstance(y, np.ndarray) and y.dtype.kind != "O"
+        labels = y if not is_plain and (isinstance(y, (list, tuple)) or len(shape) == 1) else ()
         is_row = (isinstance(label, (list, tuple)) and len(label) > 1 for label in labels)
         if (len(shape) == 2 and shape[1] > 1) or any(is_row):
             raise InputError(

@@ -127,10 +127,18 @@ def sweep_apart(
     return n_rejected
 
 
+@bare_kernel
+def copy_rows(target, source, first, last):
+    """target[i] = source[i] for the rows first ... last - 1."""
+    for i in range(first, last):
+        copy_row(target[i], source[i])
+
+
 @kernel
 def sweep_rows(
     team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
     l1, l2, group, is_linf, is_free, table, violations, excess, colours, bounds, sigma, omega, shares, changes,
+    record,
 ):  # fmt: skip
     """Update the rows table[order[0]], table[order[1]], ..., large ones first, then small ones by their colours.
 
@@ -150,6 +158,7 @@ def sweep_rows(
     bounds : int64 (steps, parts + 1), the rows' entries at the cuts
     sigma, omega : of the line search (equation 7)
     shares : float64 (4 parts, width), changes : float64 (2 parts, LANES): what the members tell each other
+    record : float64 (N, width), out: the margins of the end; or (0, width)
 
     Returns
     -------
@@ -159,11 +168,8 @@ def sweep_rows(
     if size == 0:
         return -1
     data = indices, values, labels, weights, margins, aid, losses
-    strengths, n, room = (
-        (l1, l2, group, is_linf),
-        np.searchsorted(colours, 0),
-        np.zeros((ROOM, margins.shape[1])),
-    )
+    strengths, n = (l1, l2, group, is_linf), np.searchsorted(colours, 0)
+    room = np.zeros((ROOM, margins.shape[1]))
     mine, loads, alone = np.empty(order.size, np.int64), np.empty(size, np.int64), np.empty((2, LANES))
     n_rejected, n_meetings = sweep_shared(
         team, member, size, loss, order[:n], bounds[:n], data, strengths, is_free, table, violations, excess,
@@ -173,9 +179,11 @@ def sweep_rows(
         team, member, size, n_meetings, loss, order[n:], colours[n:], bounds[n:], data, strengths, is_free, table,
         violations[n:], excess[n:], sigma, omega, mine, loads, alone, room,
     )  # fmt: skip
+    first, last = parts_of(cuts, member, size)
     if aid.size == 0:  # otherwise they have followed
-        first, last = parts_of(cuts, member, size)
         fill_losses(loss, cuts[first], cuts[last], margins, aid, losses)
+    if record.shape[0] > 0:
+        copy_rows(record, margins, cuts[first], cuts[last])
     return n_rejected
 
 

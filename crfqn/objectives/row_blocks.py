@@ -171,11 +171,13 @@ class RowBlocks:
         penalty: ElasticNet | GroupLasso,
         sigma: float = 0.01,
         omega: float = 0.5,
+        record: Vector | None = None,
     ) -> Swept:
         """Update the rows of the features `order`, all different, one after another.
 
         Steps from the generalised Hessian, with a line search. The rows with few entries come last, colour by colour:
-        threads update those of one colour at once, which is why a feature must not come twice.
+        threads update those of one colour at once, which is why a feature must not come twice. `record`: float64
+        (N, width), out, the margins of the end.
         """
         if np.any(np.diff(order) <= 0) and union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
@@ -184,9 +186,12 @@ class RowBlocks:
         colours, bounds = self.objective.row_plan.of(order)
         turn = np.argsort(colours, kind="stable")
         colours, bounds = colours[turn], bounds[turn]
+        kept = self.margins[:0] if record is None else record
+        if order.size == 0 and record is not None:
+            record[:] = self.margins
         found = self._in_chunks(
             order[turn], self.chunk, penalty, sweep_rows,
-            lambda part: (colours[part], bounds[part], sigma, omega, *room),
+            lambda part: (colours[part], bounds[part], sigma, omega, *room, kept),
         )  # fmt: skip
         self._are_losses_current = order.size > 0 or was_current
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)

@@ -35,9 +35,15 @@ class RowTrail:
         self.rows: list[tuple[NDArray[np.int64], Vector]] = []
         self.add(first)
 
-    def add(self, blocks: RowBlocks) -> None:
-        """Another point."""
-        self.margins[len(self.rows)] = blocks.margins  # by one thread: to wake another takes as long
+    @property
+    def room(self) -> Vector:
+        """For the margins of the next point, which a sweep can write (`RowBlocks.sweep`)."""
+        return self.margins[len(self.rows)]
+
+    def add(self, blocks: RowBlocks, is_recorded: bool = False) -> None:
+        """Another point; `is_recorded`: its margins are in the room."""
+        if not is_recorded:
+            self.room[:] = blocks.margins  # by one thread: to wake another takes as long
         self.rows.append((blocks.held, blocks.table.copy()))
 
     def step_products(self) -> Vector:

@@ -150,10 +150,14 @@ def strong_rows(
     Only features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound are read: once if their states are one tile,
     otherwise a second time where the sum over all tiles turns out to be large.
     """
-    largest = position_norms(objective, inference.residual, norm.order)
-    features = union(possible_features(objective, largest, bound), also)
+    rows, is_one_tile = inference.residual, objective.structure.n_states <= WIDEST
+    if is_one_tile:
+        by_positions, norms = by_position(rows, objective, norm.order)
+    else:
+        norms = position_norms(objective, rows, norm.order)
+    features = union(possible_features(objective, norms, bound), also)
     is_wanted = np.isin(features, also, assume_unique=True)
-    if objective.structure.n_states > WIDEST:
+    if not is_one_tile:
         chosen = features[is_wanted | norm.exceeds(row_powers(objective, inference, features, norm), bound)]
         return chosen, row_gradients(objective, inference, chosen)
     found: list[tuple[int, NDArray[np.int64], NDArray[np.float64]]] = []
@@ -164,8 +168,7 @@ def strong_rows(
         stays = is_wanted[share] | norm.exceeds(totals, bound)
         found.append((share.start, features[share][stays], gradient[stays]))
 
-    rows = inference.residual
-    each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], pick)
+    each_share(objective, features, by_positions, rows.shape[0], pick)
     found.sort(key=lambda part: part[0])
     ends = np.cumsum([0] + [chosen.size for _, chosen, _ in found])
     out = np.empty((objective.structure.n_states, ends[-1]))
@@ -215,7 +218,7 @@ def position_norms(objective: CRFObjective, residual: NDArray[np.float64], order
 
     def run(part: int) -> None:
         stretch = slice(part * step, (part + 1) * step)
-        out[stretch] = np.linalg.norm(residual[:, stretch], ord=order, axis=0)
+        out[stretch] = norm_of(residual[:, stretch], order)
 
     objective.pool.each(-(-out.size // step), run)
     return out
@@ -237,21 +240,28 @@ def possible_features(
 
 
 def by_position(
-    rows: NDArray[np.float64], objective: CRFObjective
+    rows: NDArray[np.float64], objective: CRFObjective, order: float = np.inf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Copy label-major (K, N) to position-major (N, width), width = K rounded up to whole registers.
 
-    Returns the copy, and the largest size in each position, (N,).
+    Returns the copy, and the norm of the given order in each position, (N,).
     """
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
-    out, largest = aligned_rows(n_positions, width), np.empty(n_positions)
-    step = 4096
+    out, norms = aligned_rows(n_positions, width), np.empty(n_positions)
+    step = 1024
 
     def run(part: int) -> None:
         stretch = slice(part * step, (part + 1) * step)
         out[stretch, :n_states] = rows[:, stretch].T
-        np.maximum(rows[:, stretch].max(axis=0), -rows[:, stretch].min(axis=0), out=largest[stretch])
+        norms[stretch] = norm_of(rows[:, stretch], order)
 
     objective.pool.each(-(-n_positions // step), run)
-    return out, largest
+    return out, norms
+
+
+def norm_of(rows: NDArray[np.float64], order: float) -> NDArray[np.float64]:
+    """The norm over the states of each position, (n,)."""
+    if order == np.inf:
+        return np.maximum(rows.max(axis=0), -rows.min(axis=0))
+    return np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)

@@ -50,7 +50,9 @@ class RowBlocks(Protocol):
 
     def row_squares(self, coords: Coords, values: Vector) -> Vector: ...
 
-    def sweep(self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float) -> Swept: ...
+    def sweep(
+        self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float, record: Vector | None
+    ) -> Swept: ...
 
     def sweep_constant(
         self,
@@ -74,7 +76,10 @@ class Trail(Protocol):
 
     def restart(self, first: RowBlocks) -> None: ...
 
-    def add(self, blocks: RowBlocks) -> None: ...
+    @property
+    def room(self) -> Vector: ...
+
+    def add(self, blocks: RowBlocks, is_recorded: bool = False) -> None: ...
 
     def step_products(self) -> Vector: ...
 
@@ -242,7 +247,8 @@ class _Run:
         """The rows updated, in their order, and what was met."""
         settings, rows = self.settings, self.visited
         if settings.step == "line search":
-            return rows, self.blocks.sweep(rows, self.penalty, settings.sigma, settings.omega)
+            room = self.trail.room if self.trail is not None else None
+            return rows, self.blocks.sweep(rows, self.penalty, settings.sigma, settings.omega, room)
         if settings.step == "constant" or rows.size == 0:
             order = self.random.choice(rows, rows.size)
             return order, self.blocks.sweep_constant(order, self.penalty)
@@ -253,7 +259,7 @@ class _Run:
 
     def extrapolate(self, trail: Trail, n_sweeps: int) -> None:
         """After `memory` sweeps go to the point that they lead to, if the objective is lower there."""
-        trail.add(self.blocks)
+        trail.add(self.blocks, is_recorded=not self.is_random)
         if n_sweeps % self.settings.memory:
             return
         shares = extrapolation(trail.step_products())
