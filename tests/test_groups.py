@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, load
 from crfqn.errors import InputError
+from crfqn.kernels.clusters import MOST_CLUSTERED, cut_clusters
 from crfqn.objectives import screening
 from crfqn.objectives.sum import SumObjective
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -367,6 +369,23 @@ class TestDescent:
         np.testing.assert_allclose(base_d, matrix @ d, atol=1e-3)
         assert np.any(d != 0)
         assert runs[0] == runs[1] == runs[2]
+        left = [local.violation(w + d, g + metric.times(d)).max()]
+        local.descend(arrays, np.zeros(n), g, w, 100, 0.0, d, base_d, ALONE)
+        left.append(local.violation(w + d, g + metric.times(d)).max())
+        assert left[1] < 0.25 * left[0]
+
+    def test_clusters_of_blocks(self):
+        """As many neighbours as fit; a larger block alone; where B0 is not dense all alone."""
+        random = np.random.default_rng(0)
+        sizes = np.concatenate([[200], random.integers(1, 90, 40), [161, 160, 1], np.ones(200, int)])
+        starts, room = np.concatenate([[0], np.cumsum(sizes)]), np.empty(sizes.size + 1, np.int64)
+        clusters = room[: cut_clusters(starts, True, room) + 1]
+        assert (clusters[0], clusters[-1]) == (0, sizes.size)
+        for begin, end in pairwise(clusters):
+            assert end - begin == 1 or starts[end] - starts[begin] <= MOST_CLUSTERED
+            assert end == sizes.size or starts[end + 1] - starts[begin] > MOST_CLUSTERED
+        assert cut_clusters(starts, False, room) == sizes.size
+        np.testing.assert_array_equal(room, np.arange(sizes.size + 1))
 
 
 ALONE = Pool(1)
