@@ -315,6 +315,8 @@ def check_nonnegative(name: str, value: Any) -> None:
 
 def check_size(store: FeatureStore) -> None:
     """Refuse features whose squares, summed up, would leave no digits or overflow."""
+    if max(store.values.max(initial=0.0), -store.values.min(initial=0.0)) <= LARGEST_VALUE:
+        return
     largest = np.sqrt(store.largest_squares)
     feature = int(np.argmax(largest))
     if largest[feature] > LARGEST_VALUE:

@@ -26,8 +26,10 @@ class RowTrail:
     def __init__(self, first: RowBlocks, n_points: int) -> None:
         n_positions, width = first.margins.shape
         self.objective = first.objective
-        self.margins = aligned_rows(n_points * n_positions, width).reshape(n_points, n_positions, width)
-        self.spare = aligned_rows(n_positions, width)
+        # Without compilation: memory that is written when it is used first, and not cleared before.
+        room = aligned_rows.py_func((n_points + 1) * n_positions, width)
+        self.margins = room[:-n_positions].reshape(n_points, n_positions, width)
+        self.spare = room[-n_positions:]
         self.restart(first)
 
     def restart(self, first: RowBlocks) -> None:
