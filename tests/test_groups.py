@@ -377,7 +377,7 @@ class TestDescent:
     def test_clusters_of_blocks(self):
         """As many neighbours as fit; a larger block alone; where B0 is not dense all alone."""
         random = np.random.default_rng(0)
-        sizes = np.concatenate([[200], random.integers(1, 90, 40), [161, 160, 1], np.ones(200, int)])
+        sizes = np.concatenate([[60], random.integers(1, 25, 40), [41, 40, 1], np.ones(200, int)])
         starts, room = np.concatenate([[0], np.cumsum(sizes)]), np.empty(sizes.size + 1, np.int64)
         clusters = room[: cut_clusters(starts, True, room) + 1]
         assert (clusters[0], clusters[-1]) == (0, sizes.size)

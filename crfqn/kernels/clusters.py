@@ -10,7 +10,7 @@ from crfqn.kernels import inner, kernel
 from crfqn.kernels.descent import add_scaled
 
 WHOLE = 256  # columns: no member's share ends within the vectors of a loop, whose rest may round otherwise
-MOST_CLUSTERED = 160  # coordinates of several blocks: their part of B0 is 100 KB
+MOST_CLUSTERED = 40  # coordinates of several blocks: to gather more of B0 takes what longer readings save
 
 
 @inner
