@@ -117,20 +117,8 @@ def step_block(
         slope[i] = g[j] + base[i] - inner_product(q[j], d_hat) + damping[j] * d[j]
     while True:
         square, damped = propose_block(
-            members,
-            bounds[b],
-            strengths,
-            damping,
-            q,
-            q_hat,
-            center,
-            slope,
-            room[4, :n],
-            moved,
-            z,
-            hats[0],
-            hats[1],
-        )
+            members, bounds[b], strengths, damping, q, q_hat, center, slope, room[4, :n], moved, z, hats[0], hats[1]
+        )  # fmt: skip
         if n == 1 or square == 0.0:
             break
         curved = base_curvature(inside, corner, stride, indptr, indices, data, diagonal, members, z, whole)
@@ -156,18 +144,15 @@ def descend_cluster(
 
     base, total : float64 (cluster,), out: B0 d there, following the cluster's moves, and these moves
     """
-    l1, group, l2, is_linf = penalty
+    (l1, group, l2, is_linf), (indptr, _, _, diagonal) = penalty, metric
     begin, stride, largest_move = starts[first_block], starts[last_block] - starts[first_block], 0.0
     for i in range(stride):
         j = order[begin + i]
-        base[i] = base_d[j] if inside.size > 0 or metric[0].size > 0 else metric[3][j] * d[j]
+        base[i] = base_d[j] if inside.size > 0 or indptr.size > 0 else diagonal[j] * d[j]
     total[:stride] = 0.0
     for b in range(first_block, last_block):
-        place, members, strengths = (
-            starts[b] - begin,
-            order[starts[b] : starts[b + 1]],
-            (l1[b], group[b], l2[b], is_linf),
-        )
+        place, members = starts[b] - begin, order[starts[b] : starts[b + 1]]
+        strengths = l1[b], group[b], l2[b], is_linf
         square = step_block(
             members, base[place : place + members.size], bounds, b, strengths, metric, secant, damping, g, w,
             (inside, corner + place * (stride + 1), stride), d, d_hat, room, hats, whole,
@@ -186,7 +171,7 @@ def sweep_clusters(
     metric, secant, damping, g, w, d, d_hat, base_d, base, total, room, hats, whole,
 ):  # fmt: skip
     """One sweep; returns the largest move, and the meetings until now."""
-    largest_move = 0.0
+    (indptr, indices, data, _), largest_move = metric, 0.0
     for c in range(clusters.size - 1):
         members = order[starts[clusters[c]] : starts[clusters[c + 1]]]
         move = descend_cluster(
@@ -199,8 +184,8 @@ def sweep_clusters(
             meet(team, member, size, n_meetings - 1)  # all have read what the cluster needed
             add_dense_rows(base_d, dense, members, total, first, last)
             meet(team, member, size, n_meetings)
-        elif move > 0.0 and metric[0].size > 0:
-            add_sparse_rows(base_d, metric[0], metric[1], metric[2], members, total)
+        elif move > 0.0 and indptr.size > 0:
+            add_sparse_rows(base_d, indptr, indices, data, members, total)
     return largest_move, n_meetings
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
-CHUNK_NUMBERS = 1 << 21  # weights of the rows gathered at a time: 16 MB
+CHUNK_NUMBERS = 1 << 21  # weights of the rows that a kernel visits at a time, and that must be held: 16 MB
 MOST_IDLE = 2  # rows held for each that a sweep visits; those of earlier sweeps, zero by now, are then let go
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
 
@@ -221,7 +221,7 @@ class RowBlocks:
 
     @property
     def chunk(self) -> int:
-        """How many rows are gathered at a time."""
+        """How many rows a kernel visits at a time."""
         return max(CHUNK_NUMBERS // self.table.shape[1], 1)
 
     def _shares(self, n_together: int) -> Vector:
