@@ -14,6 +14,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
+    has_duplicates,
     merge_duplicates,
     scatter_entries,
     scatter_rows,
@@ -50,15 +51,17 @@ def index_dtype(size: int) -> np.dtype:
 
 
 def values_or_ones(data: NDArray) -> NDArray[np.float64]:
-    """Float64 copy of a block's values, or length 0 if all of them are 1."""
-    if (data == 1).all():
+    """A block's values as float64, or length 0 if all of them are 1."""
+    if (data[:1] == 1).all() and (data == 1).all():
         return ALL_ONES
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
-        return data.astype(np.float64)
+        return np.require(data, np.float64, ["C", "A", "W"])
 
 
 class CompressedRows:
     """Rows of a CSR (or, `is_by_feature`, of the transpose of a CSC) matrix, read block by block."""
+
+    may_repeat = True  # a column twice in a row
 
     def __init__(
         self, indptr: NDArray, indices: NDArray, data: NDArray, n_columns: int, is_by_feature: bool = False
@@ -85,15 +88,10 @@ class CompressedRows:
             count_columns(block.indices, block.values, counts)
         return is_binary
 
-    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> int:
-        """Write the entries to their columns; returns how many are duplicates."""
-        starts = (
-            heads.copy()
-        )  # of this part's columns: a duplicate has its twin in the same row, hence the part
-        return sum(
-            scatter_rows(*block, starts, heads, result.indices, result.values)
-            for block in self._blocks(first, last)
-        )
+    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> None:
+        """Write the entries to their columns; duplicates become neighbours."""
+        for block in self._blocks(first, last):
+            scatter_rows(*block, heads, result.indices, result.values)
 
     def _blocks(self, first: int, end: int) -> Iterator[Block]:
         dtype = index_dtype(self.n_columns)
@@ -118,7 +116,7 @@ class CompressedRows:
 class DenseRows:
     """Rows of a 2-D array; only entries that are not 0 count."""
 
-    is_by_feature = False
+    is_by_feature, may_repeat = False, False
 
     def __init__(self, array: NDArray) -> None:
         self.array = array
@@ -136,9 +134,8 @@ class DenseRows:
             raise NotFinite(first + row, column, float(rows[row, column]))
         return is_binary
 
-    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> int:
+    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> None:
         scatter_entries(self._part(first, last), first, heads, result.indices, result.values)
-        return 0
 
     def _part(self, first: int, last: int) -> NDArray[np.float64]:
         with np.errstate(
@@ -188,14 +185,30 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
     indices = np.empty(indptr[-1], index_dtype(source.n_rows))
     values = ALL_ONES if is_binary.all() else np.empty(indices.size)
     result = Compressed(indptr, indices, values)
-    heads = indptr[:-1] + np.cumsum(counts, axis=0) - counts
-    n_duplicates = np.zeros(n_parts, np.int64)
+    heads = _heads(indptr, counts)
+    pool.each(n_parts, lambda part: source.scatter(cuts[part], cuts[part + 1], heads[part], result))
+    return merged(result) if source.may_repeat and _repeats(result, pool) else result
 
-    def scatter(part: int) -> None:
-        n_duplicates[part] = source.scatter(cuts[part], cuts[part + 1], heads[part], result)
 
-    pool.each(n_parts, scatter)
-    return merged(result) if n_duplicates.any() else result
+def _heads(indptr: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each part's entries of each column begin, (parts, columns)."""
+    heads = np.empty_like(counts)
+    heads[0] = indptr[:-1]
+    for part in range(1, len(counts)):
+        np.add(heads[part - 1], counts[part - 1], out=heads[part])
+    return heads
+
+
+def _repeats(matrix: Compressed, pool: Pool) -> bool:
+    """Whether there are entries at the same place."""
+    cuts = cut_into_parts(matrix.indptr)
+    found = np.zeros(cuts.size - 1, bool)
+
+    def look(part: int) -> None:
+        found[part] = has_duplicates(cuts[part], cuts[part + 1], matrix.indptr, matrix.indices)
+
+    pool.each(found.size, look)
+    return bool(found.any())
 
 
 def check_finite(block: Block) -> None:

@@ -15,6 +15,7 @@ from crfqn.features import FeatureStore, check_offsets, locate
 from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
+    has_duplicates,
     merge_duplicates,
     scatter_entries,
     scatter_rows,
@@ -282,8 +283,10 @@ def test_all_kinds_of_input_share_one_compilation():
         array.flags.writeable = False
     assert_holds(FeatureStore.from_matrix(wide, [0, 23]), random_matrix())
     test_sums_decide_what_is_binary()
-    kernels = (count_columns, scatter_rows, merge_duplicates, count_entries, scatter_entries)
-    assert [len(f.signatures) for f in kernels] == [1] * 5
+    kernels = (
+        count_columns, scatter_rows, has_duplicates, merge_duplicates, count_entries, scatter_entries,
+    )  # fmt: skip
+    assert [len(f.signatures) for f in kernels] == [1] * 6
 
 
 def test_attributes_and_sizes():

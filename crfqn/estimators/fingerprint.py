@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +20,34 @@ def fingerprint(store: FeatureStore, targets: NDArray[np.int32], n_threads: int 
 
     Of each array: its type, its shape, and the digests of its chunks, which threads share.
     """
+    arrays = [
+        np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        for array in (store.indptr, store.indices, store.values, store.offsets, targets)
+    ]
+    chunks = [_chunks(array) for array in arrays]
+    digests = iter(_digests([chunk for own in chunks for chunk in own], n_threads))
     digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
-    with Pool(n_threads) as pool:
-        for array in (store.indptr, store.indices, store.values, store.offsets, targets):
-            dtype = array.dtype.newbyteorder("<")
-            digest.update(f"{dtype.str}{array.shape}".encode())
-            digest.update(b"".join(_digests(np.ascontiguousarray(array, dtype), pool)))
+    for array, own in zip(arrays, chunks, strict=True):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(b"".join(islice(digests, len(own))))
     return digest.hexdigest()
 
 
-def _digests(array: NDArray, pool: Pool) -> list[bytes]:
-    """Of each chunk of the array's bytes, in their order."""
+def _chunks(array: NDArray) -> list[NDArray[np.uint8]]:
+    """The array's bytes, in stretches."""
     content = array.view(np.uint8)
-    chunks = [content[first : first + CHUNK] for first in range(0, content.size, CHUNK)]
+    return [content[first : first + CHUNK] for first in range(0, content.size, CHUNK)]
+
+
+def _digests(chunks: list[NDArray[np.uint8]], n_threads: int | None) -> list[bytes]:
+    """Of each chunk; the largest are begun first, so that no thread is left alone with one."""
     found = [b""] * len(chunks)
+    largest_first = sorted(range(len(chunks)), key=lambda k: -chunks[k].size)
 
-    def compute(part: int) -> None:
-        found[part] = hashlib.blake2b(chunks[part].data, digest_size=DIGEST_SIZE).digest()
+    def compute(turn: int) -> None:
+        k = largest_first[turn]
+        found[k] = hashlib.blake2b(chunks[k].data, digest_size=DIGEST_SIZE).digest()
 
-    pool.each(len(chunks), compute)
+    with Pool(n_threads) as pool:
+        pool.each(len(chunks), compute)
     return found

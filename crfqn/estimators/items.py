@@ -90,7 +90,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         names, n_levels = self._label_names(y)
         X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
         classes, codes = encode_labels(names, np.arange(names.size + 1))
-        check_names(names)
+        check_names(names, classes)
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
         if weights is not None and not weights.all():
             stays = weights > 0
@@ -249,12 +249,15 @@ class ItemModel(ClassifierMixin, SparseCRF):
                 )
 
 
-def check_names(names: NDArray) -> None:
-    """Refuse what scikit-learn takes for numbers to regress on; names in great number are no ground for its warning."""
+def check_names(names: NDArray, classes: NDArray) -> None:
+    """Refuse what scikit-learn takes for numbers to regress on; `classes`: the different ones.
+
+    Strings in great number are no ground for its warning. To count the different ones takes time: once is enough.
+    """
     with warnings.catch_warnings():
         if names.dtype.kind in "OUS":
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        check_classification_targets(names)
+        check_classification_targets(classes if names.dtype.kind in "US" else names)
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ class LabelSets:
         names = column_or_1d(y, warn=True)
         offsets = np.arange(names.size + 1)
         classes, codes = encode_labels(names, offsets)
-        check_names(names)
+        check_names(names, classes)
         return cls(classes, make_table(codes, offsets, classes.size), "labels")
 
     @classmethod

@@ -13,6 +13,9 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from crfqn.kernels import kernel
+from crfqn.kernels.rows import prefetch_number
+
+AHEAD = 32  # entries
 
 
 @kernel
@@ -33,32 +36,42 @@ def scatter_rows(
     indptr: NDArray,
     indices: NDArray,
     values: NDArray,
-    starts: NDArray,
     heads: NDArray,
     out_indices: NDArray,
     out_values: NDArray,
-) -> int:
-    """Write a block of rows into the columns and return how many of its entries are duplicates.
+) -> None:
+    """Write a block of rows into the columns.
 
-    `starts` (columns,) int64 says where each column begins, `heads` (columns,) int64 where its next entry
-    goes (moved in place). `out_values` of length 0: the result stores no values.
+    `heads` (columns,) int64 says where the next entry of each column goes (moved in place). `out_values` of length 0:
+    the result stores no values. Rare columns are in no cache: their places are asked for AHEAD.
     """
-    n_duplicates = int64(0)
     origin = indptr[0]
     for r in range(indptr.size - 1):
-        row = first_row + r
         for j in range(indptr[r] - origin, indptr[r + 1] - origin):
+            if j + AHEAD < indices.size:
+                place = heads[indices[j + AHEAD]]
+                prefetch_number(out_indices, place)
+                prefetch_number(out_values, place)
             if values.size > 0 and values[j] == 0.0:
                 continue
-            column = indices[j]
-            head = heads[column]
-            if head > starts[column] and out_indices[head - 1] == row:
-                n_duplicates += 1
-            out_indices[head] = row
+            head = heads[indices[j]]
+            heads[indices[j]] = head + 1
+            out_indices[head] = first_row + r
             if out_values.size > 0:
                 out_values[head] = values[j] if values.size > 0 else 1.0
-            heads[column] = head + 1
-    return n_duplicates
+
+
+@kernel
+def has_duplicates(first: int, last: int, indptr: NDArray, indices: NDArray) -> bool:
+    """Whether any of the columns first ... last - 1 has an entry twice.
+
+    Not asked while scattering: to read what was written just before takes longer than all the rest of it.
+    """
+    n_duplicates = 0
+    for column in range(first, last):
+        for j in range(indptr[column] + 1, indptr[column + 1]):
+            n_duplicates += indices[j] == indices[j - 1]
+    return n_duplicates > 0
 
 
 @kernel

@@ -50,12 +50,7 @@ class RowPenalty(NamedTuple):
     @classmethod
     def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
         """What a penalty is to the rows; what is free must be whole rows."""
-        free, counts = np.unique(penalty.free % n_features, return_counts=True)
-        if np.any(counts != n_states):
-            raise InputError(
-                f"expected all {n_states} weights of a feature to be free or none, "
-                f"got {counts.min()} of feature {free[counts.argmin()]}"
-            )
+        free = _free_rows(penalty.free, n_features, n_states)
         if isinstance(penalty, ElasticNet):
             return cls(0.0, float(penalty.l1), float(penalty.l2), False, free)
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
@@ -65,6 +60,19 @@ class RowPenalty(NamedTuple):
             )
         group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
         return cls(group_l1, l1, l2, penalty.norm == "linf", free)
+
+
+def _free_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
+    """The features of coordinates without penalty, which must be whole rows."""
+    if coords.size == 0:
+        return coords
+    free, counts = np.unique(coords % n_features, return_counts=True)
+    if np.any(counts != n_states):
+        raise InputError(
+            f"expected all {n_states} weights of a feature to be free or none, "
+            f"got {counts.min()} of feature {free[counts.argmin()]}"
+        )
+    return free
 
 
 class Swept(NamedTuple):
