@@ -589,8 +589,9 @@ class TestPlan:
     def test_where_rows_are_cut(self):
         order = np.array([7, 0, 99, 3])
         assert 0 < np.sum(np.diff(self.store.indptr)[order] > MOST_ALONE) < 4
-        _, bounds = RowPlan(self.store, self.cuts).of(order)
-        for feature, found in zip(order, bounds, strict=True):
+        turn, _, bounds = RowPlan(self.store, self.cuts).of(order)
+        assert sorted(turn) == [0, 1, 2, 3]
+        for feature, found in zip(order[turn], bounds, strict=True):
             begin, end = self.store.indptr[feature : feature + 2]
             if end - begin > MOST_ALONE:
                 expected = begin + np.searchsorted(self.store.indices[begin:end], self.cuts)
@@ -599,15 +600,21 @@ class TestPlan:
 
     def test_colours_are_kept_while_half_of_the_rows_are_asked_for(self):
         plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
-        colours, bounds = plan.of(everything)
+        turn, colours, bounds = plan.of(everything)
+        assert np.all(np.diff(colours) >= 0)
+        for colour in np.unique(colours):
+            assert np.all(np.diff(turn[colours == colour]) > 0)
         some = np.arange(99, 39, -1)
         again = plan.of(some)
-        np.testing.assert_array_equal(again[0], colours[some])
-        np.testing.assert_array_equal(again[1], bounds[some])
+        stays = turn >= 40
+        np.testing.assert_array_equal(some[again.turn], turn[stays])
+        np.testing.assert_array_equal(again.colours, colours[stays])
+        np.testing.assert_array_equal(again.bounds, bounds[stays])
         assert plan.features.size == 100
         plan.of(np.arange(10))
         assert plan.features.size == 10
-        np.testing.assert_array_equal(plan.of(np.array([3, 50]))[1], bounds[[3, 50]])
+        found = plan.of(np.array([3, 50]))
+        np.testing.assert_array_equal(found.bounds[np.argsort(found.turn)], bounds[np.argsort(turn)][[3, 50]])
 
     @pytest.mark.parametrize("n_members", [1, 2, 3])
     def test_every_small_row_is_dealt_to_one(self, n_members):

@@ -23,9 +23,13 @@ def test_union_is_numpys(sizes, is_sorted):
 
 
 @pytest.mark.parametrize("n", [0, 1, 20])
-def test_what_is_found_is_numpys(n):
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_what_is_found_is_numpys(n, is_sorted):
     random = np.random.default_rng(n)
     numbers, wanted = np.unique(random.integers(0, 40, n)), random.integers(-3, 45, 30)
+    wanted = np.sort(wanted) if is_sorted else wanted
     place, is_there = found_in(numbers, wanted)
     np.testing.assert_array_equal(is_there, np.isin(wanted, numbers))
     np.testing.assert_array_equal(numbers[place[is_there]], wanted[is_there])
+    expected = np.searchsorted(numbers, wanted)
+    np.testing.assert_array_equal(place, np.minimum(expected, max(numbers.size - 1, 0)))

@@ -1,8 +1,10 @@
-"""Tables of rows as lists of coordinates."""
+"""Tables of rows as lists of coordinates, and back."""
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import bare_kernel, kernel
+
+BLOCK = 64  # rows: they stay in the first cache while their states go by
 
 
 @kernel
@@ -12,20 +14,53 @@ def list_weights(features, n_features, table):
     features : sorted int64 (rows,), those of the rows of `table`, float64 (rows, K)
     """
     n_rows, n_states = table.shape
-    place, n_kept = np.zeros(n_states + 1, np.int64), np.zeros(n_rows, np.int64)
+    kept, n_kept, n_weights = np.empty(n_rows, np.int64), 0, 0
     for i in range(n_rows):
-        row = table[i]
+        n_own = 0
         for k in range(n_states):
-            n_kept[i] += 1 if row[k] != 0.0 else 0
-        for k in range(n_states if n_kept[i] > 0 else 0):
-            place[k + 1] += 1 if row[k] != 0.0 else 0
+            n_own += table[i, k] != 0.0
+        if n_own > 0:
+            kept[n_kept], n_kept, n_weights = i, n_kept + 1, n_weights + n_own
+    coords, weights = np.empty(n_weights, np.int64), np.empty(n_weights)
+    if n_weights == n_kept * n_states:
+        list_whole(kept[:n_kept], features, n_features, table, coords, weights)
+        return coords, weights
+    place = 0
     for k in range(n_states):
-        place[k + 1] += place[k]
-    coords, weights = np.empty(place[-1], np.int64), np.empty(place[-1])
-    for i in range(n_rows):
-        row, is_whole = table[i], n_kept[i] == n_states  # nearly always, under a group penalty, or empty
-        for k in range(n_states if n_kept[i] > 0 else 0):
-            if is_whole or row[k] != 0.0:
-                coords[place[k]], weights[place[k]] = k * n_features + features[i], row[k]
-                place[k] += 1
+        for i in kept[:n_kept]:
+            if table[i, k] != 0.0:
+                coords[place], weights[place] = k * n_features + features[i], table[i, k]
+                place += 1
     return coords, weights
+
+
+@bare_kernel
+def list_whole(kept, features, n_features, table, coords, weights):
+    """The same where a row's weights are all zero or none is, as under a group penalty: a transposition, in blocks."""
+    for start in range(0, kept.size, BLOCK):
+        stop = min(start + BLOCK, kept.size)
+        for k in range(table.shape[1]):
+            first = k * kept.size
+            for j in range(start, stop):
+                coords[first + j] = k * n_features + features[kept[j]]
+                weights[first + j] = table[kept[j], k]
+
+
+@bare_kernel
+def mark_rows(coords, n_features, is_asked):
+    """is_asked[f] = True for the features of coordinates (sorted)."""
+    first = 0
+    for c in coords:
+        while c >= first + n_features:
+            first += n_features
+        is_asked[c - first] = True
+
+
+@bare_kernel
+def add_squares(coords, values, n_features, totals):
+    """totals[f] += values^2 at coordinates (sorted) of the feature f."""
+    first = 0
+    for j in range(coords.size):
+        while coords[j] >= first + n_features:
+            first += n_features
+        totals[coords[j] - first] += values[j] * values[j]

@@ -8,7 +8,7 @@ Shapes: N positions, K states, F features, width = K rounded up to LANES.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
-from crfqn.kernels.row_lists import list_weights
+from crfqn.kernels.row_lists import add_squares, list_weights, mark_rows
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import work_together
@@ -155,23 +155,14 @@ class RowBlocks:
     def rows_of(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows that coordinates lie in, sorted."""
         is_asked = np.zeros(self.n_rows, bool)
-        for _, features in self._by_state(coords):
-            is_asked[features] = True
+        mark_rows(coords, self.n_rows, is_asked)
         return np.flatnonzero(is_asked)
 
     def row_squares(self, coords: Indices, values: Vector) -> Vector:
         """The sum of the squares of values at coordinates (sorted) by rows, (F,)."""
-        out = np.zeros(self.n_rows)
-        for part, features in self._by_state(coords):
-            out[features] += np.square(values[part])
-        return out
-
-    def _by_state(self, coords: Indices) -> Iterator[tuple[slice, Indices]]:
-        """The stretch of coordinates (sorted) of each state, and their features."""
-        cuts = np.searchsorted(coords, self.n_rows * np.arange(self.table.shape[1] + 1))
-        for state in range(self.table.shape[1]):
-            part = slice(cuts[state], cuts[state + 1])
-            yield part, coords[part] - state * self.n_rows
+        totals = np.zeros(self.n_rows)
+        add_squares(coords, values, self.n_rows, totals)
+        return totals
 
     def sweep(
         self,
@@ -183,17 +174,15 @@ class RowBlocks:
     ) -> Swept:
         """Update the rows of the features `order`, all different, one after another.
 
-        Steps from the generalised Hessian, with a line search. The rows with few entries come last, colour by colour:
-        threads update those of one colour at once, which is why a feature must not come twice. `record`: float64
-        (N, width), out, the margins of the end.
+        Steps from the generalised Hessian, with a line search. Features ascend, but the rows with few entries come
+        last, colour by colour: threads update those of one colour at once, which is why a feature must not come twice.
+        `record`: float64 (N, width), out, the margins of the end.
         """
         if np.any(np.diff(order) <= 0) and union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
         room = aligned_rows(4 * ROW_PARTS, self.margins.shape[1]), aligned_rows(2 * ROW_PARTS, LANES)
         was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
-        colours, bounds = self.objective.row_plan.of(order)
-        turn = np.argsort(colours, kind="stable")
-        colours, bounds = colours[turn], bounds[turn]
+        turn, colours, bounds = self.objective.row_plan.of(order)
         kept = self.margins[:0] if record is None else record
         if order.size == 0 and record is not None:
             record[:] = self.margins

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_step import cut_rows
-from crfqn.kernels.union import union
+from crfqn.kernels.union import found_in, union
 
 Indices = NDArray[np.int64]
 MOST_ALONE = 200  # entries of a row that one thread updates: two larger ones nearly always meet
+ABSENT = -1
 FEWEST_KEPT = 0.5  # of the rows that were planned; with fewer of them new classes are larger
+
+
+class Plan(NamedTuple):
+    """Rows in the order of their visits: large ones first, then small ones class by class.
+
+    turn : int64 (rows,), the number that each has among the rows asked for
+    colours : int64, of each, ascending, -1 for large ones
+    bounds : int64 (rows, parts + 1), the entries of large ones at the cuts, of others where they begin and end
+    """
+
+    turn: Indices
+    colours: Indices
+    bounds: Indices
 
 
 class RowPlan:
@@ -25,27 +41,35 @@ class RowPlan:
     store : FeatureStore
     cuts : int64 (parts + 1,), the first position of each part
     features : int64, sorted, the rows that were planned last
-    colours : int64, of each, -1 for large ones; bounds : int64 (features, parts + 1), the entries of large ones at the
-        cuts, of others where they begin and end
+    rank : int64, of each of these, its number in the order of visits
+    colours, bounds : of the rows that were planned, in the order of visits
     """
 
     def __init__(self, store: FeatureStore, cuts: Indices) -> None:
         self.store, self.cuts = store, cuts
-        self.features = self.colours = np.empty(0, np.int64)
+        self.features = self.rank = self.colours = np.empty(0, np.int64)
         self.bounds = np.empty((0, cuts.size), np.int64)
 
-    def of(self, order: Indices) -> tuple[Indices, Indices]:
-        """Colours and bounds of rows in some order."""
-        place = np.minimum(np.searchsorted(self.features, order), max(self.features.size - 1, 0))
-        is_few = order.size < FEWEST_KEPT * self.features.size
-        if self.features.size == 0 or is_few or not np.array_equal(self.features[place], order):
+    def of(self, order: Indices) -> Plan:
+        """The visits of some rows, in whatever order they are."""
+        place, is_there = found_in(self.features, order)
+        if order.size < FEWEST_KEPT * self.features.size or not is_there.all():
             self._plan(union(order))
-            place = np.searchsorted(self.features, order)
-        return self.colours[place], self.bounds[place]
+            place, _ = found_in(self.features, order)
+        number = np.full(self.features.size, ABSENT)
+        number[self.rank[place]] = np.arange(order.size)
+        visits = np.flatnonzero(number != ABSENT)
+        return Plan(number[visits], self.colours[visits], self.bounds[visits])
 
     def _plan(self, features: Indices) -> None:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
-        self.features, self.colours = features, np.empty(features.size, np.int64)
-        self.bounds = np.empty((features.size, self.cuts.size), np.int64)
-        colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, self.colours)
-        cut_rows(features, self.colours, store.indptr, store.indices, self.cuts, self.bounds)
+        colours, bounds = (
+            np.empty(features.size, np.int64),
+            np.empty((features.size, self.cuts.size), np.int64),
+        )
+        colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, colours)
+        cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
+        visits = np.argsort(colours, kind="stable")
+        self.features, self.colours, self.bounds = features, colours[visits], bounds[visits]
+        self.rank = np.empty_like(visits)
+        self.rank[visits] = np.arange(visits.size)

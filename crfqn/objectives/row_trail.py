@@ -66,10 +66,15 @@ class RowTrail:
         Its margins are in the trail's spare room: whoever keeps the point gives those of another for it (`swap`).
         """
         owner, points = self.objective, self.rows[1:]
-        held = union(*(features for features, _ in points))
+        held = points[0][0]
+        if any(features is not held for features, _ in points):
+            held = union(*(features for features, _ in points))
         table = np.zeros((held.size, points[0][1].shape[1]))
         for share, (features, rows) in zip(shares, points, strict=True):
-            table[np.searchsorted(held, features)] += share * rows
+            if features.size == held.size:
+                table += share * rows
+            else:
+                table[np.searchsorted(held, features)] += share * rows
         margins = self.spare
         last_points = self.margins[1 : len(self.rows)]
         owner.pool.each_stretch(

@@ -19,6 +19,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.descent_groups import descend_groups
 from crfqn.kernels.group_prox import block_distances, prox_blocks
 from crfqn.kernels.team import work_together
+from crfqn.kernels.union import found_in
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
 from crfqn.threads import Pool
@@ -136,7 +137,7 @@ class GroupLasso:
         """The whole rows that are not zero, or whose gradient exceeds the bound."""
         found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
         local = self.at(found.coords)
-        is_kept = local.blocks.holders(np.searchsorted(found.coords, point.coords[point.weights != 0]))
+        is_kept = local.blocks.holders(found_in(found.coords, point.coords[point.weights != 0])[0])
         stays = is_kept | (local.dual_norms(found.gradient) > local.group)
         if stays.all():
             return found

@@ -68,13 +68,15 @@ def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overvie
     screening = penalty.screen(point)
     coords, g = screening.coords, screening.gradient
     more = union(penalty.free, also)
-    rest = union(point.coords, more) if more.size else point.coords
-    rest = rest[~found_in(coords, rest)[1]]
+    asked = union(point.coords, more) if more.size else point.coords
+    place, is_there = found_in(coords, asked)
+    rest = asked[~is_there]
     if rest.size:
         coords, (g, more_g) = aligned((coords, g), (rest, point.gradient(rest)))
         g += more_g
     w = np.zeros(coords.size)
-    w[np.searchsorted(coords, point.coords)] = point.weights
+    is_known = asked is point.coords and rest.size == 0
+    w[place if is_known else np.searchsorted(coords, point.coords)] = point.weights
     return Overview(penalty, point, coords, w, g, best_dual_value(point, penalty, screening))
 
 
