@@ -147,7 +147,7 @@ def rows(
     loss: Annotated[
         list[RowLoss] | None, typer.Option(help="May be given several times; default: both.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 9,
     limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
     lightning: Annotated[
         Path | None,

@@ -14,9 +14,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
 from bcd_study.cases import DATA, Source
 from bcd_study.judge import Judge
 from benchmarks import rows
+from benchmarks.cores import capacity
 from benchmarks.items import stored
 
 from crfqn.errors import InputError
+from crfqn.threads import Pool
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +27,10 @@ def problem():
 
 
 @pytest.mark.parametrize("loss", rows.JUDGED)
-def test_a_run_ends_near_the_optimum(problem, loss, monkeypatch):
-    monkeypatch.setattr(rows, "WARM_UP_SECONDS", 0.1)
+def test_a_run_ends_near_the_optimum(problem, loss):
     task = rows.Task("made-up", loss, 1e-2, 0.0, "lightning", 3.0)
-    with stored(problem) as path:
-        best = rows.train(path, replace(task, optimum=1e-9), 1, 2.0).values.min()
-        run = rows.train(path, replace(task, optimum=best), 1, 20.0)
+    best = rows.train(problem, replace(task, optimum=1e-9), 1, 2.0).values.min()
+    run = rows.train(problem, replace(task, optimum=best), 1, 20.0)
     verdict = Judge(problem).verdict(run.weights, rows.JUDGED[loss], task.strength)
     assert verdict.objective == pytest.approx(run.values[-1], rel=1e-9)
     assert best <= run.values[-1] <= best * (1.0 + rows.LEVEL)
@@ -38,21 +38,43 @@ def test_a_run_ends_near_the_optimum(problem, loss, monkeypatch):
     assert np.all(np.diff(run.seconds) > 0)
 
 
+def test_threads_take_turns(problem, monkeypatch):
+    monkeypatch.setattr(rows, "WARM_UP_SECONDS", 0.1)
+    given = iter([1.9, 1.2, 2.0, 1.95, 1.96, 1.97])
+    monkeypatch.setattr(rows, "capacity", lambda pool: next(given))
+    task = rows.Task("made-up", "squared-hinge", 1e-2, 1e9, "lightning", 3.0)
+    with stored(problem) as path:
+        turns = rows.take_turns(path, task, 2, 2.0)
+    assert turns.capacity == [1.2, 1.95]
+    assert {n: len(own) for n, own in turns.runs.items()} == {1: 2, 2: 2}
+
+
+def test_capacity_is_a_number_of_cores():
+    with Pool(2) as pool:
+        assert 0.4 < capacity(pool) < 4.0
+
+
 def test_figures_of_a_comparison(problem):
     verdict = Judge(problem).verdict((np.empty(0, np.int64), np.empty(0)), rows.JUDGED["logistic"], 1e-2)
-    task = rows.Task("made-up", "squared-hinge", 1e-3, 1.0, "lightning", 3.0)
-    slow = rows.Comparison(task, [2.0, 1.0, 4.0], [1.0, 1.0, 1.0], 7.0, True, 60.0, verdict)
-    assert slow.gain == 2.0
-    assert slow.cells()[1:6] == ["2.00", "1.00", "2.00", "lightning", "7.00"]
+    task, seconds = rows.Task("made-up", "squared-hinge", 1e-3, 1.0, "lightning", 3.0), [1.0, 1.0, 1.0]
+    slow = rows.Comparison(task, [2.0, 1.0, 4.0], seconds, [1.95, 1.0, 1.9], 7.0, True, 60.0, verdict)
+    assert slow.gains.tolist() == [2.0, 1.0, 4.0]
+    assert slow.full_gains.tolist() == [2.0, 4.0]
+    assert slow.cells()[1:7] == ["2.00", "1.00", "2.00", "3.00 (2 of 3)", "lightning", "7.00"]
     assert [(figure.measured, figure.is_met) for figure in slow.figures()] == [
         ("3.5 times", True),
-        ("7.0 times", True),
+        ("3.00 times", True),
     ]
+    halved = replace(slow, capacity=[1.1, 1.0, 1.2])
+    assert halved.cells()[4] == "no pair"
+    assert len(halved.figures()) == 1
+    assert not replace(slow, one=[1.5, 1.5, 1.5]).figures()[1].is_met
     unfinished = replace(slow, peer=None)
-    assert unfinished.cells()[5] == "not in 60"
+    assert unfinished.cells()[6] == "not in 60"
     assert unfinished.figures()[0].measured == "> 30.0 times"
-    assert replace(unfinished, has_peer=False).cells()[5] == "not measured"
-    assert replace(unfinished, has_peer=False).figures() == []
+    unmeasured = replace(unfinished, has_peer=False)
+    assert unmeasured.cells()[6] == "not measured"
+    assert [figure.measured for figure in unmeasured.figures()] == ["3.00 times"]
 
 
 def test_another_split_is_refused(problem, monkeypatch):

@@ -1,8 +1,8 @@
 """Row-sparse multiclass models: crfqn on one and two cores, lightning's CDClassifier and cyanure beside it.
 
 The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
-means over the items, no intercept. Every run is a process of its own; crfqn's on one thread and on two take turns with
-each other. lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one thread and on two
+take turns, and between them it is measured what two cores have to give (`cores.py`). lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from bcd_study.judge import Judge
+from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, save_npz
 
 from benchmarks import flat_data
 from benchmarks.alone import peak_memory, run_alone, run_within, say
+from benchmarks.cores import FULL, capacity
 from benchmarks.items import read_stored, stored
 from benchmarks.problem import Run
 from benchmarks.report import Figure, Report, Table, shown
 from crfqn.errors import InputError
+from crfqn.threads import Pool
 
+Vector = NDArray[np.float64]
 LEVEL = 1e-3  # relative distance from the optimum
 MORE_ON_TWO = 1.6  # times as much is asked on two cores
 STRONGER = 5.0  # times the strength, for the warm-up
@@ -82,14 +86,27 @@ def measure(
                     rows.append(comparison.cells())
                     report.figures += comparison.figures()
                     report.numbers[task.title] = comparison.numbers()
-    head = ["", "one core, s", "two cores, s", "gain", "peer", "its s", "objective", "rows", "test accuracy"]
+    head = [
+        "",
+        "one core, s",
+        "two cores, s",
+        "gain",
+        "on full cores",
+        "peer",
+        "its s",
+        "objective",
+        "rows",
+        "test accuracy",
+    ]
     report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES))
     return report
 
 
 NOTES = [
     "crfqn: `MulticlassClassifier(loss, group_l1=lambda * items, fit_intercept=False)`. Seconds count from the call of "
-    "fit with the matrix in memory, after a warm-up fit in the same process; medians, gains of neighbouring runs.",
+    "fit with the matrix in memory, after warm-up fits in the same process; medians, gains of neighbouring fits.",
+    "On full cores: the gains of the pairs, so many of all, before, between and after which two threads got at least "
+    f"{FULL} times as many matrix products done as one. Cores of a virtual machine may be halves of one for a while.",
     "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
     "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
     "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
@@ -99,27 +116,37 @@ NOTES = [
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Seconds to the level of one task, by run; None: not reached within the limit."""
+    """Seconds to the level of one task, by run; None: not reached within the limit.
+
+    capacity : of each pair of runs the least that two cores had to give, in those of one
+    """
 
     task: Task
     one: list[float]
     two: list[float]
+    capacity: list[float]
     peer: float | None
     has_peer: bool
     limit: float
     verdict: Any
 
     @property
-    def gain(self) -> float:
-        return float(np.median(np.divide(self.one, self.two)))
+    def gains(self) -> Vector:
+        return np.divide(self.one, self.two)
+
+    @property
+    def full_gains(self) -> Vector:
+        """Of the pairs that had two cores."""
+        return self.gains[np.array(self.capacity) >= FULL]
 
     def cells(self) -> list[str]:
-        peer = "not measured" if not self.has_peer else f"not in {self.limit:g}"
+        peer, found = "not measured" if not self.has_peer else f"not in {self.limit:g}", self.full_gains
         return [
             self.task.title,
             f"{np.median(self.one):.2f}",
             f"{np.median(self.two):.2f}",
-            f"{self.gain:.2f}",
+            f"{np.median(self.gains):.2f}",
+            f"{np.median(found):.2f} ({found.size} of {len(self.one)})" if found.size else "no pair",
             self.task.peer,
             peer if self.peer is None else f"{self.peer:.2f}",
             f"{self.verdict.objective:.6f}",
@@ -128,20 +155,30 @@ class Comparison:
         ]
 
     def figures(self) -> list[Figure]:
+        return self._against_peer() + self._of_two_cores()
+
+    def _against_peer(self) -> list[Figure]:
         if not self.has_peer:
             return []
         least = self.limit if self.peer is None else self.peer
-        at, more = f"{self.task.title}: {self.task.peer}'s seconds over crfqn's, ", "" if self.peer else "> "
-        found = [("one core", np.median(self.one), self.task.asked)]
-        if self.task.peer == "lightning":
-            found.append(("two cores", np.median(self.two), MORE_ON_TWO * self.task.asked))
+        times, more = least / np.median(self.one), "" if self.peer else "> "
+        what = f"{self.task.title}: {self.task.peer}'s seconds over crfqn's, one core"
         return [
-            Figure(at + cores, f"{asked:g} times", f"{more}{least / s:.1f} times", bool(least / s >= asked))
-            for cores, s, asked in found
+            Figure(
+                what, f"{self.task.asked:g} times", f"{more}{times:.1f} times", bool(times >= self.task.asked)
+            )
         ]
 
+    def _of_two_cores(self) -> list[Figure]:
+        if self.task.peer != "lightning" or not self.full_gains.size:
+            return []
+        gain = float(np.median(self.full_gains))
+        what = f"{self.task.title}: seconds on one core over those on two, pairs on full cores"
+        return [Figure(what, f"{MORE_ON_TWO:g} times", f"{gain:.2f} times", gain >= MORE_ON_TWO)]
+
     def numbers(self) -> dict[str, Any]:
-        return {"one core": self.one, "two cores": self.two, self.task.peer: self.peer}
+        crfqn = {"one core": self.one, "two cores": self.two, "capacity of two cores": self.capacity}
+        return crfqn | {self.task.peer: self.peer}
 
 
 def compare(
@@ -149,12 +186,9 @@ def compare(
 ) -> Comparison:
     """Train with both libraries."""
     say(task.title)
-    runs: dict[int, list[Run]] = {1: [], 2: []}
-    for _ in range(repeats):
-        for n_threads, own in runs.items():
-            own.append(run_alone(train, path, task, n_threads, limit))
-    seconds = {n: [float(run.seconds[-1]) for run in own] for n, own in runs.items()}
-    verdict = judge.verdict(runs[1][0].weights, JUDGED[task.loss], task.strength)
+    turns = run_alone(take_turns, path, task, repeats, limit)
+    seconds = {n: [float(run.seconds[-1]) for run in own] for n, own in turns.runs.items()}
+    verdict = judge.verdict(turns.runs[1][0].weights, JUDGED[task.loss], task.strength)
     if verdict.objective > task.optimum * (1.0 + 1.01 * LEVEL):
         raise InputError(f"{task.title}: not in {limit:g} s, but {verdict.objective} (--limit)")
     if task.peer == "lightning":
@@ -163,20 +197,54 @@ def compare(
     else:
         has_peer = has_cyanure()
         peer = run_within(20 * limit, cyanure_seconds, path, task, limit) if has_peer else None
-    return Comparison(task, seconds[1], seconds[2], peer, has_peer, limit, verdict)
+    return Comparison(task, seconds[1], seconds[2], turns.capacity, peer, has_peer, limit, verdict)
 
 
-def train(path: str, task: Task, n_threads: int, limit: float) -> Run:
-    """Train until the objective is near enough; the weights are (coordinates label * F + feature, values)."""
+class Turns(NamedTuple):
+    """Fits on so many threads, by turns, and what two cores had to give meanwhile, in those of one."""
+
+    runs: dict[int, list[Run]]
+    capacity: list[float]
+
+
+def take_turns(path: str, task: Task, repeats: int, limit: float) -> Turns:
+    """Train on one thread and on two, again and again, after warming up."""
+    problem, runs, found = read_stored(path), {1: list[Run](), 2: list[Run]()}, []
+    for n_threads in runs:
+        warm_up(problem, task, n_threads)
+    with Pool(2) as pool:
+        for _ in range(repeats):
+            capacities = [capacity(pool)]
+            for n_threads, own in runs.items():
+                own.append(train(problem, task, n_threads, limit))
+                capacities.append(capacity(pool))
+            found.append(min(capacities))
+            one, two = (float(own[-1].seconds[-1]) for own in runs.values())
+            say(f"  crfqn: {one:.2f} s, two threads {two:.2f} s, {one / two:.2f}; capacity {found[-1]:.2f}")
+    return Turns(runs, found)
+
+
+def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **more: Any) -> Any:
+    """The estimator, with a multiple of the task's lambda."""
     from crfqn import MulticlassClassifier
 
-    problem, rows = read_stored(path), []
+    group_l1 = times * task.strength * problem.y_train.size
+    return MulticlassClassifier(
+        loss=task.loss, group_l1=group_l1, fit_intercept=False, n_threads=n_threads, **more
+    )
 
-    def make(strength: float, **more: Any) -> Any:
-        group_l1 = strength * problem.y_train.size
-        return MulticlassClassifier(
-            loss=task.loss, group_l1=group_l1, fit_intercept=False, n_threads=n_threads, **more
-        )
+
+def warm_up(problem: Any, task: Task, n_threads: int) -> None:
+    """Have everything compiled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is stopped early
+        model = make(problem, task, n_threads, STRONGER, max_seconds=WARM_UP_SECONDS)
+        model.fit(problem.X_train, problem.y_train)
+
+
+def train(problem: Any, task: Task, n_threads: int, limit: float) -> Run:
+    """Train until the objective is near enough; the weights are (coordinates label * F + feature, values)."""
+    rows = []
 
     def note(progress: Any) -> bool:
         value = progress.value / problem.y_train.size
@@ -184,13 +252,11 @@ def train(path: str, task: Task, n_threads: int, limit: float) -> Run:
             rows.append((perf_counter() - begin, value))
         return progress.share == 1.0 and value <= task.optimum * (1.0 + LEVEL)
 
+    model = make(problem, task, n_threads, tol=1e-9, max_seconds=limit, callback=note)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that both are stopped early
-        make(STRONGER * task.strength, max_seconds=WARM_UP_SECONDS).fit(problem.X_train, problem.y_train)
-        model = make(task.strength, tol=1e-9, max_seconds=limit, callback=note)
+        warnings.simplefilter("ignore")  # that it is stopped early
         begin = perf_counter()
         model.fit(problem.X_train, problem.y_train)
-    say(f"  crfqn, {n_threads} thread(s): {rows[-1][0]:.2f} s")
     table = coo_array(model.coef_)
     coords = table.row.astype(np.int64) * table.shape[1] + table.col
     return Run(
