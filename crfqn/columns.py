@@ -23,7 +23,7 @@ from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
-COUNTERS = 4  # entries for each counter of a part and column: the counters stay small beside the result
+COUNTERS = 2  # entries for each counter of a part and column: the counters stay small beside the result
 ALL_ONES = np.empty(0)
 
 
@@ -78,7 +78,7 @@ class CompressedRows:
         """Boundaries of parts of about equally many entries, (n_parts + 1,)."""
         return cut_into_parts(self.indptr, n_parts)
 
-    def count(self, first: int, last: int, counts: NDArray[np.int64]) -> bool:
+    def count(self, first: int, last: int, counts: NDArray[np.integer]) -> bool:
         """Add up the entries of each column that are not 0; returns whether all are 1."""
         is_binary = True
         for block in self._blocks(first, last):
@@ -88,7 +88,7 @@ class CompressedRows:
             count_columns(block.indices, block.values, counts)
         return is_binary
 
-    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> None:
+    def scatter(self, first: int, last: int, heads: NDArray[np.integer], result: Compressed) -> None:
         """Write the entries to their columns; duplicates become neighbours."""
         for block in self._blocks(first, last):
             scatter_rows(*block, heads, result.indices, result.values)
@@ -126,7 +126,7 @@ class DenseRows:
     def cuts(self, n_parts: int) -> NDArray[np.int64]:
         return self.n_rows * np.arange(n_parts + 1) // n_parts
 
-    def count(self, first: int, last: int, counts: NDArray[np.int64]) -> bool:
+    def count(self, first: int, last: int, counts: NDArray[np.integer]) -> bool:
         rows = self._part(first, last)
         is_binary, fault = count_entries(rows, counts)
         if fault >= 0:
@@ -134,7 +134,7 @@ class DenseRows:
             raise NotFinite(first + row, column, float(rows[row, column]))
         return is_binary
 
-    def scatter(self, first: int, last: int, heads: NDArray[np.int64], result: Compressed) -> None:
+    def scatter(self, first: int, last: int, heads: NDArray[np.integer], result: Compressed) -> None:
         scatter_entries(self._part(first, last), first, heads, result.indices, result.values)
 
     def _part(self, first: int, last: int) -> NDArray[np.float64]:
@@ -168,7 +168,8 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
     """
     pool = pool or Pool(1)
     n_parts = max(1, min(N_PARTS, source.n_entries // (COUNTERS * max(1, source.n_columns))))
-    cuts, counts = source.cuts(n_parts), np.zeros((n_parts, source.n_columns), np.int64)
+    cuts = source.cuts(n_parts)
+    counts = np.zeros((n_parts, source.n_columns), index_dtype(source.n_entries))
     is_binary = np.ones(n_parts, bool)
     faults: list[NotFinite] = []
 
@@ -181,7 +182,7 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
     pool.each(n_parts, count)
     if faults:
         raise min(faults, key=lambda fault: fault.args)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0))])
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0, dtype=np.int64))])
     indices = np.empty(indptr[-1], index_dtype(source.n_rows))
     values = ALL_ONES if is_binary.all() else np.empty(indices.size)
     result = Compressed(indptr, indices, values)
@@ -190,7 +191,7 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
     return merged(result) if source.may_repeat and _repeats(result, pool) else result
 
 
-def _heads(indptr: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _heads(indptr: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.integer]:
     """Where each part's entries of each column begin, (parts, columns)."""
     heads = np.empty_like(counts)
     heads[0] = indptr[:-1]

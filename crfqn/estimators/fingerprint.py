@@ -12,7 +12,7 @@ from crfqn.features import FeatureStore
 from crfqn.threads import Pool
 
 DIGEST_SIZE = 16  # bytes
-CHUNK = 1 << 23  # bytes that one thread takes at a time
+CHUNK = 1 << 20  # bytes that one thread takes at a time
 
 
 def fingerprint(store: FeatureStore, targets: NDArray[np.int32], n_threads: int | None = None) -> str:
@@ -40,12 +40,10 @@ def _chunks(array: NDArray) -> list[NDArray[np.uint8]]:
 
 
 def _digests(chunks: list[NDArray[np.uint8]], n_threads: int | None) -> list[bytes]:
-    """Of each chunk; the largest are begun first, so that no thread is left alone with one."""
+    """Of each chunk."""
     found = [b""] * len(chunks)
-    largest_first = sorted(range(len(chunks)), key=lambda k: -chunks[k].size)
 
-    def compute(turn: int) -> None:
-        k = largest_first[turn]
+    def compute(k: int) -> None:
         found[k] = hashlib.blake2b(chunks[k].data, digest_size=DIGEST_SIZE).digest()
 
     with Pool(n_threads) as pool:

@@ -15,8 +15,10 @@ where every stored value is 1.
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel, strict_kernel
+from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel
 from crfqn.kernels.rows import add_picked
+
+TURNED = 64  # positions: their rows stay in the first cache while the states go by
 
 
 @inner
@@ -117,6 +119,28 @@ def feature_ceilings(first, last, indptr, indices, values, largest, out):
             size = largest[np.uint64(indices[e])]
             total += size * abs(values[e]) if values.size > 0 else size
         out[f] = total
+
+
+@bare_kernel
+def turn_positions(first, last, rows, order, out, norms):
+    """out[t] = rows[:, t], and norms[t] its norm, for the positions t = first ... last - 1.
+
+    rows: float64 (K, N), out: float64 (N, at least K); order: 1, 2 or inf
+    """
+    for start in range(first, last, TURNED):
+        stop = min(start + TURNED, last)
+        norms[start:stop] = 0.0
+        for k in range(rows.shape[0]):
+            for t in range(start, stop):
+                size = abs(rows[k, t])
+                out[t, k] = rows[k, t]
+                norms[t] = (
+                    max(norms[t], size)
+                    if order == np.inf
+                    else norms[t] + (size if order == 1 else size * size)
+                )
+        for t in range(start, stop if order == 2 else start):
+            norms[t] = np.sqrt(norms[t])
 
 
 @kernel

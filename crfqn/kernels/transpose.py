@@ -20,7 +20,7 @@ AHEAD = 32  # entries
 
 @kernel
 def count_columns(indices: NDArray, values: NDArray, counts: NDArray) -> None:
-    """Add the entries of a block that are not 0 to `counts` (columns,) int64, in place."""
+    """Add the entries of a block that are not 0 to `counts` (columns,), integers, in place."""
     if values.size == 0:
         for j in range(indices.size):
             counts[indices[j]] += 1
@@ -42,7 +42,7 @@ def scatter_rows(
 ) -> None:
     """Write a block of rows into the columns.
 
-    `heads` (columns,) int64 says where the next entry of each column goes (moved in place). `out_values` of length 0:
+    `heads` (columns,), integers, says where the next entry of each column goes (moved in place). `out_values` of length 0:
     the result stores no values. Rare columns are in no cache: their places are asked for AHEAD.
     """
     origin = indptr[0]
@@ -118,7 +118,7 @@ def count_entries(rows, counts):
 
 @kernel
 def scatter_entries(rows, first_row, heads, out_indices, out_values):
-    """Write the entries that are not 0 into the columns; `heads` (columns,) int64 move along.
+    """Write the entries that are not 0 into the columns; `heads` (columns,), integers, move along.
 
     `out_values` of length 0: the result stores no values.
     """

@@ -12,6 +12,8 @@ from crfqn.objectives.row_blocks import RowBlocks
 from crfqn.threads import STRETCH
 
 Vector = NDArray[np.float64]
+FEWEST_STRETCHES = 4  # of positions that step products are summed over
+MOST_SKIPPED = 4  # stretches for each of these
 
 
 class RowTrail:
@@ -49,14 +51,21 @@ class RowTrail:
         self.rows.append((blocks.held, blocks.table.copy()))
 
     def step_products(self) -> Vector:
-        """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next."""
+        """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next.
+
+        Of many positions over a share, which tells as much: to read all margins of all points takes a tenth of a sweep.
+        """
         owner, n_points = self.objective, len(self.rows)
-        parts = np.zeros((-(-owner.n_positions // STRETCH), n_points - 1, n_points - 1))
+        n_stretches = -(-owner.n_positions // STRETCH)
+        every = max(1, min(MOST_SKIPPED, n_stretches // FEWEST_STRETCHES))
+        parts = np.zeros((-(-n_stretches // every), n_points - 1, n_points - 1))
 
-        def add(first: int, last: int) -> None:
-            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH])
+        def add(part: int) -> None:
+            first = part * every * STRETCH
+            last = min(first + STRETCH, owner.n_positions)
+            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[part])
 
-        owner.pool.each_stretch(owner.n_positions, add)
+        owner.pool.each(len(parts), add)
         lower = parts.sum(axis=0)
         return lower + np.tril(lower, -1).T
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients
+from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients, turn_positions
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.union import union
 
@@ -249,14 +249,9 @@ def by_position(
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
     out, norms = aligned_rows(n_positions, width), np.empty(n_positions)
-    step = 1024
-
-    def run(part: int) -> None:
-        stretch = slice(part * step, (part + 1) * step)
-        out[stretch, :n_states] = rows[:, stretch].T
-        norms[stretch] = norm_of(rows[:, stretch], order)
-
-    objective.pool.each(-(-n_positions // step), run)
+    objective.pool.each_stretch(
+        n_positions, lambda first, last: turn_positions(first, last, rows, order, out, norms)
+    )
     return out, norms
 
 
