@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
 from bcd_study.cases import DATA, Source
 from bcd_study.judge import Judge
 from benchmarks import rows
-from benchmarks.cores import capacity
+from benchmarks.cores import capacity, on_core, some_cores
 from benchmarks.items import stored
 
 from crfqn.errors import InputError
@@ -38,15 +39,26 @@ def test_a_run_ends_near_the_optimum(problem, loss):
     assert np.all(np.diff(run.seconds) > 0)
 
 
-def test_threads_take_turns(problem, monkeypatch):
+def test_cores_take_turns(problem, monkeypatch):
     monkeypatch.setattr(rows, "WARM_UP_SECONDS", 0.1)
-    given = iter([1.9, 1.2, 2.0, 1.95, 1.96, 1.97])
+    given = iter([1.9, 1.2, 2.0, 1.3, 1.95, 1.96, 1.97, 1.98])
     monkeypatch.setattr(rows, "capacity", lambda pool: next(given))
     task = rows.Task("made-up", "squared-hinge", 1e-2, 1e9, "lightning", 3.0)
     with stored(problem) as path:
         turns = rows.take_turns(path, task, 2, 2.0)
     assert turns.capacity == [1.2, 1.95]
-    assert {n: len(own) for n, own in turns.runs.items()} == {1: 2, 2: 2}
+    assert (len(turns.one), len(turns.two)) == (4, 2)
+
+
+@pytest.mark.skipif(some_cores()[0] is None, reason="this system does not say which cores there are")
+def test_a_thread_stays_on_its_core():
+    before = os.sched_getaffinity(0)
+    for core in some_cores():
+        with on_core(core):
+            assert os.sched_getaffinity(0) == {core}
+    assert os.sched_getaffinity(0) == before
+    with on_core(None):
+        assert os.sched_getaffinity(0) == before
 
 
 def test_capacity_is_a_number_of_cores():
@@ -57,21 +69,22 @@ def test_capacity_is_a_number_of_cores():
 def test_figures_of_a_comparison(problem):
     verdict = Judge(problem).verdict((np.empty(0, np.int64), np.empty(0)), rows.JUDGED["logistic"], 1e-2)
     task, seconds = rows.Task("made-up", "squared-hinge", 1e-3, 1.0, "lightning", 3.0), [1.0, 1.0, 1.0]
-    slow = rows.Comparison(task, [2.0, 1.0, 4.0], seconds, [1.95, 1.0, 1.9], 7.0, True, 60.0, verdict)
+    one = [1.0, 3.0, 0.5, 1.5, 4.0, 4.0]
+    slow = rows.Comparison(task, one, seconds, [1.95, 1.0, 1.5], 7.0, True, 60.0, verdict)
     assert slow.gains.tolist() == [2.0, 1.0, 4.0]
     assert slow.full_gains.tolist() == [2.0, 4.0]
-    assert slow.cells()[1:7] == ["2.00", "1.00", "2.00", "3.00 (2 of 3)", "lightning", "7.00"]
+    assert slow.cells()[1:7] == ["2.25", "1.00", "2.00", "3.00 (2 of 3)", "lightning", "7.00"]
     assert [(figure.measured, figure.is_met) for figure in slow.figures()] == [
-        ("3.5 times", True),
+        ("3.1 times", True),
         ("3.00 times", True),
     ]
     halved = replace(slow, capacity=[1.1, 1.0, 1.2])
-    assert halved.cells()[4] == "no pair"
+    assert halved.cells()[4] == "none"
     assert len(halved.figures()) == 1
-    assert not replace(slow, one=[1.5, 1.5, 1.5]).figures()[1].is_met
+    assert not replace(slow, one=[1.5] * 6).figures()[1].is_met
     unfinished = replace(slow, peer=None)
     assert unfinished.cells()[6] == "not in 60"
-    assert unfinished.figures()[0].measured == "> 30.0 times"
+    assert unfinished.figures()[0].measured == "> 26.7 times"
     unmeasured = replace(unfinished, has_peer=False)
     assert unmeasured.cells()[6] == "not measured"
     assert [figure.measured for figure in unmeasured.figures()] == ["3.00 times"]

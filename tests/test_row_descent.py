@@ -28,13 +28,14 @@ from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_descent import MOST_HALVED, deal_colour
 from crfqn.kernels.row_lists import list_weights
+from crfqn.kernels.row_step import MOST_MEMBERS, PARTS, TWELFTHS, parts_of
 from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives import row_blocks
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from crfqn.objectives.row_plan import MOST_ALONE, RowPlan
+from crfqn.objectives.row_plan import LARGE, MOST_ALONE, Balance, RowPlan
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers import row_descent
@@ -616,6 +617,15 @@ class TestPlan:
         found = plan.of(np.array([3, 50]))
         np.testing.assert_array_equal(found.bounds[np.argsort(found.turn)], bounds[np.argsort(turn)][[3, 50]])
 
+    def test_rows_of_all_parts_come_before_those_of_two(self):
+        x = np.zeros((3000, 4))
+        for feature, size in enumerate((500, 3000, 100, MOST_HALVED)):
+            x[:size, feature] = 1.0
+        store = FeatureStore.from_matrix(x, np.arange(3001))
+        turn, colours, _ = RowPlan(store, np.arange(0, 3001, 500)).of(np.arange(4))
+        assert turn.tolist() == [1, 3, 0, 2]
+        assert colours.tolist() == [LARGE, LARGE, -1, 0]
+
     @pytest.mark.parametrize("n_members", [1, 2, 3])
     def test_every_small_row_is_dealt_to_one(self, n_members):
         colours, bounds = (
@@ -633,6 +643,61 @@ class TestPlan:
             ends.append(stop)
             start = stop
         assert ends == [4, 6]
+
+
+class TestShares:
+    @pytest.mark.parametrize("n_parts", [2, PARTS])
+    @pytest.mark.parametrize(
+        ("size", "tilt"),
+        [(1, 0), (2, -1), (2, 0), (2, 1), *((size, 0) for size in range(3, MOST_MEMBERS + 1))],
+    )
+    def test_every_part_is_one_members(self, n_parts, size, tilt):
+        ends = np.arange(n_parts + 1)
+        shares = [parts_of.py_func(ends, (member, size, tilt)) for member in range(size)]
+        assert [part for first, last in shares for part in range(first, last)] == [*range(n_parts)]
+
+    def test_a_tilt_gives_seven_twelfths(self):
+        ends = np.array(TWELFTHS)
+        for tilt, first in ((-1, 5), (0, 6), (1, 7)):
+            assert ends[parts_of.py_func(ends, (0, 2, tilt))[1]] == first
+
+    @pytest.mark.parametrize("name", SINGLE)
+    def test_a_tilt_changes_no_result(self, name):
+        random = np.random.default_rng(7)
+        x = random.normal(size=(3000, 24)) * (
+            random.random((3000, 24)) < np.where(np.arange(24) % 2, 0.2, 0.8)
+        )
+        labels = random.integers(0, K, 3000).astype(np.int32)
+        store, penalty = (
+            FeatureStore.from_matrix(x, np.arange(3001)),
+            GroupLasso(30.0, n_features=24, n_states=K),
+        )
+        found = set()
+        for tilt in (-1, 0, 1):
+            objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=2)
+            blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+            for _ in range(3):
+                objective.row_balance.tilt = tilt
+                blocks.sweep(np.arange(24), penalty)
+            found.add((blocks.table.tobytes(), blocks.margins.tobytes()))
+        assert len(found) == 1
+
+    def test_who_waits_is_given_more(self):
+        balance = Balance()
+        tilts = []
+        for looks in (
+            [0, 0],
+            [60, 50],
+            [900, 100],
+            [900, 100],
+            [500, 450],
+            [100, 400],
+            [50, 900],
+            [400, 100],
+        ):
+            balance.note(np.array([*looks, 0, 0]))
+            tilts.append(balance.tilt)
+        assert tilts == [0, 0, 1, 1, 1, 0, -1, 0]
 
 
 class TestTeam:

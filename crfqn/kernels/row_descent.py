@@ -11,6 +11,7 @@ from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.row_losses import fill_losses, slopes
 from crfqn.kernels.row_step import (
     LEAST_CURVATURE,
+    PARTS,
     ROOM,
     add_shares,
     copy_row,
@@ -23,18 +24,19 @@ from crfqn.kernels.row_step import (
     share_slopes,
 )
 from crfqn.kernels.rows import LANES, prefetch_number
-from crfqn.kernels.team import join, meet
+from crfqn.kernels.team import join, looks_of, meet
 
-MOST_HALVED = 1000  # entries of a row that has half of the parts
+MOST_HALVED = 1000  # entries of a row that has two parts only
 AT_ONCE = 128  # entries of an upcoming row that are asked for; afterwards the processor sees where this leads
 ROW_COST = 20  # what a row costs besides its entries, in entries
 NO_PENALTY = (0.0, 0.0, 0.0, False)
+ALONE = (0, 1, 0)  # a seat
 
 
 @inner
 def stride_of(bounds):
-    """Every how manieth cut of a row is in use: a moderate one has half of the parts."""
-    return 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1
+    """Every how manieth cut of a row is in use: a moderate one has two parts."""
+    return PARTS // 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1
 
 
 @inner
@@ -48,21 +50,21 @@ def ask_for(begin, end, data):
 
 @bare_kernel
 def sweep_shared(
-    team, member, size, loss, order, bounds, data, strengths, is_free, table, violations, excess, sigma, omega, shares,
-    changes, room,
+    team, seat, loss, order, bounds, data, strengths, is_free, table, violations, excess, sigma, omega, shares, changes,
+    room,
 ):  # fmt: skip
     """Update rows one after another, all members at each; returns steps rejected, and how often they have met."""
-    n_states, g, h, n_parts = table.shape[1], room[5], room[6], changes.shape[0] // 2
-    w, n_rejected, n_meetings, is_ahead = room[7, :n_states], 0, 0, False
+    (member, size, _), n_states, n_parts = seat, table.shape[1], changes.shape[0] // 2
+    g, h, w, n_rejected, n_meetings, is_ahead = room[5], room[6], room[7, :n_states], 0, 0, False
     for k in range(order.size):
         row, ends = order[k], bounds[k, :: stride_of(bounds[k])]
         upcoming = bounds[k + 1, :: stride_of(bounds[k + 1])] if k + 1 < order.size else ends[:0]
         if not is_ahead:
             n_meetings += 1
-            share_slopes(member, size, loss, ends, data, shares, 2 * n_parts * (n_meetings % 2), room[2:4])
+            share_slopes(seat, loss, ends, data, shares, 2 * n_parts * (n_meetings % 2), room[2:4])
             meet(team, member, size, n_meetings)
         if upcoming.size > 0:
-            begin = upcoming[parts_of(upcoming, member, size)[0]]
+            begin = upcoming[parts_of(upcoming, seat)[0]]
             ask_for(begin, min(begin + AT_ONCE, upcoming[-1]), data)
         add_shares(shares, 2 * n_parts * (n_meetings % 2), ends.size - 1, g, h)
         own = NO_PENALTY if is_free[row] else strengths
@@ -73,8 +75,7 @@ def sweep_shared(
         is_ahead = False
         if outside > 0.0:
             n_more, n_meetings, is_ahead = descend_row(
-                team, member, size, n_meetings, loss, ends, upcoming, data, w, g, h, own, sigma, omega, shares,
-                changes, room,
+                team, seat, n_meetings, loss, ends, upcoming, data, w, g, h, own, sigma, omega, shares, changes, room,
             )  # fmt: skip
             if member == 0:
                 copy_row(table[row], w)
@@ -119,7 +120,7 @@ def sweep_apart(
             excess[k], violations[k] = measure_row(w, g[: w.size], own, room)
             if excess[k] > 0.0:
                 n_more, _, _ = descend_row(
-                    team, 0, 1, 0, loss, ends, ends[:0], data, w, g, h, own, sigma, omega, room, alone, room
+                    team, ALONE, 0, loss, ends, ends[:0], data, w, g, h, own, sigma, omega, room, alone, room
                 )
                 n_rejected += n_more
         n_meetings += 1
@@ -138,7 +139,7 @@ def copy_rows(target, source, first, last):
 def sweep_rows(
     team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
     l1, l2, group, is_linf, is_free, table, violations, excess, colours, bounds, sigma, omega, shares, changes,
-    record,
+    record, tilt, looks,
 ):  # fmt: skip
     """Update the rows table[order[0]], table[order[1]], ..., large ones first, then small ones by their colours.
 
@@ -159,6 +160,7 @@ def sweep_rows(
     sigma, omega : of the line search (equation 7)
     shares : float64 (4 parts, width), changes : float64 (2 parts, LANES): what the members tell each other
     record : float64 (N, width), out: the margins of the end; or (0, width)
+    tilt : of two members the first has as many parts more; looks : int64 (members,), out, as in `team.py`
 
     Returns
     -------
@@ -168,18 +170,20 @@ def sweep_rows(
     if size == 0:
         return -1
     data = indices, values, labels, weights, margins, aid, losses
+    seat = member, size, tilt if size == 2 else 0
     strengths, n = (l1, l2, group, is_linf), np.searchsorted(colours, 0)
     room = np.zeros((ROOM, margins.shape[1]))
     mine, loads, alone = np.empty(order.size, np.int64), np.empty(size, np.int64), np.empty((2, LANES))
     n_rejected, n_meetings = sweep_shared(
-        team, member, size, loss, order[:n], bounds[:n], data, strengths, is_free, table, violations, excess,
+        team, seat, loss, order[:n], bounds[:n], data, strengths, is_free, table, violations, excess,
         sigma, omega, shares, changes, room,
     )  # fmt: skip
+    looks[member] += looks_of(team, member)
     n_rejected += sweep_apart(
         team, member, size, n_meetings, loss, order[n:], colours[n:], bounds[n:], data, strengths, is_free, table,
         violations[n:], excess[n:], sigma, omega, mine, loads, alone, room,
     )  # fmt: skip
-    first, last = parts_of(cuts, member, size)
+    first, last = parts_of(cuts, seat)
     if aid.size == 0:  # otherwise they have followed
         fill_losses(loss, cuts[first], cuts[last], margins, aid, losses)
     if record.shape[0] > 0:
@@ -204,7 +208,7 @@ def sweep_together(
     member, size = join(team, n_members, rank)
     if size == 0:
         return -1
-    n, width, n_parts = table.shape[1], margins.shape[1], cuts.size - 1
+    n, width, n_parts, seat = table.shape[1], margins.shape[1], cuts.size - 1, (member, size, 0)
     data, strengths = (indices, values, labels, weights, margins, aid, losses), (l1, l2, group, is_linf)
     rows, ends = table if member == 0 else table.copy(), np.empty((n_together, n_parts + 1), np.int64)
     room, d, changes = np.zeros((ROOM, width)), np.zeros((n_together, width)), np.empty((n_parts, LANES))
@@ -216,7 +220,7 @@ def sweep_together(
         for j in range(batch.size):
             f = features[batch[j]]
             cut_entries(indptr[f], indptr[f + 1], indices, cuts, ends[j])
-            share_slopes(member, size, loss, ends[j], data, shares, turn + 2 * n_parts * j, room[2:4])
+            share_slopes(seat, loss, ends[j], data, shares, turn + 2 * n_parts * j, room[2:4])
         meet(team, member, size, meeting + 1)
         for j in range(batch.size):
             row = batch[j]
@@ -232,5 +236,5 @@ def sweep_together(
                 w[:] = target
         for j in range(batch.size):
             if has_moved[j]:
-                move_parts(member, size, loss, ends[j], data, 1.0, d[j], changes, 0)
+                move_parts(seat, loss, ends[j], data, 1.0, d[j], changes, 0)
     return 0

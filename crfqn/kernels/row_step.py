@@ -16,6 +16,13 @@ from crfqn.kernels.group_prox import beside_zero, leave_euclidean, leave_largest
 from crfqn.kernels.row_losses import move, slopes
 from crfqn.kernels.team import meet
 
+# Where the parts of a row end, in twelfths of all entries: fixed, so that sums do not depend on the threads. They make
+# even shares for 1, 2 and 4 threads, and shares of 7 to 5 for two of different speed.
+TWELFTHS = (0, 3, 5, 6, 7, 9, 12)
+PARTS = len(TWELFTHS) - 1
+MOST_MEMBERS = 4
+# The first part of each member of a team of 1, 2, 3 and 4, and where the last one's end.
+FIRST_PARTS = np.array([[0, 6, 6, 6, 6], [0, 3, 6, 6, 6], [0, 2, 5, 6, 6], [0, 1, 3, 5, 6]])
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
 # Vectors that an update needs: 0 the target, before it a slope; 1 the direction d, before it room of the violation;
@@ -110,27 +117,33 @@ def cut_rows(features, colours, indptr, indices, cuts, bounds):
 
 
 @inner
-def parts_of(ends, member, size):
-    """The first of a row's parts that a member takes, and the first that it does not."""
-    n_parts = ends.size - 1
-    return member * n_parts // size, (member + 1) * n_parts // size
+def parts_of(ends, seat):
+    """The first of a row's parts that a member takes, and the first that it does not.
+
+    Of two members the first has `tilt` parts more than half of them.
+    """
+    (member, size, tilt), n_parts = seat, ends.size - 1
+    if n_parts < PARTS:
+        return member * n_parts // size, (member + 1) * n_parts // size
+    first, last = FIRST_PARTS[size - 1, member], FIRST_PARTS[size - 1, member + 1]
+    return (first + tilt if 0 < first < PARTS else first), (last + tilt if 0 < last < PARTS else last)
 
 
 @inner
-def are_aligned(ends, upcoming, size):
-    """Whether every member has the same positions of both rows, which may have different numbers of parts."""
-    n, m = ends.size - 1, upcoming.size - 1
-    return m > 0 and (n == m or (n % size == 0 and m % size == 0))
+def are_aligned(ends, upcoming):
+    """Whether every member has the same positions of both rows."""
+    return ends.size == upcoming.size
 
 
 @bare_kernel
-def share_slopes(member, size, loss, ends, data, shares, place, own):
+def share_slopes(seat, loss, ends, data, shares, place, own):
     """The slopes of a row from a member's parts, each in two rows of `shares` from `place` on.
 
+    seat : (member, size of its team, tilt), as in `parts_of`
     ends : int64 (parts + 1,), where the first part's entries begin, and where each part's end; own: room
     """
     indices, values, labels, weights, margins, aid, _ = data
-    first, last = parts_of(ends, member, size)
+    first, last = parts_of(ends, seat)
     for p in range(first, last):
         slopes(
             loss, ends[p], ends[p + 1], indices, values, labels, weights, margins, aid,
@@ -176,10 +189,10 @@ def propose_row(w, g, curvature, strengths, target, d, room):
 
 
 @bare_kernel
-def move_parts(member, size, loss, ends, data, step, d, changes, place):
+def move_parts(seat, loss, ends, data, step, d, changes, place):
     """Move the margins of a member's parts by step * d; what each changes of the loss goes to `changes`."""
     indices, values, labels, weights, margins, aid, losses = data
-    first, last = parts_of(ends, member, size)
+    first, last = parts_of(ends, seat)
     for p in range(first, last):
         changes[place + p, 0] = move(
             loss, ends[p], ends[p + 1], indices, values, labels, weights, margins, aid, losses, step, d
@@ -188,8 +201,7 @@ def move_parts(member, size, loss, ends, data, step, d, changes, place):
 
 @bare_kernel
 def descend_row(
-    team, member, size, n_meetings, loss, ends, upcoming, data, w, g, h, strengths, sigma, omega, shares, changes,
-    room,
+    team, seat, n_meetings, loss, ends, upcoming, data, w, g, h, strengths, sigma, omega, shares, changes, room,
 ):  # fmt: skip
     """Algorithm 2 for one row: a step, its size by the line search of equation 7; w and the margins follow.
 
@@ -200,7 +212,8 @@ def descend_row(
 
     Parameters
     ----------
-    team, member, size, n_meetings : as in `team.py`, the meetings until now; without others size is 1
+    team, n_meetings : as in `team.py`, the meetings until now
+    seat : (member, size, tilt), as in `parts_of`; without others size is 1
     ends, upcoming : int64 (parts + 1,), the row's and the next one's; (0,) without a next one
     g, h : float64 (width,), the slopes; strengths : (l1, l2, group, is_linf)
     shares : float64 (4 parts, width), of several members; changes : float64 (2 parts, LANES)
@@ -210,6 +223,7 @@ def descend_row(
     -------
     Steps rejected, meetings until now, and whether the slopes of the upcoming row are there.
     """
+    member, size, _ = seat
     n, n_cuts, (l1, l2, group, is_linf) = w.size, changes.shape[0] // 2, strengths
     target, d, own = room[0, :n], room[1], room[2:4]
     curvature = max(largest_of(h[:n]), LEAST_CURVATURE)
@@ -218,13 +232,13 @@ def descend_row(
         return 0, n_meetings, False
     before, after = row_penalty(w, l1, l2, group, is_linf), row_penalty(target, l1, l2, group, is_linf)
     promise += after - before
-    goes_on, change, alpha, step = size > 1 and are_aligned(ends, upcoming, size), 0.0, 1.0, 1.0
+    goes_on, change, alpha, step = size > 1 and are_aligned(ends, upcoming), 0.0, 1.0, 1.0
     for trial in range(1, MOST_TRIALS + 2):
         turn = (n_meetings + 1) % 2
-        move_parts(member, size, loss, ends, data, step, d, changes, n_cuts * turn)
+        move_parts(seat, loss, ends, data, step, d, changes, n_cuts * turn)
         is_ahead = goes_on and trial == 1
         if is_ahead:
-            share_slopes(member, size, loss, upcoming, data, shares, 2 * n_cuts * turn, own)
+            share_slopes(seat, loss, upcoming, data, shares, 2 * n_cuts * turn, own)
         if size > 1:
             n_meetings += 1
             meet(team, member, size, n_meetings)

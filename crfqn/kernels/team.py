@@ -118,3 +118,10 @@ def meet(team, number, n_members, meeting):
             n_looks += 1
             if n_looks > MOST_LOOKS:
                 yield_core()
+        team[(number + 1) * LANES + 1] += n_looks
+
+
+@inner
+def looks_of(team, number):
+    """How many looks at others a member has waited for, in all of its meetings."""
+    return team[(number + 1) * LANES + 1]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import squared_columns
+from crfqn.kernels.row_step import TWELFTHS
 from crfqn.objectives.by_feature import Rows
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
@@ -28,7 +29,7 @@ from crfqn.objectives.curvature_bound import largest_eigenvalue
 from crfqn.objectives.losses import Evaluation, Loss, MultinomialLogistic
 from crfqn.objectives.margin_model import margin_model
 from crfqn.objectives.point import Coords, Point, Ray, Vector
-from crfqn.objectives.row_plan import RowPlan
+from crfqn.objectives.row_plan import Balance, RowPlan
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.token_model import Model
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from crfqn.objectives.row_learner import RowLearner
 
 
-ROW_PARTS = 4  # of a row's entries, even and fixed: sums do not depend on the number of threads
 MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
@@ -95,15 +95,20 @@ class FlatObjective(CRFObjective):
 
     @cached_property
     def row_cuts(self) -> NDArray[np.int64]:
-        """Positions cut into parts of about as many entries, (ROW_PARTS + 1,): what threads share of a row."""
+        """Positions cut into parts that threads share of a row, (PARTS + 1,), by their entries (`TWELFTHS`)."""
         stride = max(1, self.store.nnz // MOST_COUNTED)
         counts = np.bincount(self.store.indices[::stride], minlength=self.n_positions)
-        return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), ROW_PARTS)
+        return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), TWELFTHS[-1])[list(TWELFTHS)]
 
     @cached_property
     def row_plan(self) -> RowPlan:
         """How threads share rows."""
         return RowPlan(self.store, self.row_cuts)
+
+    @cached_property
+    def row_balance(self) -> Balance:
+        """How two of them do."""
+        return Balance()
 
     @cached_property
     def constants(self) -> Vector:

@@ -20,10 +20,11 @@ from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
 from crfqn.kernels.row_lists import add_squares, list_weights, mark_rows
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
+from crfqn.kernels.row_step import MOST_MEMBERS, PARTS
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import work_together
 from crfqn.kernels.union import found_in, union
-from crfqn.objectives.flat import ROW_PARTS, FlatObjective, FlatPoint
+from crfqn.objectives.flat import FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
@@ -180,16 +181,18 @@ class RowBlocks:
         """
         if np.any(np.diff(order) <= 0) and union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")
-        room = aligned_rows(4 * ROW_PARTS, self.margins.shape[1]), aligned_rows(2 * ROW_PARTS, LANES)
+        room = aligned_rows(4 * PARTS, self.margins.shape[1]), aligned_rows(2 * PARTS, LANES)
         was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
         turn, colours, bounds = self.objective.row_plan.of(order)
         kept = self.margins[:0] if record is None else record
         if order.size == 0 and record is not None:
             record[:] = self.margins
+        balance, looks = self.objective.row_balance, np.zeros(MOST_MEMBERS, np.int64)
         found = self._in_chunks(
             order[turn], self.chunk, penalty, sweep_rows,
-            lambda part: (colours[part], bounds[part], sigma, omega, *room, kept),
+            lambda part: (colours[part], bounds[part], sigma, omega, *room, kept, balance.tilt, looks),
         )  # fmt: skip
+        balance.note(looks)
         self._are_losses_current = order.size > 0 or was_current
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
         swept.violations[turn], swept.excess[turn] = found.violations, found.excess
@@ -222,7 +225,7 @@ class RowBlocks:
         return max(CHUNK_NUMBERS // self.table.shape[1], 1)
 
     def _shares(self, n_together: int) -> Vector:
-        return aligned_rows(4 * n_together * ROW_PARTS, self.margins.shape[1])
+        return aligned_rows(4 * n_together * PARTS, self.margins.shape[1])
 
     def _in_chunks(
         self,
@@ -266,7 +269,7 @@ class RowBlocks:
         owner = self.objective
         store, pool = owner.store, owner.pool
         n_entries = (store.indptr[features + 1] - store.indptr[features]).sum()
-        n_members = min(pool.n_threads, ROW_PARTS) if n_entries >= FEWEST_ENTRIES else 1
+        n_members = min(pool.n_threads, MOST_MEMBERS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
             owner.row_cuts, owner.loss.code, place, store.indices, store.values, owner.targets, owner.weights,
             self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,

@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
+from crfqn.kernels.row_descent import MOST_HALVED
 from crfqn.kernels.row_step import cut_rows
 from crfqn.kernels.union import found_in, union
 
 Indices = NDArray[np.int64]
 MOST_ALONE = 200  # entries of a row that one thread updates: two larger ones nearly always meet
 ABSENT = -1
+# Rows that have all of the parts; they come before those with two, so that neighbours have the same (`are_aligned`).
+LARGE = -2
+LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
 FEWEST_KEPT = 0.5  # of the rows that were planned; with fewer of them new classes are larger
 
 
@@ -22,7 +26,7 @@ class Plan(NamedTuple):
     """Rows in the order of their visits: large ones first, then small ones class by class.
 
     turn : int64 (rows,), the number that each has among the rows asked for
-    colours : int64, of each, ascending, -1 for large ones
+    colours : int64, of each, ascending; LARGE, or -1 for those with two parts only, have none
     bounds : int64 (rows, parts + 1), the entries of large ones at the cuts, of others where they begin and end
     """
 
@@ -68,8 +72,30 @@ class RowPlan:
             np.empty((features.size, self.cuts.size), np.int64),
         )
         colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, colours)
+        colours[store.indptr[features + 1] - store.indptr[features] >= MOST_HALVED] = LARGE
         cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
         visits = np.argsort(colours, kind="stable")
         self.features, self.colours, self.bounds = features, colours[visits], bounds[visits]
         self.rank = np.empty_like(visits)
         self.rank[visits] = np.arange(visits.size)
+
+
+class Balance:
+    """How two threads share positions: cores may differ in speed, by their kind or by what else they do.
+
+    Attributes
+    ----------
+    tilt : -1, 0 or 1, the parts that the first takes off the second
+    """
+
+    def __init__(self) -> None:
+        self.tilt = 0
+
+    def note(self, looks: Indices) -> None:
+        """Move on by a part if the same of them has done nearly all of the waiting, by their looks at each other.
+
+        Back to the middle a third of a difference is enough: there the other one would wait as long as this one does.
+        """
+        lead = float(looks[0] - looks[1]) / max(float(looks[0] + looks[1]), 1.0)
+        if abs(lead) > (LOPSIDED if lead * self.tilt >= 0.0 else TILTED_BACK):
+            self.tilt = int(np.clip(self.tilt + np.sign(lead), -1, 1))

@@ -1,12 +1,14 @@
 """What two cores give at the moment, whatever runs on them.
 
-Those of a virtual machine may be two halves of one core for seconds, or share one with another machine: then two
-threads cannot get twice as much done, and a measured gain says nothing of the program.
+Those of a virtual machine may be two halves of one core for seconds: then two threads get no more done than one, and a
+measured gain says nothing of the program. Or they differ in speed, one sharing its core with another machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -17,7 +19,29 @@ from crfqn.threads import Pool
 SIZE = 160  # of matrices that stay in a core's own cache
 PRODUCTS = 60  # of a measurement: 5 ms
 TRIES = 4  # of which the best counts
-FULL = 1.9  # two cores of their own
+FULL = 1.5  # two cores, not halves of one
+
+
+def some_cores() -> tuple[int | None, int | None]:
+    """The first two that this process may use, the same one twice where there is one; None where nobody says."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None, None
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[0], cores[min(1, len(cores) - 1)]
+
+
+@contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """This thread, and those that it makes, stay on a core; None: anywhere."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def capacity(pool: Pool) -> float:

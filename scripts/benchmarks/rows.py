@@ -1,8 +1,8 @@
 """Row-sparse multiclass models: crfqn on one and two cores, lightning's CDClassifier and cyanure beside it.
 
 The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
-means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one thread and on two
-take turns, and between them it is measured what two cores have to give (`cores.py`). lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one core, on two and on
+the other one take turns, and between them it is measured what the cores have to give (`cores.py`). lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.sparse import coo_array, csr_array, save_npz
 
 from benchmarks import flat_data
 from benchmarks.alone import peak_memory, run_alone, run_within, say
-from benchmarks.cores import FULL, capacity
+from benchmarks.cores import FULL, capacity, on_core, some_cores
 from benchmarks.items import read_stored, stored
 from benchmarks.problem import Run
 from benchmarks.report import Figure, Report, Table, shown
@@ -104,9 +104,10 @@ def measure(
 
 NOTES = [
     "crfqn: `MulticlassClassifier(loss, group_l1=lambda * items, fit_intercept=False)`. Seconds count from the call of "
-    "fit with the matrix in memory, after warm-up fits in the same process; medians, gains of neighbouring fits.",
-    "On full cores: the gains of the pairs, so many of all, before, between and after which two threads got at least "
-    f"{FULL} times as many matrix products done as one. Cores of a virtual machine may be halves of one for a while.",
+    "fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is compared "
+    "with the mean of one on each, just before and just after: those of a virtual machine may differ in speed.",
+    "Of two real ones: the gains of those fits, so many of all, around which two threads always got at least "
+    f"{FULL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
     "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
     "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
     "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
@@ -118,7 +119,8 @@ NOTES = [
 class Comparison:
     """Seconds to the level of one task, by run; None: not reached within the limit.
 
-    capacity : of each pair of runs the least that two cores had to give, in those of one
+    one : two for each of `two`, one on each core
+    capacity : for each of `two`, the least that the cores had to give around it, in those of one
     """
 
     task: Task
@@ -132,11 +134,11 @@ class Comparison:
 
     @property
     def gains(self) -> Vector:
-        return np.divide(self.one, self.two)
+        return np.reshape(self.one, (-1, 2)).mean(axis=1) / self.two
 
     @property
     def full_gains(self) -> Vector:
-        """Of the pairs that had two cores."""
+        """Of the runs that had two cores."""
         return self.gains[np.array(self.capacity) >= FULL]
 
     def cells(self) -> list[str]:
@@ -146,7 +148,7 @@ class Comparison:
             f"{np.median(self.one):.2f}",
             f"{np.median(self.two):.2f}",
             f"{np.median(self.gains):.2f}",
-            f"{np.median(found):.2f} ({found.size} of {len(self.one)})" if found.size else "no pair",
+            f"{np.median(found):.2f} ({found.size} of {len(self.two)})" if found.size else "none",
             self.task.peer,
             peer if self.peer is None else f"{self.peer:.2f}",
             f"{self.verdict.objective:.6f}",
@@ -173,7 +175,7 @@ class Comparison:
         if self.task.peer != "lightning" or not self.full_gains.size:
             return []
         gain = float(np.median(self.full_gains))
-        what = f"{self.task.title}: seconds on one core over those on two, pairs on full cores"
+        what = f"{self.task.title}: seconds on one core over those on two, where these were two"
         return [Figure(what, f"{MORE_ON_TWO:g} times", f"{gain:.2f} times", gain >= MORE_ON_TWO)]
 
     def numbers(self) -> dict[str, Any]:
@@ -187,8 +189,8 @@ def compare(
     """Train with both libraries."""
     say(task.title)
     turns = run_alone(take_turns, path, task, repeats, limit)
-    seconds = {n: [float(run.seconds[-1]) for run in own] for n, own in turns.runs.items()}
-    verdict = judge.verdict(turns.runs[1][0].weights, JUDGED[task.loss], task.strength)
+    one, two = ([float(run.seconds[-1]) for run in own] for own in (turns.one, turns.two))
+    verdict = judge.verdict(turns.one[0].weights, JUDGED[task.loss], task.strength)
     if verdict.objective > task.optimum * (1.0 + 1.01 * LEVEL):
         raise InputError(f"{task.title}: not in {limit:g} s, but {verdict.objective} (--limit)")
     if task.peer == "lightning":
@@ -197,31 +199,39 @@ def compare(
     else:
         has_peer = has_cyanure()
         peer = run_within(20 * limit, cyanure_seconds, path, task, limit) if has_peer else None
-    return Comparison(task, seconds[1], seconds[2], turns.capacity, peer, has_peer, limit, verdict)
+    return Comparison(task, one, two, turns.capacity, peer, has_peer, limit, verdict)
 
 
 class Turns(NamedTuple):
-    """Fits on so many threads, by turns, and what two cores had to give meanwhile, in those of one."""
+    """Fits by turns: on one core, on two, on the other one; and what both had to give meanwhile, in those of one."""
 
-    runs: dict[int, list[Run]]
+    one: list[Run]
+    two: list[Run]
     capacity: list[float]
 
 
 def take_turns(path: str, task: Task, repeats: int, limit: float) -> Turns:
-    """Train on one thread and on two, again and again, after warming up."""
-    problem, runs, found = read_stored(path), {1: list[Run](), 2: list[Run]()}, []
-    for n_threads in runs:
+    """Train again and again, after warming up."""
+    problem, turns = read_stored(path), Turns([], [], [])
+    for n_threads in (1, 2):
         warm_up(problem, task, n_threads)
+    first, second = some_cores()
     with Pool(2) as pool:
         for _ in range(repeats):
             capacities = [capacity(pool)]
-            for n_threads, own in runs.items():
-                own.append(train(problem, task, n_threads, limit))
+            for core, n_threads in ((first, 1), (None, 2), (second, 1)):
+                with on_core(core):
+                    run = train(problem, task, n_threads, limit)
+                (turns.one if n_threads == 1 else turns.two).append(run)
                 capacities.append(capacity(pool))
-            found.append(min(capacities))
-            one, two = (float(own[-1].seconds[-1]) for own in runs.values())
-            say(f"  crfqn: {one:.2f} s, two threads {two:.2f} s, {one / two:.2f}; capacity {found[-1]:.2f}")
-    return Turns(runs, found)
+            turns.capacity.append(min(capacities))
+            before, two, after = (
+                float(run.seconds[-1]) for run in (turns.one[-2], turns.two[-1], turns.one[-1])
+            )
+            say(
+                f"  crfqn: {before:.2f} and {after:.2f} s, two threads {two:.2f}; capacity {min(capacities):.2f}"
+            )
+    return turns
 
 
 def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **more: Any) -> Any:
