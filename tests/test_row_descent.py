@@ -35,7 +35,7 @@ from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from crfqn.objectives.row_plan import LARGE, MOST_ALONE, Balance, RowPlan
+from crfqn.objectives.row_plan import MOST_ALONE, Balance, RowPlan
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers import row_descent
@@ -45,7 +45,7 @@ from crfqn.solvers.row_descent import RowDescent
 from crfqn.threads import Pool
 
 F, K = 6, 4
-PAPER = RowDescent(shrink=False, memory=0)
+PAPER = RowDescent(shrink=False, memory=0, shuffle=False)
 PENALTIES = {  # (l1, l2, group), norm
     "L1/L2": ((0.0, 0.0, 2.0), "l2"),
     "L1/Linf": ((0.0, 0.0, 3.0), "linf"),
@@ -341,6 +341,23 @@ def test_a_trail_of_points(name):
     np.testing.assert_array_equal(mixed.margins, before)  # whose room was given away
 
 
+def test_a_new_order_saves_sweeps():
+    random = np.random.default_rng(1)
+    x = random.normal(size=(1500, 6)) @ random.normal(size=(6, 60)) + 0.5 * random.normal(size=(1500, 60))
+    labels = np.argmax(x @ random.normal(size=(60, K)) + random.normal(size=(1500, K)), axis=1).astype(
+        np.int32
+    )
+    store, penalty = FeatureStore.from_matrix(x, np.arange(1501)), GroupLasso(30.0, n_features=60, n_states=K)
+    objective = FlatObjective(store, MulticlassSquaredHinge(labels, K))
+    sizes = {"tol": 1e-5, "max_iter": 3000}
+    cycles = minimize(objective, penalty, RowDescent(shuffle=False), **sizes)
+    shuffled = [minimize(objective, penalty, RowDescent(seed=seed), **sizes) for seed in (0, 0, 1)]
+    assert [cycles.status, *(result.status for result in shuffled)] == [Status.CONVERGED] * 4
+    assert max(result.n_iter for result in shuffled) < 0.8 * cycles.n_iter
+    assert shuffled[0].value == shuffled[1].value != shuffled[2].value
+    assert shuffled[2].value == pytest.approx(cycles.value, rel=2e-5)
+
+
 def test_extrapolation_saves_sweeps():
     objective, penalty = wide()
     settings = {"tol": 1e-4, "max_iter": 2000}
@@ -617,14 +634,26 @@ class TestPlan:
         found = plan.of(np.array([3, 50]))
         np.testing.assert_array_equal(found.bounds[np.argsort(found.turn)], bounds[np.argsort(turn)][[3, 50]])
 
-    def test_rows_of_all_parts_come_before_those_of_two(self):
-        x = np.zeros((3000, 4))
-        for feature, size in enumerate((500, 3000, 100, MOST_HALVED)):
-            x[:size, feature] = 1.0
-        store = FeatureStore.from_matrix(x, np.arange(3001))
-        turn, colours, _ = RowPlan(store, np.arange(0, 3001, 500)).of(np.arange(4))
-        assert turn.tolist() == [1, 3, 0, 2]
-        assert colours.tolist() == [LARGE, LARGE, -1, 0]
+    def test_a_shuffle_is_of_large_rows(self):
+        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        before = plan.of(everything)
+        plan.shuffle(np.random.default_rng(0))
+        after = plan.of(everything)
+        is_large = before.colours < 0
+        assert 2 < is_large.sum() < 100
+        np.testing.assert_array_equal(after.colours, before.colours)
+        np.testing.assert_array_equal(after.turn[~is_large], before.turn[~is_large])
+        assert sorted(after.turn[is_large]) == before.turn[is_large].tolist() != after.turn[is_large].tolist()
+        np.testing.assert_array_equal(
+            after.bounds[np.argsort(after.turn)], before.bounds[np.argsort(before.turn)]
+        )
+        some = everything[::2]  # planned anew, in the same order
+        found = RowPlan(self.store, self.cuts)
+        found.keys = plan.keys
+        turn, colours, _ = found.of(some)
+        assert some[turn[colours < 0]].tolist() == [
+            row for row in after.turn[is_large].tolist() if row % 2 == 0
+        ]
 
     @pytest.mark.parametrize("n_members", [1, 2, 3])
     def test_every_small_row_is_dealt_to_one(self, n_members):

@@ -39,8 +39,8 @@ AUTO = "auto"  # the solver that suits penalty, size and density best
 # Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
 # an end with intercepts; iris and wine: 20 to 80 steps, 500 to 1,000 sweeps; 20 newsgroups (2.6 million): 60 s, 10 s.
 FEW = 2000
-# Of the entries. MNIST (19 %) to 1e-3 of the optimum: Prox-QN 4 s (logistic) and 8 s (hinge), block coordinate descent
-# 83 s and 25 s; 20 newsgroups (0.1 %), squared hinge: 13 s and 1 s. One core.
+# Of the entries. MNIST (19 %) to 1e-3 of the optimum by Prox-QN and by block coordinate descent: 4 s and 31 s
+# (logistic, one core), 2 s and 9 s (multitask hinge, two cores), 5 s and 4 s (squared hinge, one core).
 DENSE = 0.05
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
 # metric cost more than what the last sweeps win.

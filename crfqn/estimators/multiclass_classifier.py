@@ -20,11 +20,17 @@ from crfqn.objectives.losses import (
     SingleLabel,
 )
 from crfqn.solvers.protocols import Solver
+from crfqn.solvers.row_descent import RowDescent
 
 LOSSES: dict[str, type[SingleLabel]] = {
     "squared-hinge": MulticlassSquaredHinge,
     "multitask-squared-hinge": MultitaskSquaredHinge,
     "logistic": MultinomialLogistic,
+}
+DENSE_SOLVERS: dict[str, Solver] = {
+    "squared-hinge": RowDescent(),
+    "multitask-squared-hinge": FOR_MARGINS,
+    "logistic": FOR_LIKELIHOODS,
 }
 
 
@@ -57,7 +63,8 @@ class MulticlassClassifier(DirectClassifier):
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
         random; "bcd-parallel": several rows at a time. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
         never to a small gap; "l-bfgs": the penalty "l2" only. "auto" is "l-bfgs" for "l2", "prox-qn" for "l1" and
-        "elastic-net"; over rows it is "prox-qn" for up to 2,000 weights and for dense features, else "bcd".
+        "elastic-net"; over rows it is "prox-qn" for up to 2,000 weights and, unless the loss is the squared hinge, for
+        dense features, else "bcd".
     group_l1, l1, l2 : float >= 0, optional
         Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
     fit_intercept : bool, default True
@@ -152,7 +159,7 @@ class MulticlassClassifier(DirectClassifier):
 
     @property
     def _dense_solver(self) -> Solver:
-        return FOR_LIKELIHOODS if self.loss == "logistic" else FOR_MARGINS
+        return DENSE_SOLVERS[self.loss]
 
     def _loss(self, labels: Any, n_states: int) -> Any:
         return LOSSES[self.loss](labels, n_states)

@@ -130,9 +130,10 @@ def parts_of(ends, seat):
 
 
 @inner
-def are_aligned(ends, upcoming):
-    """Whether every member has the same positions of both rows."""
-    return ends.size == upcoming.size
+def are_aligned(ends, upcoming, seat):
+    """Whether every member has the same positions of both rows, which may have different numbers of parts."""
+    _, size, tilt = seat
+    return ends.size == upcoming.size or (upcoming.size > 0 and size == 2 and tilt == 0)
 
 
 @bare_kernel
@@ -232,7 +233,7 @@ def descend_row(
         return 0, n_meetings, False
     before, after = row_penalty(w, l1, l2, group, is_linf), row_penalty(target, l1, l2, group, is_linf)
     promise += after - before
-    goes_on, change, alpha, step = size > 1 and are_aligned(ends, upcoming), 0.0, 1.0, 1.0
+    goes_on, change, alpha, step = size > 1 and are_aligned(ends, upcoming, seat), 0.0, 1.0, 1.0
     for trial in range(1, MOST_TRIALS + 2):
         turn = (n_meetings + 1) % 2
         move_parts(seat, loss, ends, data, step, d, changes, n_cuts * turn)

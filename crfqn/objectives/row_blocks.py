@@ -165,6 +165,10 @@ class RowBlocks:
         add_squares(coords, values, self.n_rows, totals)
         return totals
 
+    def shuffle(self, random: np.random.Generator) -> None:
+        """Let sweeps visit large rows in a new order."""
+        self.objective.row_plan.shuffle(random)
+
     def sweep(
         self,
         order: Indices,
@@ -175,9 +179,9 @@ class RowBlocks:
     ) -> Swept:
         """Update the rows of the features `order`, all different, one after another.
 
-        Steps from the generalised Hessian, with a line search. Features ascend, but the rows with few entries come
-        last, colour by colour: threads update those of one colour at once, which is why a feature must not come twice.
-        `record`: float64 (N, width), out, the margins of the end.
+        Steps from the generalised Hessian, with a line search. Features ascend, unless they are shuffled, but the rows
+        with few entries come last, colour by colour: threads update those of one colour at once, which is why a
+        feature must not come twice. `record`: float64 (N, width), out, the margins of the end.
         """
         if np.any(np.diff(order) <= 0) and union(order).size != order.size:
             raise InputError("order: expected every feature once, got some of them twice")

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
-from crfqn.kernels.row_descent import MOST_HALVED
 from crfqn.kernels.row_step import cut_rows
 from crfqn.kernels.union import found_in, union
 
 Indices = NDArray[np.int64]
 MOST_ALONE = 200  # entries of a row that one thread updates: two larger ones nearly always meet
 ABSENT = -1
-# Rows that have all of the parts; they come before those with two, so that neighbours have the same (`are_aligned`).
-LARGE = -2
 LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
 FEWEST_KEPT = 0.5  # of the rows that were planned; with fewer of them new classes are larger
 
@@ -26,7 +23,7 @@ class Plan(NamedTuple):
     """Rows in the order of their visits: large ones first, then small ones class by class.
 
     turn : int64 (rows,), the number that each has among the rows asked for
-    colours : int64, of each, ascending; LARGE, or -1 for those with two parts only, have none
+    colours : int64, of each, ascending, -1 for large ones
     bounds : int64 (rows, parts + 1), the entries of large ones at the cuts, of others where they begin and end
     """
 
@@ -45,13 +42,14 @@ class RowPlan:
     store : FeatureStore
     cuts : int64 (parts + 1,), the first position of each part
     features : int64, sorted, the rows that were planned last
-    rank : int64, of each of these, its number in the order of visits
-    colours, bounds : of the rows that were planned, in the order of visits
+    colours, bounds : of each of these
+    visits, rank : int64, these in the order of visits, and the number of each in it
+    keys : int64 (F,), large rows are visited in the order of their keys; (0,) for that of the features
     """
 
     def __init__(self, store: FeatureStore, cuts: Indices) -> None:
         self.store, self.cuts = store, cuts
-        self.features = self.rank = self.colours = np.empty(0, np.int64)
+        self.features = self.colours = self.visits = self.rank = self.keys = np.empty(0, np.int64)
         self.bounds = np.empty((0, cuts.size), np.int64)
 
     def of(self, order: Indices) -> Plan:
@@ -62,8 +60,14 @@ class RowPlan:
             place, _ = found_in(self.features, order)
         number = np.full(self.features.size, ABSENT)
         number[self.rank[place]] = np.arange(order.size)
-        visits = np.flatnonzero(number != ABSENT)
-        return Plan(number[visits], self.colours[visits], self.bounds[visits])
+        asked = np.flatnonzero(number != ABSENT)
+        visits = self.visits[asked]
+        return Plan(number[asked], self.colours[visits], self.bounds[visits])
+
+    def shuffle(self, random: np.random.Generator) -> None:
+        """Draw a new order of large rows."""
+        self.keys = random.permutation(self.store.n_features)
+        self._rank()
 
     def _plan(self, features: Indices) -> None:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
@@ -72,12 +76,15 @@ class RowPlan:
             np.empty((features.size, self.cuts.size), np.int64),
         )
         colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, colours)
-        colours[store.indptr[features + 1] - store.indptr[features] >= MOST_HALVED] = LARGE
         cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
-        visits = np.argsort(colours, kind="stable")
-        self.features, self.colours, self.bounds = features, colours[visits], bounds[visits]
-        self.rank = np.empty_like(visits)
-        self.rank[visits] = np.arange(visits.size)
+        self.features, self.colours, self.bounds = features, colours, bounds
+        self._rank()
+
+    def _rank(self) -> None:
+        keys = self.keys[self.features] if self.keys.size else self.features
+        self.visits = np.lexsort((np.where(self.colours < 0, keys, 0), self.colours))
+        self.rank = np.empty_like(self.visits)
+        self.rank[self.visits] = np.arange(self.visits.size)
 
 
 class Balance:

@@ -50,6 +50,8 @@ class RowBlocks(Protocol):
 
     def row_squares(self, coords: Coords, values: Vector) -> Vector: ...
 
+    def shuffle(self, random: np.random.Generator) -> None: ...
+
     def sweep(
         self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float, record: Vector | None
     ) -> Swept: ...
@@ -122,8 +124,11 @@ class RowDescent:
     memory : int
         After as many sweeps their fixed point is extrapolated from them (Anderson acceleration; Bertrand and Massias
         2021), and taken where the objective is lower there. 0 is the paper's method.
+    shuffle : bool
+        Of the line search: a new random order of the rows in each epoch, which takes half to two thirds of the sweeps
+        (in each sweep it would leave nothing to extrapolate). False keeps the paper's order.
     seed : int
-        Of the random order.
+        Of random orders.
     n_together : int
         Rows at a time with parallel steps, tau of Richtarik and Takac. Constants grow with it.
 
@@ -142,6 +147,7 @@ class RowDescent:
     cooling: float = 0.1
     max_sweeps: int = 20
     memory: int = 5
+    shuffle: bool = True
     seed: int = 0
     n_together: int = 8
 
@@ -216,6 +222,8 @@ class _Run:
         settings, opening = self.settings, np.nan
         if self.trail is not None:
             self.trail.restart(self.blocks)
+        if settings.shuffle and not self.is_random:
+            self.blocks.shuffle(self.random)
         for n_sweeps in count(1):
             is_full = self.visited.size == self.everything.size
             total, largest = self.sweep()
