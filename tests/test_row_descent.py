@@ -385,7 +385,7 @@ def test_the_papers_stopping_rule(solver):
         ratios = np.array(totals) / totals[0]
         assert ratios[-1] < tau
         assert np.all(ratios[:-1] >= tau)
-    stricter = RowDescent(**{**vars(solver), "tau": tau / 10})
+    stricter = RowDescent(**{**vars(solver), "tau": tau / 1000})
     assert minimize(objective, penalty, stricter, tol=0.0, max_iter=9000).n_iter > result.n_iter
 
 

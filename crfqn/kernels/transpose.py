@@ -42,8 +42,8 @@ def scatter_rows(
 ) -> None:
     """Write a block of rows into the columns.
 
-    `heads` (columns,), integers, says where the next entry of each column goes (moved in place). `out_values` of length 0:
-    the result stores no values. Rare columns are in no cache: their places are asked for AHEAD.
+    `heads` (columns,), integers, says where the next entry of each column goes (moved in place). `out_values` of length
+    0: the result stores no values. Rare columns are in no cache: their places are asked for AHEAD.
     """
     origin = indptr[0]
     for r in range(indptr.size - 1):

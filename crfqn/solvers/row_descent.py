@@ -23,10 +23,8 @@ from crfqn.solvers.overview import Overview, look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
 STEPS = ("line search", "constant", "parallel")
-FIRST_SHARE, FEWEST_FIRST = (
-    0.25,
-    2000,
-)  # of the rows that may leave zero, and rows that the first epoch visits
+# Of the rows that may leave zero, and how many at least, the first epoch visits.
+FIRST_SHARE, FEWEST_FIRST = 0.25, 2000
 REGULARISATION = 1e-10  # of the extrapolation's Gram matrix, a share of its trace
 
 
@@ -145,7 +143,7 @@ class RowDescent:
     tau: float | None = None
     shrink: bool = True
     cooling: float = 0.1
-    max_sweeps: int = 20
+    max_sweeps: int = 10
     memory: int = 5
     shuffle: bool = True
     seed: int = 0

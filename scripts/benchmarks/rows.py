@@ -2,8 +2,8 @@
 
 The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
 means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one core, on two and on
-the other one take turns, and between them it is measured what the cores have to give (`cores.py`). lightning needs older
-libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+the other one take turns, and between them it is measured what the cores have to give (`cores.py`). lightning needs
+older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
 """
 
 from __future__ import annotations
