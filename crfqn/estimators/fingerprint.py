@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from crfqn.features import FeatureStore
 from crfqn.threads import Pool
 
-DIGEST_SIZE = 16  # bytes
+DIGITS = 32  # hexadecimal, of the 64
 CHUNK = 1 << 20  # bytes that one thread takes at a time
 
 
 def fingerprint(store: FeatureStore, targets: NDArray[np.int32], n_threads: int | None = None) -> str:
-    """BLAKE2b over features, item boundaries and labels, 32 hexadecimal digits; the same on every machine.
+    """SHA-256 over features, item boundaries and labels, 32 hexadecimal digits; the same on every machine.
 
     Of each array: its type, its shape, and the digests of its chunks, which threads share.
     """
@@ -26,11 +26,11 @@ def fingerprint(store: FeatureStore, targets: NDArray[np.int32], n_threads: int 
     ]
     chunks = [_chunks(array) for array in arrays]
     digests = iter(_digests([chunk for own in chunks for chunk in own], n_threads))
-    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    digest = hashlib.sha256()
     for array, own in zip(arrays, chunks, strict=True):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(b"".join(islice(digests, len(own))))
-    return digest.hexdigest()
+    return digest.hexdigest()[:DIGITS]
 
 
 def _chunks(array: NDArray) -> list[NDArray[np.uint8]]:
@@ -44,7 +44,7 @@ def _digests(chunks: list[NDArray[np.uint8]], n_threads: int | None) -> list[byt
     found = [b""] * len(chunks)
 
     def compute(k: int) -> None:
-        found[k] = hashlib.blake2b(chunks[k].data, digest_size=DIGEST_SIZE).digest()
+        found[k] = hashlib.sha256(chunks[k].data).digest()
 
     with Pool(n_threads) as pool:
         pool.each(len(chunks), compute)

@@ -165,8 +165,8 @@ class RowBlocks:
         add_squares(coords, values, self.n_rows, totals)
         return totals
 
-    def shuffle(self, random: np.random.Generator) -> None:
-        """Let sweeps visit large rows in a new order."""
+    def shuffle(self, random: np.random.Generator | None) -> None:
+        """Let sweeps visit large rows in a new order; None: in that of the features."""
         self.objective.row_plan.shuffle(random)
 
     def sweep(

@@ -44,13 +44,14 @@ class RowPlan:
     features : int64, sorted, the rows that were planned last
     colours, bounds : of each of these
     visits, rank : int64, these in the order of visits, and the number of each in it
-    keys : int64 (F,), large rows are visited in the order of their keys; (0,) for that of the features
+    salt : what the order of large rows is drawn from; None for that of the features
     """
 
     def __init__(self, store: FeatureStore, cuts: Indices) -> None:
         self.store, self.cuts = store, cuts
-        self.features = self.colours = self.visits = self.rank = self.keys = np.empty(0, np.int64)
+        self.features = self.colours = self.visits = self.rank = np.empty(0, np.int64)
         self.bounds = np.empty((0, cuts.size), np.int64)
+        self.salt: np.uint64 | None = None
 
     def of(self, order: Indices) -> Plan:
         """The visits of some rows, in whatever order they are."""
@@ -64,10 +65,11 @@ class RowPlan:
         visits = self.visits[asked]
         return Plan(number[asked], self.colours[visits], self.bounds[visits])
 
-    def shuffle(self, random: np.random.Generator) -> None:
-        """Draw a new order of large rows."""
-        self.keys = random.permutation(self.store.n_features)
-        self._rank()
+    def shuffle(self, random: np.random.Generator | None) -> None:
+        """Draw a new order of large rows, or return to that of the features."""
+        before, self.salt = self.salt, None if random is None else random.integers(2**64, dtype=np.uint64)
+        if self.salt != before:
+            self._rank()
 
     def _plan(self, features: Indices) -> None:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
@@ -81,10 +83,20 @@ class RowPlan:
         self._rank()
 
     def _rank(self) -> None:
-        keys = self.keys[self.features] if self.keys.size else self.features
-        self.visits = np.lexsort((np.where(self.colours < 0, keys, 0), self.colours))
+        large, small = np.flatnonzero(self.colours < 0), np.flatnonzero(self.colours >= 0)
+        if self.salt is not None:
+            large = large[np.argsort(mixed(self.features[large], self.salt))]
+        self.visits = np.concatenate([large, small[np.argsort(self.colours[small], kind="stable")]])
         self.rank = np.empty_like(self.visits)
         self.rank[self.visits] = np.arange(self.visits.size)
+
+
+def mixed(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:
+    """Each number's own random bits: SplitMix64 (Steele, Lea and Flood 2014), the salt its state."""
+    z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + salt
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 class Balance:

@@ -48,7 +48,7 @@ class RowBlocks(Protocol):
 
     def row_squares(self, coords: Coords, values: Vector) -> Vector: ...
 
-    def shuffle(self, random: np.random.Generator) -> None: ...
+    def shuffle(self, random: np.random.Generator | None) -> None: ...
 
     def sweep(
         self, order: NDArray[np.int64], penalty: Penalty, sigma: float, omega: float, record: Vector | None
@@ -220,8 +220,8 @@ class _Run:
         settings, opening = self.settings, np.nan
         if self.trail is not None:
             self.trail.restart(self.blocks)
-        if settings.shuffle and not self.is_random:
-            self.blocks.shuffle(self.random)
+        if not self.is_random:
+            self.blocks.shuffle(self.random if settings.shuffle else None)
         for n_sweeps in count(1):
             is_full = self.visited.size == self.everything.size
             total, largest = self.sweep()
