@@ -23,7 +23,7 @@ from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
-COUNTERS = 2  # entries for each counter of a part and column: the counters stay small beside the result
+COUNTERS = 2  # entries for each counter of a part and column: counters take no more memory than the indices
 ALL_ONES = np.empty(0)
 
 

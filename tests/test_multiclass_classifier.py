@@ -134,6 +134,8 @@ class TestOptimum:
         assert sparse.result_.n_iter == fitted(loss="logistic", group_l1=2.0, solver="bcd").result_.n_iter
         assert sparse.result_.value != dense.result_.value
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
+        assert MulticlassClassifier(random_state=3)._make_solver().sparse.seed > 0
+        assert MulticlassClassifier()._make_solver().sparse.seed == 0
         assert MulticlassClassifier(solver="bcd-constant", random_state=3)._make_solver().seed > 0
 
 

@@ -716,17 +716,9 @@ class TestShares:
     def test_who_waits_is_given_more(self):
         balance = Balance()
         tilts = []
-        for looks in (
-            [0, 0],
-            [60, 50],
-            [900, 100],
-            [900, 100],
-            [500, 450],
-            [100, 400],
-            [50, 900],
-            [400, 100],
-        ):
-            balance.note(np.array([*looks, 0, 0]))
+        waits = [9, 0], [60, 50], [900, 100], [900, 100], [500, 450], [100, 400], [50, 900], [400, 100]
+        for looks in waits:
+            balance.note(1000 * np.array([*looks, 0, 0]))
             tilts.append(balance.tilt)
         assert tilts == [0, 0, 1, 1, 1, 0, -1, 0]
 

@@ -50,7 +50,7 @@ FOR_MARGINS = ProxQN(warm_up=(), metric_positions=6000, max_sweeps=20, sweep_tol
 
 @dataclass(frozen=True)
 class BySize:
-    """Proximal quasi-Newton for few weights and for dense features, block coordinate descent over rows otherwise."""
+    """Proximal quasi-Newton for few weights, `dense` for dense features, block coordinate descent otherwise."""
 
     few: Solver = field(default_factory=ProxQN)
     dense: Solver = FOR_MARGINS
@@ -208,7 +208,9 @@ class DirectClassifier(FlatLabels):
     def _make_solver(self) -> Any:
         if isinstance(self.solver, str) and self.solver == AUTO:
             named = named_penalty(self.penalty).solver
-            return BySize(dense=self._dense_solver) if named == AUTO else self.SOLVERS[named]()
+            if named != AUTO:
+                return self.SOLVERS[named]()
+            return BySize(dense=self._seeded(self._dense_solver), sparse=self._seeded(RowDescent()))
         return super()._make_solver()
 
     def _check_strengths(self) -> None:

@@ -82,7 +82,9 @@ class MulticlassClassifier(DirectClassifier):
     warm_start : bool, default False
         Start from the last fit's weights, also after strengths, loss or penalty have changed; `fit(start=model)` starts
         from another model.
-    max_seconds, n_threads, random_state, verbose, callback
+    random_state : int, RandomState or None
+        Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
+    max_seconds, n_threads, verbose, callback
         As in `ChainCRF`.
 
     Attributes

@@ -120,7 +120,7 @@ def cut_rows(features, colours, indptr, indices, cuts, bounds):
 def parts_of(ends, seat):
     """The first of a row's parts that a member takes, and the first that it does not.
 
-    Of two members the first has `tilt` parts more than half of them.
+    Of two members the first has `tilt` parts more than half of them, but of rows that have two parts one each.
     """
     (member, size, tilt), n_parts = seat, ends.size - 1
     if n_parts < PARTS:

@@ -10,13 +10,20 @@ import numpy as np
 
 from crfqn.kernels import kernel
 
+RUN = 32  # positions
+
 
 @kernel
-def add_step_products(first, last, trail, weights, gram):
-    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> over the positions, u_a the step from point a to a + 1."""
+def add_step_products(first, last, every, trail, weights, gram):
+    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> over positions, u_a the step from point a to a + 1.
+
+    Of first ... last - 1 those of every how manieth run of RUN.
+    """
     n_steps, width = trail.shape[0] - 1, trail.shape[2]
     steps = np.empty((n_steps, width))
     for i in range(first, last):
+        if (i // RUN) % every > 0:
+            continue
         for a in range(n_steps):
             before, after, step = trail[a, i], trail[a + 1, i], steps[a]
             for r in range(width):

@@ -4,7 +4,8 @@ A thread pool hands out parts in 50 microseconds; a row of block coordinate desc
 run the same kernel on shares of the same row and meet within it: each writes how many meetings it has come to, and
 watches the others' counts. Whatever a member has written before a meeting, the others read after it.
 
-team: int64 (places,), zeros before, from `new_team`: place 0 counts arrivals, then a cache line for each member.
+team: int64 (places,), zeros before, from `new_team`: place 0 counts arrivals, then a cache line for each member:
+its meetings, and its looks at others while it waited.
 """
 
 import sys
@@ -112,13 +113,16 @@ def join(team, n_members, rank):
 def meet(team, number, n_members, meeting):
     """Wait until all members have come to the `meeting`, counted from 1."""
     show(team, (number + 1) * LANES, meeting)
+    n_all = 0
     for other in range(n_members):
         n_looks = 0
         while look(team, (other + 1) * LANES) < meeting:
             n_looks += 1
             if n_looks > MOST_LOOKS:
                 yield_core()
-        team[(number + 1) * LANES + 1] += n_looks
+        n_all += n_looks
+    if n_all > 0:
+        team[(number + 1) * LANES + 1] += n_all
 
 
 @inner

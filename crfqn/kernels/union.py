@@ -7,6 +7,7 @@ merge sort of arrays that are sorted already takes 4.
 import numpy as np
 
 from crfqn.kernels import bare_kernel
+from crfqn.kernels.columns import first_at
 
 
 def union(*arrays: np.ndarray) -> np.ndarray:
@@ -42,11 +43,6 @@ def find(numbers, wanted, place, is_there):
             while high < n and numbers[high] < x:
                 low, high, stride = high + 1, high + stride, 2 * stride
             high = min(high, n)
-        while low < high:
-            middle = (low + high) // 2
-            if numbers[middle] < x:
-                low = middle + 1
-            else:
-                high = middle
+        low = first_at(low, high, numbers, x)
         place[j] = min(low, n - 1)
         is_there[j] = low < n and numbers[low] == x

@@ -196,7 +196,8 @@ class RowBlocks:
             order[turn], self.chunk, penalty, sweep_rows,
             lambda part: (colours[part], bounds[part], sigma, omega, *room, kept, balance.tilt, looks),
         )  # fmt: skip
-        balance.note(looks)
+        if self.objective.pool.n_threads == 2:
+            balance.note(looks)
         self._are_losses_current = order.size > 0 or was_current
         swept = Swept(np.empty(order.size), np.empty(order.size), found.n_rejected)
         swept.violations[turn], swept.excess[turn] = found.violations, found.excess

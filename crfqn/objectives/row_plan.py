@@ -15,6 +15,7 @@ from crfqn.kernels.union import found_in, union
 Indices = NDArray[np.int64]
 MOST_ALONE = 200  # entries of a row that one thread updates: two larger ones nearly always meet
 ABSENT = -1
+FEWEST_LOOKS = 20_000.0  # some ten microseconds of a sweep: fewer say little
 LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
 FEWEST_KEPT = 0.5  # of the rows that were planned; with fewer of them new classes are larger
 
@@ -115,6 +116,6 @@ class Balance:
 
         Back to the middle a third of a difference is enough: there the other one would wait as long as this one does.
         """
-        lead = float(looks[0] - looks[1]) / max(float(looks[0] + looks[1]), 1.0)
+        lead = float(looks[0] - looks[1]) / max(float(looks[0] + looks[1]), FEWEST_LOOKS)
         if abs(lead) > (LOPSIDED if lead * self.tilt >= 0.0 else TILTED_BACK):
             self.tilt = int(np.clip(self.tilt + np.sign(lead), -1, 1))

@@ -12,8 +12,8 @@ from crfqn.objectives.row_blocks import RowBlocks
 from crfqn.threads import STRETCH
 
 Vector = NDArray[np.float64]
-FEWEST_STRETCHES = 4  # of positions that step products are summed over
-MOST_SKIPPED = 4  # stretches for each of these
+FEWEST_POSITIONS = 4000  # that step products are summed over
+MOST_SKIPPED = 4  # positions for each of these
 
 
 class RowTrail:
@@ -53,19 +53,18 @@ class RowTrail:
     def step_products(self) -> Vector:
         """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next.
 
-        Of many positions over a share, which tells as much: to read all margins of all points takes a tenth of a sweep.
+        Of many positions over a share of them, runs spread over all, which tells as much: to read all margins of all
+        points takes a tenth of a sweep.
         """
         owner, n_points = self.objective, len(self.rows)
-        n_stretches = -(-owner.n_positions // STRETCH)
-        every = max(1, min(MOST_SKIPPED, n_stretches // FEWEST_STRETCHES))
-        parts = np.zeros((-(-n_stretches // every), n_points - 1, n_points - 1))
+        every = max(1, min(MOST_SKIPPED, owner.n_positions // FEWEST_POSITIONS))
+        parts = np.zeros((-(-owner.n_positions // STRETCH), n_points - 1, n_points - 1))
 
-        def add(part: int) -> None:
-            first = part * every * STRETCH
-            last = min(first + STRETCH, owner.n_positions)
-            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[part])
+        def add(first: int, last: int) -> None:
+            own = parts[first // STRETCH]
+            add_step_products(first, last, every, self.margins[:n_points], owner.weights, own)
 
-        owner.pool.each(len(parts), add)
+        owner.pool.each_stretch(owner.n_positions, add)
         lower = parts.sum(axis=0)
         return lower + np.tril(lower, -1).T
 

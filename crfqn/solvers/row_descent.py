@@ -120,11 +120,11 @@ class RowDescent:
     max_sweeps : int
         Or after so many sweeps.
     memory : int
-        After as many sweeps their fixed point is extrapolated from them (Anderson acceleration; Bertrand and Massias
-        2021), and taken where the objective is lower there. 0 is the paper's method.
+        After as many sweeps of an epoch their fixed point is extrapolated from them (Anderson acceleration; Bertrand
+        and Massias 2021), and taken where the objective is lower there. 0 is the paper's method.
     shuffle : bool
-        Of the line search: a new random order of the rows in each epoch, which takes half to two thirds of the sweeps
-        (in each sweep it would leave nothing to extrapolate). False keeps the paper's order.
+        Of the line search: a new random order of the larger rows in each epoch, which takes half to two thirds of the
+        sweeps (in each sweep it would leave nothing to extrapolate). False keeps that of the features.
     seed : int
         Of random orders.
     n_together : int

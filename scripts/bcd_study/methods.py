@@ -45,7 +45,9 @@ OF_THE_LIBRARY = (OURS, PROX_QN)  # not in the paper's comparison
 
 def paper_bcd(step: str, tau: float | None = None) -> RowDescent:
     """Algorithm 1: every row in every sweep, nothing extrapolated."""
-    return RowDescent(step=step, sigma=SIGMA, omega=OMEGA, tau=tau, shrink=False, memory=0, shuffle=False)
+    return RowDescent(
+        step=step, sigma=SIGMA, omega=OMEGA, tau=tau, shrink=False, memory=0, shuffle=False, max_sweeps=20
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
