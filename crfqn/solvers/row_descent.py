@@ -2,7 +2,7 @@
 
 A sweep visits rows of the weights, all states of one feature; the objective updates each of them (Algorithms 2 and 3)
 and keeps the margins of the positions up to date. Two variants: steps from the generalised Hessian with a line search,
-rows in their order (Tseng and Yun 2009), and constant steps, rows drawn at random (Richtarik and Takac 2012).
+rows in cycles (Tseng and Yun 2009), and constant steps, rows drawn at random (Richtarik and Takac 2012).
 
 With shrinking a sweep visits only the rows that may move, until they are solved well enough; then all of them again.
 """
