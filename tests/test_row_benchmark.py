@@ -72,7 +72,7 @@ def test_figures_of_a_comparison(problem):
     one = [1.0, 3.0, 0.5, 1.5, 4.0, 4.0]
     slow = rows.Comparison(task, one, seconds, [1.95, 1.0, 1.5], 7.0, True, 60.0, verdict)
     assert slow.gains.tolist() == [2.0, 1.0, 4.0]
-    assert slow.full_gains.tolist() == [2.0, 4.0]
+    assert slow.real_gains.tolist() == [2.0, 4.0]
     assert slow.cells()[1:7] == ["2.25", "1.00", "2.00", "3.00 (2 of 3)", "lightning", "7.00"]
     assert [(figure.measured, figure.is_met) for figure in slow.figures()] == [
         ("3.1 times", True),

@@ -74,10 +74,8 @@ class RowPlan:
 
     def _plan(self, features: Indices) -> None:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
-        colours, bounds = (
-            np.empty(features.size, np.int64),
-            np.empty((features.size, self.cuts.size), np.int64),
-        )
+        colours = np.empty(features.size, np.int64)
+        bounds = np.empty((features.size, self.cuts.size), np.int64)
         colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, colours)
         cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
         self.features, self.colours, self.bounds = features, colours, bounds

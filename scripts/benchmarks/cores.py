@@ -19,7 +19,7 @@ from crfqn.threads import Pool
 SIZE = 160  # of matrices that stay in a core's own cache
 PRODUCTS = 60  # of a measurement: 5 ms
 TRIES = 4  # of which the best counts
-FULL = 1.5  # two cores, not halves of one
+REAL = 1.5  # times one core's work: two cores, not halves of one
 
 
 def some_cores() -> tuple[int | None, int | None]:

@@ -24,7 +24,7 @@ from scipy.sparse import coo_array, csr_array, save_npz
 
 from benchmarks import flat_data
 from benchmarks.alone import peak_memory, run_alone, run_within, say
-from benchmarks.cores import FULL, capacity, on_core, some_cores
+from benchmarks.cores import REAL, capacity, on_core, some_cores
 from benchmarks.items import read_stored, stored
 from benchmarks.problem import Run
 from benchmarks.report import Figure, Report, Table, shown
@@ -87,18 +87,8 @@ def measure(
                     rows.append(comparison.cells())
                     report.figures += comparison.figures()
                     report.numbers[task.title] = comparison.numbers()
-    head = [
-        "",
-        "one core, s",
-        "two cores, s",
-        "gain",
-        "on full cores",
-        "peer",
-        "its s",
-        "objective",
-        "rows",
-        "test accuracy",
-    ]
+    crfqn = ["one core, s", "two cores, s", "gain", "on real cores"]
+    head = ["", *crfqn, "peer", "its s", "objective", "rows", "test accuracy"]
     report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES))
     return report
 
@@ -107,8 +97,8 @@ NOTES = [
     "crfqn: `MulticlassClassifier(loss, group_l1=lambda * items, fit_intercept=False)`. Seconds count from the call of "
     "fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is compared "
     "with the mean of one on each, just before and just after: those of a virtual machine may differ in speed.",
-    "Of two real ones: the gains of those fits, so many of all, around which two threads always got at least "
-    f"{FULL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
+    "On real cores: the gains of those fits, so many of all, around which two threads always got at least "
+    f"{REAL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
     "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
     "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
     "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
@@ -138,12 +128,12 @@ class Comparison:
         return np.reshape(self.one, (-1, 2)).mean(axis=1) / self.two
 
     @property
-    def full_gains(self) -> Vector:
+    def real_gains(self) -> Vector:
         """Of the runs that had two cores."""
-        return self.gains[np.array(self.capacity) >= FULL]
+        return self.gains[np.array(self.capacity) >= REAL]
 
     def cells(self) -> list[str]:
-        peer, found = "not measured" if not self.has_peer else f"not in {self.limit:g}", self.full_gains
+        peer, found = "not measured" if not self.has_peer else f"not in {self.limit:g}", self.real_gains
         return [
             self.task.title,
             f"{np.median(self.one):.2f}",
@@ -173,9 +163,9 @@ class Comparison:
         ]
 
     def _of_two_cores(self) -> list[Figure]:
-        if self.task.peer != "lightning" or not self.full_gains.size:
+        if self.task.peer != "lightning" or not self.real_gains.size:
             return []
-        gain = float(np.median(self.full_gains))
+        gain = float(np.median(self.real_gains))
         what = f"{self.task.title}: seconds on one core over those on two, where these were two"
         return [Figure(what, f"{MORE_ON_TWO:g} times", f"{gain:.2f} times", gain >= MORE_ON_TWO)]
 
