@@ -15,7 +15,7 @@ from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from crfqn.objectives.row_plan import MOST_ALONE, Balance, RowPlan
+from crfqn.objectives.row_plan import Balance, RowPlan
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.row_descent import RowDescent
@@ -48,7 +48,7 @@ def test_threads_change_nothing(name, step):
         objective = FlatObjective(store, loss, n_threads=n_threads)
         result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
         n_entries = np.diff(store.indptr)[np.unique(result.coords % store.n_features)]
-        assert n_entries.min() <= MOST_ALONE < n_entries.max()
+        assert n_entries.min() <= objective.row_plan.most_alone < n_entries.max()
         runs.append((result.value, result.weights.tobytes(), result.trace.value.tobytes()))
     assert runs[0] == runs[1] == runs[2]
 
@@ -80,10 +80,11 @@ def test_rows_of_different_numbers_of_parts(name):
     labels = random.integers(0, K, 3000).astype(np.int32)
     store, penalty = FeatureStore.from_matrix(x, np.arange(3001)), GroupLasso(30.0, n_features=24, n_states=K)
     sizes = np.diff(store.indptr)
-    assert MOST_ALONE < sizes.min() < MOST_HALVED < sizes.max()
+    assert sizes.min() < MOST_HALVED < sizes.max()
     found = []
     for n_threads in (1, 2, 3, 4):
         objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads)
+        assert objective.row_plan.most_alone < sizes.min()
         blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
         for _ in range(4):
             blocks.sweep(np.arange(24), penalty)
@@ -126,12 +127,13 @@ class TestPlan:
 
     def test_where_rows_are_cut(self):
         order = np.array([7, 0, 99, 3])
-        assert 0 < np.sum(np.diff(self.store.indptr)[order] > MOST_ALONE) < 4
-        turn, _, bounds = RowPlan(self.store, self.cuts).of(order)
+        plan = RowPlan(self.store, self.cuts)
+        assert 0 < np.sum(np.diff(self.store.indptr)[order] > plan.most_alone) < 4
+        turn, _, bounds = plan.of(order)
         assert sorted(turn) == [0, 1, 2, 3]
         for feature, found in zip(order[turn], bounds, strict=True):
             begin, end = self.store.indptr[feature : feature + 2]
-            if end - begin > MOST_ALONE:
+            if end - begin > plan.most_alone:
                 expected = begin + np.searchsorted(self.store.indices[begin:end], self.cuts)
                 np.testing.assert_array_equal(found, expected)
             assert (found[0], found[-1]) == (begin, end)

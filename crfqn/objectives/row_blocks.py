@@ -26,6 +26,7 @@ from crfqn.kernels.team import work_together
 from crfqn.kernels.union import found_in, union
 from crfqn.objectives.flat import FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
+from crfqn.objectives.row_plan import ABSENT
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
 
@@ -252,15 +253,25 @@ class RowBlocks:
 
     def _hold(self, features: Indices) -> Indices:
         """Have the rows of some features in the table, and not many more; returns their places."""
-        place, is_there = found_in(self.held, features)
-        if is_there.all() and self.held.size <= MOST_IDLE * features.size:
+        place = self._place[features]
+        if place.min(initial=0) >= 0 and self.held.size <= MOST_IDLE * features.size:
             return place
-        stays = self.table.any(axis=1)
+        stays = np.flatnonzero(self.table.any(axis=1))
         held = union(self.held[stays], features)
-        table = np.zeros((held.size, self.table.shape[1]))
-        table[np.searchsorted(held, self.held[stays])] = self.table[stays]
-        self.held, self.table = held, table
-        return np.searchsorted(held, features)
+        places, table = self._number(held), np.zeros((held.size, self.table.shape[1]))
+        table[places[self.held[stays]]] = self.table[stays]
+        self.held, self.table, self._place = held, table, places
+        return places[features]
+
+    def _number(self, held: Indices) -> Indices:
+        """The number of each feature among those held, ABSENT for others, (F,)."""
+        place = np.full(self.n_rows, ABSENT)
+        place[held] = np.arange(held.size)
+        return place
+
+    @cached_property
+    def _place(self) -> Indices:
+        return self._number(self.held)
 
     def _run_team(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_step import cut_rows
-from crfqn.kernels.union import found_in, union
+from crfqn.kernels.union import union
 
 Indices = NDArray[np.int64]
-MOST_ALONE = 200  # entries of a row that one thread updates: two larger ones nearly always meet
+LEAST_SHARED = 100  # entries of a row that is worth a meeting
 ABSENT = -1
 FEWEST_LOOKS = 20_000.0  # some ten microseconds of a sweep: fewer say little
 LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
@@ -42,26 +43,29 @@ class RowPlan:
     ----------
     store : FeatureStore
     cuts : int64 (parts + 1,), the first position of each part
+    most_alone : entries of a row that one thread updates: sqrt(N), two larger ones nearly always meet
     features : int64, sorted, the rows that were planned last
     colours, bounds : of each of these
-    visits, rank : int64, these in the order of visits, and the number of each in it
+    visits : int64, these in the order of visits
+    rank : int64 (F,), the number of each in it, ABSENT for others
     salt : what the order of large rows is drawn from; None for that of the features
     """
 
     def __init__(self, store: FeatureStore, cuts: Indices) -> None:
-        self.store, self.cuts = store, cuts
-        self.features = self.colours = self.visits = self.rank = np.empty(0, np.int64)
+        self.store, self.cuts, self.most_alone = store, cuts, max(isqrt(store.n_positions), LEAST_SHARED)
+        self.features = self.colours = self.visits = np.empty(0, np.int64)
+        self.rank = np.full(store.n_features, ABSENT)
         self.bounds = np.empty((0, cuts.size), np.int64)
         self.salt: np.uint64 | None = None
 
     def of(self, order: Indices) -> Plan:
         """The visits of some rows, in whatever order they are."""
-        place, is_there = found_in(self.features, order)
-        if order.size < FEWEST_KEPT * self.features.size or not is_there.all():
+        rank = self.rank[order]
+        if order.size < FEWEST_KEPT * self.features.size or rank.min(initial=0) == ABSENT:
             self._plan(union(order))
-            place, _ = found_in(self.features, order)
+            rank = self.rank[order]
         number = np.full(self.features.size, ABSENT)
-        number[self.rank[place]] = np.arange(order.size)
+        number[rank] = np.arange(order.size)
         asked = np.flatnonzero(number != ABSENT)
         visits = self.visits[asked]
         return Plan(number[asked], self.colours[visits], self.bounds[visits])
@@ -76,8 +80,9 @@ class RowPlan:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
         colours = np.empty(features.size, np.int64)
         bounds = np.empty((features.size, self.cuts.size), np.int64)
-        colour_rows(features, store.indptr, store.indices, MOST_ALONE, taken, colours)
+        colour_rows(features, store.indptr, store.indices, self.most_alone, taken, colours)
         cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
+        self.rank[self.features] = ABSENT
         self.features, self.colours, self.bounds = features, colours, bounds
         self._rank()
 
@@ -86,8 +91,7 @@ class RowPlan:
         if self.salt is not None:
             large = large[np.argsort(mixed(self.features[large], self.salt))]
         self.visits = np.concatenate([large, small[np.argsort(self.colours[small], kind="stable")]])
-        self.rank = np.empty_like(self.visits)
-        self.rank[self.visits] = np.arange(self.visits.size)
+        self.rank[self.features[self.visits]] = np.arange(self.visits.size)
 
 
 def mixed(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:
