@@ -131,18 +131,6 @@ def test_a_model_of_some_positions_keeps_the_diagonal(name):
     assert point.token_model(coords, 15, w.size - 1) is None
 
 
-@every_loss
-def test_scores_of_margins_have_the_same_losses(name):
-    problem = make_problem(name)
-    loss, scores = loss_of(problem), (problem.x @ weights_like(problem)).T.copy()
-    again = loss.scores(loss.margins(scores))
-    first, second = (
-        loss.evaluate(s, problem.weights, Pool(1)) for s in (scores, np.ascontiguousarray(again))
-    )
-    np.testing.assert_allclose(second.losses, first.losses, atol=1e-12)
-    np.testing.assert_allclose(second.residual, first.residual, atol=1e-12)
-
-
 def test_ranking_of_single_labels_is_the_multiclass_loss():
     problem = make_problem("multiclass")
     ranking = MarginProblem("ranking", problem.x, problem.sets, problem.weights)

@@ -139,11 +139,10 @@ def test_margins_stay_true(name):
     for sweep in range(50):
         update = blocks.sweep_constant if sweep % 2 == 0 else blocks.sweep
         update(np.arange(F), penalty_of("L1/L2", 0.1))
-    point = blocks.point()
-    again = objective.at(point.coords, point.weights)
-    assert point.value == pytest.approx(again.value, rel=1e-12)
-    coords = np.arange(F * K)
-    np.testing.assert_allclose(point.gradient(coords), again.gradient(coords), atol=1e-10)
+    again = blocks.point().row_blocks()
+    np.testing.assert_allclose(blocks.margins, again.margins, atol=1e-10)
+    np.testing.assert_allclose(blocks.aid, again.aid, atol=1e-10)
+    assert blocks.value(penalty_of("L2")) == pytest.approx(again.value(penalty_of("L2")), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", PENALTIES)
@@ -286,13 +285,6 @@ def test_rows_as_lists(share):
     coords, weights = list_weights(features, 50, table)
     np.testing.assert_array_equal(coords, np.flatnonzero(dense.T))
     np.testing.assert_array_equal(weights, dense.T[dense.T != 0])
-    blocks = objective_of(make_problem("multiclass")).at(np.empty(0, np.int64), np.empty(0)).row_blocks()
-    coords = np.sort(random.choice(F * K, 11, replace=False))
-    values, whole = random.normal(size=11), np.zeros(F * K)
-    whole[coords] = values
-    np.testing.assert_array_equal(blocks.rows_of(coords), np.unique(coords % F))
-    squares = np.square(whole).reshape(K, F).sum(axis=0)
-    np.testing.assert_allclose(blocks.row_squares(coords, values), squares, rtol=1e-14)
 
 
 @every_loss
@@ -310,14 +302,13 @@ def test_a_trail_of_points(name):
     penalty, w = penalty_of("L1/L2"), 1.5 * tables[1] - 0.5 * tables[2]
     mixed = trail.combined(np.array([1.5, -0.5]))
     np.testing.assert_allclose(table_of(mixed.point()), w, atol=1e-14)
-    np.testing.assert_allclose(table_of(mixed.late_point()), w, atol=1e-14)
     expected = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
     assert mixed.value(penalty) == pytest.approx(expected, rel=1e-10)
-    assert mixed.late_point().value == pytest.approx(problem.evaluate(w)[0], rel=1e-10)
+    assert mixed.point().value == pytest.approx(problem.evaluate(w)[0], rel=1e-10)
     mixed.sweep(np.arange(F), penalty)  # goes on from there
     assert mixed.value(penalty) < expected
     assert mixed.value(penalty) == pytest.approx(
-        mixed.late_point().value + mixed.penalty_value(penalty), rel=1e-10
+        mixed.point().value + mixed.penalty_value(penalty), rel=1e-10
     )
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
@@ -477,11 +468,9 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     gradient = problem.evaluate(w)[1][3]
     expected = np.linalg.norm(gradient + 30.0 * w[3] / np.linalg.norm(w[3]))
     assert swept.violations[0] == pytest.approx(expected, rel=1e-10)
-    point = blocks.point()
-    again = objective.at(point.coords, point.weights)
-    assert point.value == pytest.approx(again.value, rel=1e-12)
-    before = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
-    assert point.value + penalty.value(point.coords, point.weights) < before
+    point, value = blocks.point(), blocks.value(penalty)
+    assert value == pytest.approx(point.value + penalty.value(point.coords, point.weights), rel=1e-12)
+    assert value < problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
 
 
 def flat_weights(w):

@@ -11,6 +11,7 @@ from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.row_losses import fill_losses, slopes
 from crfqn.kernels.row_step import (
     LEAST_CURVATURE,
+    NO_PENALTY,
     PARTS,
     ROOM,
     add_shares,
@@ -29,7 +30,6 @@ from crfqn.kernels.team import join, looks_of, meet
 MOST_HALVED = 1000  # entries of a row that has two parts only
 AT_ONCE = 128  # entries of an upcoming row that are asked for; afterwards the processor sees where this leads
 ROW_COST = 20  # what a row costs besides its entries, in entries
-NO_PENALTY = (0.0, 0.0, 0.0, False)
 ALONE = (0, 1, 0)  # a seat
 
 

@@ -1,4 +1,4 @@
-"""Tables of rows as lists of coordinates, and back."""
+"""Tables of rows as lists of coordinates."""
 
 import numpy as np
 
@@ -44,23 +44,3 @@ def list_whole(kept, features, n_features, table, coords, weights):
             for j in range(start, stop):
                 coords[first + j] = k * n_features + features[kept[j]]
                 weights[first + j] = table[kept[j], k]
-
-
-@bare_kernel
-def mark_rows(coords, n_features, is_asked):
-    """is_asked[f] = True for the features of coordinates (sorted)."""
-    first = 0
-    for c in coords:
-        while c >= first + n_features:
-            first += n_features
-        is_asked[c - first] = True
-
-
-@bare_kernel
-def add_squares(coords, values, n_features, totals):
-    """totals[f] += values^2 at coordinates (sorted) of the feature f."""
-    first = 0
-    for j in range(coords.size):
-        while coords[j] >= first + n_features:
-            first += n_features
-        totals[coords[j] - first] += values[j] * values[j]

@@ -25,6 +25,7 @@ MOST_MEMBERS = 4
 FIRST_PARTS = np.array([[0, 6, 6, 6, 6], [0, 3, 6, 6, 6], [0, 2, 5, 6, 6], [0, 1, 3, 5, 6]])
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
+NO_PENALTY = (0.0, 0.0, 0.0, False)  # l1, l2, group, is_linf of free rows
 # Vectors that an update needs: 0 the target, before it a slope; 1 the direction d, before it room of the violation;
 # 2, 3 what falls to labels; 4 room of the prox; 5, 6 the slopes g and h; 7 the row's weights.
 ROOM = 8
@@ -65,14 +66,29 @@ def row_penalty(w, l1, l2, group, is_linf):
 
 
 @inner
-def excess_of_zero(g, l1, group, is_linf):
-    """How far -g is outside of the subdifferential at a zero row, in the dual norm; negative inside."""
+def dual_norm(g, l1, is_linf):
+    """The sum of what l1 leaves of g, or its length: the dual of the largest size, and of the length."""
     total, squares = 0.0, 0.0
     for r in range(g.size):
         left = max(abs(g[r]) - l1, 0.0)
         total += left
         squares += left * left
-    return (total if is_linf else np.sqrt(squares)) - group + min(largest_of(g) - l1, 0.0)
+    return total if is_linf else np.sqrt(squares)
+
+
+@inner
+def excess_of_zero(g, l1, group, is_linf):
+    """How far -g is outside of the subdifferential at a zero row, in the dual norm; negative inside."""
+    return dual_norm(g, l1, is_linf) - group + min(largest_of(g) - l1, 0.0)
+
+
+@bare_kernel
+def sum_penalties(table, is_free, l1, l2, group, is_linf):
+    """The penalty of the rows of a table but the free ones."""
+    total = 0.0
+    for i in range(table.shape[0]):
+        total += 0.0 if is_free[i] else row_penalty(table[i], l1, l2, group, is_linf)
+    return total
 
 
 @inner

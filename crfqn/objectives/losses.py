@@ -82,8 +82,6 @@ class Loss(Protocol):
 
     def margins(self, scores: Vector) -> Vector: ...
 
-    def scores(self, margins: Vector) -> Vector: ...
-
 
 def hinge_dual(evaluation: Evaluation, weights: Vector, scale: float) -> float:
     """The dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to `scale`.
@@ -197,12 +195,6 @@ class MulticlassSquaredHinge(SingleLabel):
         margins[np.arange(self.n_positions), self.labels] = -np.inf
         return margins
 
-    def scores(self, margins: Vector) -> Vector:
-        """Scores with these margins, (K, N); that of the label is 0."""
-        scores = margins.T - 1.0
-        scores[self.labels, np.arange(self.n_positions)] = 0.0
-        return scores
-
 
 class MultitaskSquaredHinge(SingleLabel):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
@@ -236,11 +228,6 @@ class MultitaskSquaredHinge(SingleLabel):
         margins = (1.0 + scores).T.copy()
         margins[np.arange(self.n_positions), self.labels] = 1.0 - self.own(scores)
         return margins
-
-    def scores(self, margins: Vector) -> Vector:
-        scores = margins.T - 1.0
-        scores[self.labels, np.arange(self.n_positions)] *= -1.0
-        return scores
 
 
 class MultinomialLogistic(SingleLabel):
@@ -280,9 +267,6 @@ class MultinomialLogistic(SingleLabel):
     def margins(self, scores: Vector) -> Vector:
         """s_r - s_y, (N, K)."""
         return (scores - self.own(scores)).T.copy()
-
-    def scores(self, margins: Vector) -> Vector:
-        return margins.T.copy()
 
 
 def evaluate_hinge(kernel, labels, scores: Vector, weights: Vector, pool: Pool) -> Evaluation:  # type: ignore[no-untyped-def]

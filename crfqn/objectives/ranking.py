@@ -138,6 +138,3 @@ class MultilabelRanking:
     def margins(self, scores: Vector) -> Vector:
         """The scores, (N, K)."""
         return scores.T.copy()
-
-    def scores(self, margins: Vector) -> Vector:
-        return margins.T.copy()

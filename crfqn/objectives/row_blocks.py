@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
-from crfqn.kernels.row_lists import add_squares, list_weights, mark_rows
+from crfqn.kernels.row_lists import list_weights
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
-from crfqn.kernels.row_step import MOST_MEMBERS, PARTS
+from crfqn.kernels.row_step import MOST_MEMBERS, PARTS, sum_penalties
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import work_together
-from crfqn.kernels.union import found_in, union
+from crfqn.kernels.union import union
 from crfqn.objectives.flat import FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
+from crfqn.objectives.row_look import RowLook, look_at_rows
+from crfqn.objectives.row_penalty import RowPenalty
 from crfqn.objectives.row_plan import ABSENT
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
@@ -38,43 +40,6 @@ Vector = NDArray[np.float64]
 CHUNK_NUMBERS = 1 << 21  # weights of the rows that a kernel visits at a time, and that must be held: 16 MB
 MOST_IDLE = 2  # rows held for each that a sweep visits; those of earlier sweeps, zero by now, are then let go
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
-
-
-class RowPenalty(NamedTuple):
-    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is not free; `is_linf`: ||w|| is the largest size."""
-
-    group_l1: float
-    l1: float
-    l2: float
-    is_linf: bool
-    free: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
-        """What a penalty is to the rows; what is free must be whole rows."""
-        free = _free_rows(penalty.free, n_features, n_states)
-        if isinstance(penalty, ElasticNet):
-            return cls(0.0, float(penalty.l1), float(penalty.l2), False, free)
-        if (penalty.n_features, penalty.n_states) != (n_features, n_states):
-            raise InputError(
-                f"expected a penalty over {n_features} features and {n_states} states, "
-                f"got {penalty.n_features} and {penalty.n_states}"
-            )
-        group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
-        return cls(group_l1, l1, l2, penalty.norm == "linf", free)
-
-
-def _free_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
-    """The features of coordinates without penalty, which must be whole rows."""
-    if coords.size == 0:
-        return coords
-    free, counts = np.unique(coords % n_features, return_counts=True)
-    if np.any(counts != n_states):
-        raise InputError(
-            f"expected all {n_states} weights of a feature to be free or none, "
-            f"got {counts.min()} of feature {free[counts.argmin()]}"
-        )
-    return free
 
 
 class Swept(NamedTuple):
@@ -153,18 +118,6 @@ class RowBlocks:
     def n_rows(self) -> int:
         """F."""
         return self.objective.store.n_features
-
-    def rows_of(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows that coordinates lie in, sorted."""
-        is_asked = np.zeros(self.n_rows, bool)
-        mark_rows(coords, self.n_rows, is_asked)
-        return np.flatnonzero(is_asked)
-
-    def row_squares(self, coords: Indices, values: Vector) -> Vector:
-        """The sum of the squares of values at coordinates (sorted) by rows, (F,)."""
-        totals = np.zeros(self.n_rows)
-        add_squares(coords, values, self.n_rows, totals)
-        return totals
 
     def shuffle(self, random: np.random.Generator | None) -> None:
         """Let sweeps visit large rows in a new order; None: in that of the features."""
@@ -253,7 +206,7 @@ class RowBlocks:
 
     def _hold(self, features: Indices) -> Indices:
         """Have the rows of some features in the table, and not many more; returns their places."""
-        place = self._place[features]
+        place = self.places(features)
         if place.min(initial=0) >= 0 and self.held.size <= MOST_IDLE * features.size:
             return place
         stays = np.flatnonzero(self.table.any(axis=1))
@@ -273,6 +226,10 @@ class RowBlocks:
     def _place(self) -> Indices:
         return self._number(self.held)
 
+    def places(self, features: Indices) -> Indices:
+        """Where the rows of some features are in the table; ABSENT for those that are not, which are zero."""
+        return self._place[features]
+
     def _run_team(
         self,
         kernel: Callable[..., int],
@@ -288,8 +245,7 @@ class RowBlocks:
         n_members = min(pool.n_threads, MOST_MEMBERS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
             owner.row_cuts, owner.loss.code, place, store.indices, store.values, owner.targets, owner.weights,
-            self.margins, self.aid, self.losses, penalty.l1, penalty.l2, penalty.group_l1, penalty.is_linf,
-            found_in(penalty.free, self.held)[1], self.table,
+            self.margins, self.aid, self.losses, *penalty.strengths, penalty.is_free(self.held), self.table,
         )  # fmt: skip
         found = work_together(
             pool, n_members, lambda team, rank: kernel(team, n_members, rank, *arguments, *last)
@@ -308,24 +264,18 @@ class RowBlocks:
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The penalty of the rows."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
-        rows = self.table if local.free.size == 0 else self.table[~found_in(local.free, self.held)[1]]
-        squares = np.einsum("ik,ik->i", rows, rows)
-        norms = np.abs(rows).max(axis=1) if local.is_linf else np.sqrt(squares)
-        total = local.group_l1 * norms.sum() + 0.5 * local.l2 * squares.sum()
-        if local.l1:
-            total += local.l1 * np.abs(rows).sum()
-        return float(total)
+        return sum_penalties(self.table, local.is_free(self.held), *local.strengths)
+
+    def look(self, penalty: ElasticNet | GroupLasso) -> RowLook:
+        """A look at all rows: a pass over the data, and the gradients of rows that may move."""
+        value = self.value(penalty)
+        return look_at_rows(self, RowPenalty.of(penalty, self.n_rows, self.table.shape[1]), value)
 
     def weights(self) -> tuple[Indices, Vector]:
         """Coordinates and weights, those that are not zero."""
         return list_weights(self.held, self.n_rows, self.table)
 
     def point(self) -> FlatPoint:
-        """The rows as a point, its scores from the margins: O(N K)."""
-        scores = self.objective.loss.scores(self.margins[:, : self.table.shape[1]])
-        return FlatPoint(self.objective, *self.weights(), scores, NO_EDGES)
-
-    def late_point(self) -> FlatPoint:
         """The rows as a point whose scores are computed from the weights, if anybody asks for them."""
         return LatePoint(self.objective, *self.weights())
 

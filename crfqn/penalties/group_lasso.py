@@ -150,22 +150,11 @@ class GroupLasso:
         `coords` must hold every row whose dual norm is above group_l1. What a row costs is the square of its distance
         to the dual ball over 2 l2, and this distance is the length of the prox.
         """
-        local = self.at(coords)
-        is_outside = local.dual_norms(g) - local.group > ROUNDING * (local.group + local.l1)
-        if not is_outside.any():
-            return 0.0
-        if np.any((local.l2 == 0) & is_outside):
-            return np.inf
-        excess = local.distances(np.zeros(coords.size), g)[is_outside]
-        return float(np.sum(excess**2 / (2 * local.l2[is_outside])))
+        return self.at(coords).conjugate(g)
 
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
         """Factors s worth trying in a certificate: s g is feasible, or costs little."""
-        largest = self.at(coords).largest_scale(g)
-        scales = [largest] if largest > 0 else []
-        if self.l2 > 0:
-            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
-        return scales
+        return self.at(coords).dual_scales(g)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +232,24 @@ class LocalGroupLasso:
         others = LocalGroupLasso(blocks, self.l1[kept], self.group[kept], self.l2[kept], self.norm)
         excess[kept] = others.distances(w[places], g[places])
         return float(excess.max(initial=0.0))
+
+    def conjugate(self, g: NDArray[np.float64]) -> float:
+        """The conjugate at -g; infinite where a row is outside of the dual ball and has no l2."""
+        is_outside = self.dual_norms(g) - self.group > ROUNDING * (self.group + self.l1)
+        if not is_outside.any():
+            return 0.0
+        if np.any((self.l2 == 0) & is_outside):
+            return np.inf
+        excess = self.distances(np.zeros(g.size), g)[is_outside]
+        return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
+
+    def dual_scales(self, g: NDArray[np.float64]) -> list[float]:
+        """Factors s that let s g be feasible, or cost little."""
+        largest = self.largest_scale(g)
+        scales = [largest] if largest > 0 else []
+        if self.l2.any():
+            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
+        return scales
 
     def largest_scale(self, g: NDArray[np.float64]) -> float:
         """The largest s <= 1 that lets s g obey all bounds; 0 if only 0 does.

@@ -6,6 +6,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,22 +21,26 @@ class Bound(NamedTuple):
     scale: float
 
 
+NOTHING = Bound(-np.inf, np.nan)
+
+
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
     """The best lower bound that the point proves; -inf where it proves none (an unpenalised coordinate).
 
     `screening`: what `penalty.screen` has found at the point.
     """
-    nothing = Bound(-np.inf, np.nan)
     if np.any(point.gradient(penalty.free)):
-        return nothing
+        return NOTHING
     coords, gradient = screening.coords, screening.gradient
-    return max(
-        (
-            Bound(point.dual_value(s) - penalty.conjugate(coords, s * gradient), s)
-            for s in penalty.dual_scales(coords, gradient)
-        ),
-        default=nothing,
-    )
+    scales = penalty.dual_scales(coords, gradient)
+    return best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
+
+
+def best_of(
+    scales: list[float], dual_value: Callable[[float], float], conjugate: Callable[[float], float]
+) -> Bound:
+    """The best bound of some scales, from the dual loss and the penalty's conjugate at each."""
+    return max((Bound(dual_value(s) - conjugate(s), s) for s in scales), default=NOTHING)
 
 
 def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.overview import Overview, look_at
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.certificate import best_of
+from crfqn.solvers.protocols import Objective, Penalty, Point, State, Vector
 
 STEPS = ("line search", "constant", "parallel")
 # Of the rows that may leave zero, and how many at least, the first epoch visits.
@@ -38,15 +38,33 @@ class Swept(Protocol):
     def excess(self) -> Vector: ...
 
 
+class RowLook(Protocol):
+    """The rows that are not zero or may leave zero, with the dual norms of their gradients."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def features(self) -> NDArray[np.int64]: ...
+
+    @property
+    def norms(self) -> Vector: ...
+
+    @property
+    def violation(self) -> float: ...
+
+    def dual_scales(self) -> list[float]: ...
+
+    def conjugate(self, scale: float) -> float: ...
+
+    def dual_value(self, scale: float) -> float: ...
+
+
 class RowBlocks(Protocol):
     """The rows of the weights, and margins that follow every change of one."""
 
     @property
     def n_rows(self) -> int: ...
-
-    def rows_of(self, coords: Coords) -> NDArray[np.int64]: ...
-
-    def row_squares(self, coords: Coords, values: Vector) -> Vector: ...
 
     def shuffle(self, random: np.random.Generator | None) -> None: ...
 
@@ -64,9 +82,9 @@ class RowBlocks(Protocol):
 
     def value(self, penalty: Penalty) -> float: ...
 
-    def point(self) -> Point: ...
+    def look(self, penalty: Penalty) -> RowLook: ...
 
-    def late_point(self) -> Point: ...
+    def point(self) -> Point: ...
 
     def trail(self, n_points: int) -> Trail: ...
 
@@ -168,11 +186,11 @@ class RowDescent:
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a sweep, and one each time that all coordinates are looked at."""
         run = _Run(self, objective, penalty, cast(RowPoint, start))
-        yield run.look(start)
+        yield run.look(is_zero=start.coords.size == 0)
         del start
         while True:
             is_still = yield from run.epoch()
-            last = run.look(run.blocks.point())
+            last = run.look()
             if run.is_rule_met or is_still:
                 yield replace(last, meets_rule=run.is_rule_met, is_final=is_still)
                 return
@@ -192,28 +210,16 @@ class _Run:
         self.first_total = np.nan  # the denominator of equation 10
         self.is_rule_met = False
 
-    def look(self, point: Point) -> State:
-        """Look at all coordinates: a certificate, and the rows that the next epoch visits."""
-        found = look_at(self.penalty, point)
-        if self.settings.shrink and self.settings.tau is None:
-            self.visited = self.blocks.rows_of(found.coords)
-            if point.coords.size == 0:
-                self.visited = self.strongest(found)
-        else:
+    def look(self, is_zero: bool = False) -> State:
+        """Look at all rows, of a point that may be zero: a certificate, and the rows that the next epoch visits."""
+        found = self.blocks.look(self.penalty)
+        if not self.settings.shrink or self.settings.tau is not None:
             self.visited = self.everything
-        return found.state()
-
-    def strongest(self, found: Overview) -> NDArray[np.int64]:
-        """Of the rows that may leave zero those with the largest gradients: what is missing the next look will find.
-
-        Most of them will not: large rows explain what small ones seemed to.
-        """
-        rows = self.visited
-        n = max(FEWEST_FIRST, int(FIRST_SHARE * rows.size))
-        if n >= rows.size:
-            return rows
-        strength = self.blocks.row_squares(found.coords, found.g)[rows]
-        return np.sort(rows[np.argpartition(strength, rows.size - n)[-n:]])
+        else:
+            self.visited = strongest(found) if is_zero else found.features
+        dual_value = best_of(found.dual_scales(), found.dual_value, found.conjugate).dual_value
+        point, n_rows = self.blocks.point(), found.features.size
+        return State(point, found.value, found.violation, n_rows, dual_value, is_screening=True)
 
     def epoch(self) -> Generator[State, None, bool]:
         """Sweeps until the violation has fallen far enough; says whether nothing can move."""
@@ -228,7 +234,7 @@ class _Run:
             self.value = self.blocks.value(self.penalty)
             if self.trail is not None:
                 self.extrapolate(self.trail, n_sweeps)
-            yield State(self.blocks.late_point(), self.value, largest, self.visited.size)
+            yield State(self.blocks.point(), self.value, largest, self.visited.size)
             if np.isnan(opening):
                 opening = total
             if is_full:
@@ -276,6 +282,18 @@ class _Run:
                 trail.swap(self.blocks)
                 self.blocks, self.value = found, value
         trail.restart(self.blocks)
+
+
+def strongest(found: RowLook) -> NDArray[np.int64]:
+    """Of the rows that may leave zero those with the largest gradients: what is missing the next look will find.
+
+    Most of them will not: large rows explain what small ones seemed to.
+    """
+    rows = found.features
+    n = max(FEWEST_FIRST, int(FIRST_SHARE * rows.size))
+    if n >= rows.size:
+        return rows
+    return np.sort(rows[np.argpartition(found.norms, rows.size - n)[-n:]])
 
 
 def extrapolation(products: Vector) -> Vector | None:

@@ -1,0 +1,68 @@
+"""Penalties as what they are to the rows of the weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.kernels.union import found_in
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.group_lasso import LocalGroupLasso
+
+Indices = NDArray[np.int64]
+
+
+class RowPenalty(NamedTuple):
+    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is not free; `is_linf`: ||w|| is the largest size."""
+
+    group_l1: float
+    l1: float
+    l2: float
+    is_linf: bool
+    free: Indices
+
+    @classmethod
+    def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
+        """What a penalty is to the rows; what is free must be whole rows."""
+        free = _free_rows(penalty.free, n_features, n_states)
+        if isinstance(penalty, ElasticNet):
+            return cls(0.0, float(penalty.l1), float(penalty.l2), False, free)
+        if (penalty.n_features, penalty.n_states) != (n_features, n_states):
+            raise InputError(
+                f"expected a penalty over {n_features} features and {n_states} states, "
+                f"got {penalty.n_features} and {penalty.n_states}"
+            )
+        group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
+        return cls(group_l1, l1, l2, penalty.norm == "linf", free)
+
+    @property
+    def strengths(self) -> tuple[float, float, float, bool]:
+        """As kernels want them: l1, l2, group, is_linf."""
+        return self.l1, self.l2, self.group_l1, self.is_linf
+
+    def is_free(self, features: Indices) -> NDArray[np.bool_]:
+        """Which of some features are without penalty."""
+        return found_in(self.free, features)[1]
+
+    def at(self, features: Indices, n_states: int) -> LocalGroupLasso:
+        """The penalty of rows whose weights are in a table, (features, K), row after row."""
+        blocks = Blocks(np.arange(features.size * n_states), n_states * np.arange(features.size + 1))
+        l1, l2, group = (np.where(self.is_free(features), 0.0, s) for s in self.strengths[:3])
+        return LocalGroupLasso(blocks, l1, group, l2, "linf" if self.is_linf else "l2")
+
+
+def _free_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
+    """The features of coordinates without penalty, which must be whole rows."""
+    if coords.size == 0:
+        return coords
+    free, counts = np.unique(coords % n_features, return_counts=True)
+    if np.any(counts != n_states):
+        raise InputError(
+            f"expected all {n_states} weights of a feature to be free or none, "
+            f"got {counts.min()} of feature {free[counts.argmin()]}"
+        )
+    return free

@@ -1,0 +1,77 @@
+"""A look at all rows: the same evaluation, rows, violations and bounds as coordinate by coordinate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from margin_references import MarginProblem
+from test_margin_losses import point_at, weights_like
+from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
+
+from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.losses import MulticlassSquaredHinge
+from crfqn.objectives.row_look import evaluate_margins
+from crfqn.solvers.certificate import best_of
+from crfqn.solvers.overview import look_at
+
+
+@every_loss
+@pytest.mark.parametrize("order", [1, 2])
+def test_margins_tell_what_scores_do(name, order):
+    problem = make_problem(name)
+    point = point_at(problem, weights_like(problem), objective_of(problem))
+    blocks = point.row_blocks()
+    blocks.value(penalty_of("L2"))  # which makes sure of the losses
+    found, norms = evaluate_margins(blocks, order)
+    expected = point.evaluation
+    np.testing.assert_allclose(found.residual[:, :K], expected.residual.T, atol=1e-12)
+    assert not found.residual[:, K:].any() or np.abs(found.residual[:, K:]).max() < 1e-300
+    np.testing.assert_allclose(norms, np.linalg.norm(expected.residual, order, axis=0), atol=1e-12)
+    weights = problem.weights
+    for s in (0.3, 1.0):
+        loss = point.objective.loss
+        dual_value = loss.dual_value(found, weights, s)
+        assert dual_value == pytest.approx(loss.dual_value(expected, weights, s), rel=1e-11)
+
+
+@every_loss
+@pytest.mark.parametrize("kind", PENALTIES)
+@pytest.mark.parametrize("n_free", [0, 2])
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_rows_tell_what_coordinates_do(name, kind, n_free, scale):
+    problem = make_problem(name)
+    free = np.sort((np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1))
+    penalty = replace(penalty_of(kind, scale), free=free)
+    w = weights_like(problem)
+    w[2:6] = 0.0
+    point = point_at(problem, w, objective_of(problem))
+    blocks, expected = point.row_blocks(), look_at(penalty, point)
+    blocks.sweep(np.empty(0, np.int64), penalty)
+    found = blocks.look(penalty)
+    np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))
+    state = expected.state()
+    assert found.value == pytest.approx(state.value, rel=1e-12)
+    assert found.violation == pytest.approx(state.violation, rel=1e-9, abs=1e-9)
+    dual_value = best_of(found.dual_scales(), found.dual_value, found.conjugate).dual_value
+    assert dual_value == pytest.approx(expected.dual_value, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_many_shares_of_features(n_threads):
+    """Of wide data: shares come back in their order, and most zeros stay out."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 3000)) * (random.random((3000,)) + 0.2)
+    labels = random.integers(0, 3, 40)
+    problem = MarginProblem("multiclass", x, np.eye(3, dtype=int)[labels], np.ones(40))
+    store = point_at(problem, np.zeros((3000, 3))).objective.store
+    objective = FlatObjective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
+    bound = float(np.median(norms))
+    penalty = replace(penalty_of("L1/L2"), group_l1=bound, n_features=3000, n_states=3)
+    found = blocks.look(penalty)
+    np.testing.assert_array_equal(found.features, np.flatnonzero(norms > bound))
+    np.testing.assert_allclose(found.norms, norms[norms > bound], rtol=1e-10)
+    assert found.violation == pytest.approx(norms.max() - bound, rel=1e-10)
