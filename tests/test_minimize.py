@@ -17,6 +17,7 @@ import pytest
 from problems import CountedChain, dense_weights, ends_within, make_problem
 
 from crfqn.errors import InputError
+from crfqn.objectives.coordinates import SparseWeights
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -31,6 +32,10 @@ class Spot:
     coords: np.ndarray
     weights: np.ndarray
     value: float = 5.0
+
+    @property
+    def light(self) -> SparseWeights:
+        return SparseWeights(self.coords, self.weights)
 
 
 @dataclass

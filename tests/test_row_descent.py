@@ -263,7 +263,7 @@ def test_rows_that_are_no_longer_visited_are_let_go():
     np.testing.assert_array_equal(blocks.held, np.union1d(kept, [0]))
     others = np.setdiff1d(np.arange(200), order)
     np.testing.assert_array_equal(table_at(blocks, 200)[others], before[others])
-    point = objective.at(*blocks.weights())
+    point = blocks.point()
     assert blocks.value(penalty) == pytest.approx(
         point.value + penalty.value(point.coords, point.weights), rel=1e-12
     )
@@ -444,11 +444,11 @@ def test_a_sweep_knows_the_value(name, n_threads, order):
     objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     blocks.sweep(order, penalty)
-    point = objective.at(*blocks.weights())
+    point = blocks.point()
     value = point.value + penalty.value(point.coords, point.weights)
     assert blocks.value(penalty) == pytest.approx(value, rel=1e-12)
     blocks.sweep_constant(order, penalty)
-    point = objective.at(*blocks.weights())
+    point = blocks.point()
     assert blocks.value(penalty) == pytest.approx(
         point.value + penalty.value(point.coords, point.weights), rel=1e-12
     )

@@ -127,7 +127,7 @@ class TestPlan:
 
     def test_where_rows_are_cut(self):
         order = np.array([7, 0, 99, 3])
-        plan = RowPlan(self.store, self.cuts)
+        plan = RowPlan(self.store, self.cuts, Pool(1))
         assert 0 < np.sum(np.diff(self.store.indptr)[order] > plan.most_alone) < 4
         turn, _, bounds = plan.of(order)
         assert sorted(turn) == [0, 1, 2, 3]
@@ -139,7 +139,7 @@ class TestPlan:
             assert (found[0], found[-1]) == (begin, end)
 
     def test_colours_are_kept_while_half_of_the_rows_are_asked_for(self):
-        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        plan, everything = RowPlan(self.store, self.cuts, Pool(1)), np.arange(100)
         turn, colours, bounds = plan.of(everything)
         assert np.all(np.diff(colours) >= 0)
         for colour in np.unique(colours):
@@ -157,7 +157,7 @@ class TestPlan:
         np.testing.assert_array_equal(found.bounds[np.argsort(found.turn)], bounds[np.argsort(turn)][[3, 50]])
 
     def test_a_shuffle_is_of_large_rows(self):
-        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        plan, everything = RowPlan(self.store, self.cuts, Pool(1)), np.arange(100)
         before = plan.of(everything)
         plan.shuffle(np.random.default_rng(0))
         after = plan.of(everything)
@@ -170,7 +170,7 @@ class TestPlan:
             after.bounds[np.argsort(after.turn)], before.bounds[np.argsort(before.turn)]
         )
         some = everything[::2]  # planned anew, in the same order
-        found = RowPlan(self.store, self.cuts)
+        found = RowPlan(self.store, self.cuts, Pool(1))
         found.salt = plan.salt
         turn, colours, _ = found.of(some)
         plan.shuffle(None)

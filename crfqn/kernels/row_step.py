@@ -119,14 +119,14 @@ def cut_entries(begin, end, indices, cuts, bounds):
 
 
 @bare_kernel
-def cut_rows(features, colours, indptr, indices, cuts, bounds):
+def cut_rows(features, indptr, indices, most_alone, cuts, bounds):
     """bounds[i] = the entries of the row features[i] at the cuts, int64 (rows, cuts).
 
-    Rows with a colour (`row_colours.py`) are not cut: of them only the first and the last bound are of use.
+    Rows with up to `most_alone` entries are not cut: of them only the first and the last bound are of use.
     """
     for i in range(features.size):
         begin, end = indptr[features[i]], indptr[features[i] + 1]
-        if colours[i] < 0:
+        if end - begin > most_alone:
             cut_entries(begin, end, indices, cuts, bounds[i])
         else:
             bounds[i, :-1], bounds[i, -1] = begin, end

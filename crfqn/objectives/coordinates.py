@@ -7,11 +7,23 @@ state, which is the order in which the label-major sweeps want them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.union import union
+
+
+class SparseWeights(NamedTuple):
+    """Sparse weights at sorted coordinates."""
+
+    coords: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    @property
+    def n_nonzero(self) -> int:
+        return self.coords.size
 
 
 @dataclass(frozen=True, eq=False)

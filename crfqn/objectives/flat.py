@@ -103,7 +103,7 @@ class FlatObjective(CRFObjective):
     @cached_property
     def row_plan(self) -> RowPlan:
         """How threads share rows."""
-        return RowPlan(self.store, self.row_cuts)
+        return RowPlan(self.store, self.row_cuts, self.pool)
 
     @cached_property
     def row_balance(self) -> Balance:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.kernels.columns import square_sums
 from crfqn.kernels.taxonomy import add_undecided
 from crfqn.kernels.union import union
-from crfqn.objectives.coordinates import joined, merge_weights
+from crfqn.objectives.coordinates import SparseWeights, joined, merge_weights
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.incremental import Incremental
 from crfqn.objectives.scores import add_image
@@ -46,6 +46,11 @@ class Point:
     edges: Vector
     _known_squares: tuple[Coords, Vector] = field(default=(NO_COORDS, NO_SQUARES), repr=False)
     _memory: Memory = field(default_factory=Memory, repr=False)
+
+    @property
+    def light(self) -> SparseWeights:
+        """What may be kept of a point, which is as large as the data."""
+        return SparseWeights(self.coords, self.weights)
 
     @cached_property
     def inference(self) -> Inference:

@@ -69,6 +69,7 @@ class RowBlocks:
     aid: Vector
     losses: Vector
     _are_losses_current: bool = False
+    _copied: tuple[Indices, Vector] | None = None
 
     @classmethod
     def at(cls, point: FlatPoint) -> RowBlocks:
@@ -197,6 +198,7 @@ class RowBlocks:
         """Run a kernel on stretches of `order`; `settings` are its last arguments, for a stretch."""
         local = RowPenalty.of(penalty, self.n_rows, self.table.shape[1])
         violations, excess, n_rejected = np.empty(order.size), np.empty(order.size), 0
+        self._copied = None
         for first in range(0, order.size, size):
             part = slice(first, first + size)
             place = self._hold(order[part])
@@ -228,7 +230,7 @@ class RowBlocks:
 
     def places(self, features: Indices) -> Indices:
         """Where the rows of some features are in the table; ABSENT for those that are not, which are zero."""
-        return self._place[features]
+        return self._place.take(features)
 
     def _run_team(
         self,
@@ -271,13 +273,15 @@ class RowBlocks:
         value = self.value(penalty)
         return look_at_rows(self, RowPenalty.of(penalty, self.n_rows, self.table.shape[1]), value)
 
-    def weights(self) -> tuple[Indices, Vector]:
-        """Coordinates and weights, those that are not zero."""
-        return list_weights(self.held, self.n_rows, self.table)
+    def copy_rows(self) -> tuple[Indices, Vector]:
+        """The features held and a copy of their rows, one for all who ask before a row changes."""
+        if self._copied is None:
+            self._copied = self.held, self.table.copy()
+        return self._copied
 
     def point(self) -> FlatPoint:
-        """The rows as a point whose scores are computed from the weights, if anybody asks for them."""
-        return LatePoint(self.objective, *self.weights())
+        """The rows as a point."""
+        return LatePoint(self.objective, LateWeights(*self.copy_rows(), self.n_rows))
 
     def trail(self, n_points: int) -> RowTrail:
         """A trail of up to so many points that begins here."""
@@ -286,12 +290,51 @@ class RowBlocks:
         return RowTrail(self, n_points)
 
 
-class LatePoint(FlatPoint):
-    """A point without scores, until they are asked for."""
+@dataclass(eq=False)
+class LateWeights:
+    """Rows that are listed as sparse weights if anybody asks: most points of a run are never looked at."""
 
-    def __init__(self, objective: FlatObjective, coords: Indices, weights: Vector) -> None:
-        super().__init__(objective, coords, weights, np.empty(0), NO_EDGES)
-        del self.scores
+    features: Indices
+    table: Vector
+    n_features: int
+
+    @property
+    def n_nonzero(self) -> int:
+        return int(np.count_nonzero(self.table))
+
+    @cached_property
+    def entries(self) -> tuple[Indices, Vector]:
+        """Coordinates and weights."""
+        return list_weights(self.features, self.n_features, self.table)
+
+    @property
+    def coords(self) -> Indices:
+        return self.entries[0]
+
+    @property
+    def weights(self) -> Vector:
+        return self.entries[1]
+
+
+class LatePoint(FlatPoint):
+    """A point of which nothing but its rows is known before somebody asks."""
+
+    def __init__(self, objective: FlatObjective, light: LateWeights) -> None:
+        super().__init__(objective, np.empty(0, np.int64), np.empty(0), np.empty(0), NO_EDGES)
+        del self.coords, self.weights, self.scores
+        self._light = light
+
+    @property
+    def light(self) -> LateWeights:  # type: ignore[override]
+        return self._light
+
+    @cached_property
+    def coords(self) -> Indices:  # type: ignore[override]
+        return self._light.coords
+
+    @cached_property
+    def weights(self) -> Vector:  # type: ignore[override]
+        return self._light.weights
 
     @cached_property
     def scores(self) -> Vector:  # type: ignore[override]

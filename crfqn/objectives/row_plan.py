@@ -12,6 +12,7 @@ from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_step import cut_rows
 from crfqn.kernels.union import union
+from crfqn.threads import Pool
 
 Indices = NDArray[np.int64]
 LEAST_SHARED = 100  # entries of a row that is worth a meeting
@@ -41,7 +42,7 @@ class RowPlan:
 
     Attributes
     ----------
-    store : FeatureStore
+    store : FeatureStore; pool : Pool
     cuts : int64 (parts + 1,), the first position of each part
     most_alone : entries of a row that one thread updates: sqrt(N), two larger ones nearly always meet
     features : int64, sorted, the rows that were planned last
@@ -51,8 +52,9 @@ class RowPlan:
     salt : what the order of large rows is drawn from; None for that of the features
     """
 
-    def __init__(self, store: FeatureStore, cuts: Indices) -> None:
-        self.store, self.cuts, self.most_alone = store, cuts, max(isqrt(store.n_positions), LEAST_SHARED)
+    def __init__(self, store: FeatureStore, cuts: Indices, pool: Pool) -> None:
+        self.store, self.cuts, self.pool = store, cuts, pool
+        self.most_alone = max(isqrt(store.n_positions), LEAST_SHARED)
         self.features = self.colours = self.visits = np.empty(0, np.int64)
         self.rank = np.full(store.n_features, ABSENT)
         self.bounds = np.empty((0, cuts.size), np.int64)
@@ -60,15 +62,15 @@ class RowPlan:
 
     def of(self, order: Indices) -> Plan:
         """The visits of some rows, in whatever order they are."""
-        rank = self.rank[order]
+        rank = self.rank.take(order)
         if order.size < FEWEST_KEPT * self.features.size or rank.min(initial=0) == ABSENT:
             self._plan(union(order))
-            rank = self.rank[order]
+            rank = self.rank.take(order)
         number = np.full(self.features.size, ABSENT)
         number[rank] = np.arange(order.size)
         asked = np.flatnonzero(number != ABSENT)
-        visits = self.visits[asked]
-        return Plan(number[asked], self.colours[visits], self.bounds[visits])
+        visits = self.visits.take(asked)
+        return Plan(number.take(asked), self.colours.take(visits), self.bounds.take(visits, axis=0))
 
     def shuffle(self, random: np.random.Generator | None) -> None:
         """Draw a new order of large rows, or return to that of the features."""
@@ -80,8 +82,9 @@ class RowPlan:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
         colours = np.empty(features.size, np.int64)
         bounds = np.empty((features.size, self.cuts.size), np.int64)
-        colour_rows(features, store.indptr, store.indices, self.most_alone, taken, colours)
-        cut_rows(features, colours, store.indptr, store.indices, self.cuts, bounds)
+        rows = (features, store.indptr, store.indices, self.most_alone)
+        tasks = (lambda: colour_rows(*rows, taken, colours), lambda: cut_rows(*rows, self.cuts, bounds))
+        self.pool.each(len(tasks), lambda task: tasks[task]())
         self.rank[self.features] = ABSENT
         self.features, self.colours, self.bounds = features, colours, bounds
         self._rank()

@@ -48,7 +48,7 @@ class RowTrail:
         """Another point; `is_recorded`: its margins are in the room."""
         if not is_recorded:
             self.room[:] = blocks.margins  # by one thread: to wake another takes as long
-        self.rows.append((blocks.held, blocks.table.copy()))
+        self.rows.append(blocks.copy_rows())
 
     def step_products(self) -> Vector:
         """sum_i weight_i <u_a(i), u_b(i)>, (steps, steps), u the steps of the margins from each point to the next.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.union import union
-from crfqn.objectives.coordinates import merge_weights
+from crfqn.objectives.coordinates import SparseWeights, merge_weights
 from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.online import Online
 from crfqn.objectives.point import Coords, Point, Vector, mixture_dual
@@ -149,6 +149,11 @@ class SumPoint:
     coords: Coords
     weights: Vector
     _memory: Memory = field(default_factory=Memory, repr=False)
+
+    @property
+    def light(self) -> SparseWeights:
+        """What may be kept of a point."""
+        return SparseWeights(self.coords, self.weights)
 
     def points(self) -> Iterator[Point]:
         """The point of each part, one at a time."""

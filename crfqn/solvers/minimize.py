@@ -10,7 +10,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, State, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, SparseWeights, State, Vector
 from crfqn.solvers.safe_screening import count_proved_zeros
 
 Callback = Callable[[Progress], object]
@@ -58,7 +58,7 @@ def minimize(
         raise InputError(
             f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
         )
-    run = _Run(objective, penalty, start, tol, max_iter, max_seconds, callback)
+    run = _Run(objective, penalty, first.light, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)
@@ -87,22 +87,21 @@ class _Run:
         self,
         objective: Objective,
         penalty: Penalty,
-        start: tuple[Coords, Vector],
+        start: SparseWeights,
         tol: float,
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
-        self.latest = start
         self.tol, self.max_iter, self.max_seconds = tol, max_iter, max_seconds
         self.callback = callback
         self.trace = Trace()
-        self.value, self.weights = np.inf, start  # the best so far; points are too large to keep
+        self.value, self.best, self.latest = np.inf, start, start
         self.dual_value = -np.inf
         self.violation = np.nan
         self.n_iter = 0
-        is_cold = start[0].size == 0
+        is_cold = start.coords.size == 0
         self.scale = np.nan if is_cold or penalty.strength == 0 else penalty.strength  # nan: not known yet
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
@@ -121,7 +120,7 @@ class _Run:
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
-        self.latest = (state.point.coords, state.point.weights)
+        self.latest = state.point.light
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
@@ -131,7 +130,7 @@ class _Run:
         if not np.isfinite(state.value):
             return Status.DIVERGED
         if state.value <= self.value:
-            self.value, self.weights = state.value, (state.point.coords, state.point.weights)
+            self.value, self.best = state.value, state.point.light
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening:
             if self.penalty.free.size:
@@ -158,7 +157,7 @@ class _Run:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=state.point.coords.size,
+            n_nonzero=state.point.light.n_nonzero,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
@@ -191,10 +190,9 @@ class _Run:
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]
-        coords, weights = self.weights
         return Result(
-            coords=coords,
-            weights=weights,
+            coords=self.best.coords,
+            weights=self.best.weights,
             value=self.value,
             gap=self.gap,
             violation=self.violation,
@@ -207,8 +205,8 @@ class _Run:
 
     def _adopt_latest(self) -> None:
         """Evaluate where the run stood when it was stopped before its first step on all items."""
-        point = self.objective.at(*self.latest)
+        point = self.objective.at(self.latest.coords, self.latest.weights)
         self.value = point.value + self.penalty.value(point.coords, point.weights)
-        self.weights = self.latest
+        self.best = self.latest
         state = State(point, self.value, np.nan, point.coords.size)
         self.trace.rows.append(self._progress(state, np.nan))

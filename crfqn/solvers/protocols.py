@@ -29,11 +29,27 @@ class Screening(Protocol):
     def gradient(self) -> Vector: ...
 
 
+class SparseWeights(Protocol):
+    """Sparse weights; they may be listed when they are asked for."""
+
+    @property
+    def coords(self) -> Coords: ...
+
+    @property
+    def weights(self) -> Vector: ...
+
+    @property
+    def n_nonzero(self) -> int: ...
+
+
 class Point(Protocol):
     """An evaluated w: the loss and everything that one inference pass tells about it."""
 
     coords: Coords
     weights: Vector
+
+    @property
+    def light(self) -> SparseWeights: ...
 
     @property
     def value(self) -> float: ...
