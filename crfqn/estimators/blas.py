@@ -6,14 +6,17 @@ that results would depend on the machine's cores. The limit belongs to the proce
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Lock
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _lock = Lock()
-_holders: list[threadpool_limits] = []
+_holders: list[Any] = []
 _count = 0
 
 
@@ -24,7 +27,7 @@ def single_threaded_blas() -> Iterator[None]:
     with _lock:
         _count += 1
         if _count == 1:
-            _holders.append(threadpool_limits(limits=1, user_api="blas"))
+            _holders.append(_controller(len(sys.modules)).limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
@@ -32,3 +35,9 @@ def single_threaded_blas() -> Iterator[None]:
             _count -= 1
             if _count == 0:
                 _holders.pop().restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Of the libraries that are loaded: to look for them takes 3 ms, so it is done when modules have come since."""
+    return ThreadpoolController()

@@ -101,6 +101,11 @@ class FlatObjective(CRFObjective):
         return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), TWELFTHS[-1])[list(TWELFTHS)]
 
     @cached_property
+    def row_sizes(self) -> NDArray[np.int64]:
+        """The entries of each feature, (F,)."""
+        return np.diff(self.store.indptr)
+
+    @cached_property
     def row_plan(self) -> RowPlan:
         """How threads share rows."""
         return RowPlan(self.store, self.row_cuts, self.pool)

@@ -243,7 +243,7 @@ class RowBlocks:
         """Run a kernel on features, given with their places, by as many threads as its work is worth."""
         owner = self.objective
         store, pool = owner.store, owner.pool
-        n_entries = (store.indptr[features + 1] - store.indptr[features]).sum()
+        n_entries = owner.row_sizes.take(features).sum()
         n_members = min(pool.n_threads, MOST_MEMBERS) if n_entries >= FEWEST_ENTRIES else 1
         arguments = (
             owner.row_cuts, owner.loss.code, place, store.indices, store.values, owner.targets, owner.weights,

@@ -32,11 +32,14 @@ class RowTrail:
         room = aligned_rows.py_func((n_points + 1) * n_positions, width)
         self.margins = room[:-n_positions].reshape(n_points, n_positions, width)
         self.spare = room[-n_positions:]
+        self.rows: list[tuple[NDArray[np.int64], Vector]] = []
         self.restart(first)
 
     def restart(self, first: RowBlocks) -> None:
         """Forget all points but this one."""
-        self.rows: list[tuple[NDArray[np.int64], Vector]] = []
+        if len(self.rows) == 1 and self.rows[0] is first.copy_rows():
+            return
+        self.rows.clear()
         self.add(first)
 
     @property
