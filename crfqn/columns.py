@@ -186,17 +186,23 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
     indices = np.empty(indptr[-1], index_dtype(source.n_rows))
     values = ALL_ONES if is_binary.all() else np.empty(indices.size)
     result = Compressed(indptr, indices, values)
-    heads = _heads(indptr, counts)
+    heads = _heads(indptr, counts, pool)
     pool.each(n_parts, lambda part: source.scatter(cuts[part], cuts[part + 1], heads[part], result))
     return merged(result) if source.may_repeat and _repeats(result, pool) else result
 
 
-def _heads(indptr: NDArray[np.int64], counts: NDArray[np.integer]) -> NDArray[np.integer]:
+def _heads(indptr: NDArray[np.int64], counts: NDArray[np.integer], pool: Pool) -> NDArray[np.integer]:
     """Where each part's entries of each column begin, (parts, columns)."""
     heads = np.empty_like(counts)
-    heads[0] = indptr[:-1]
-    for part in range(1, len(counts)):
-        np.add(heads[part - 1], counts[part - 1], out=heads[part])
+    step = max(1, -(-counts.shape[1] // pool.n_threads))
+
+    def add(thread: int) -> None:
+        own = slice(thread * step, (thread + 1) * step)
+        heads[0, own] = indptr[:-1][own]
+        for part in range(1, len(counts)):
+            np.add(heads[part - 1, own], counts[part - 1, own], out=heads[part, own])
+
+    pool.each(pool.n_threads, add)
     return heads
 
 
