@@ -138,7 +138,7 @@ class TestPlan:
                 np.testing.assert_array_equal(found, expected)
             assert (found[0], found[-1]) == (begin, end)
 
-    def test_colours_are_kept_while_half_of_the_rows_are_asked_for(self):
+    def test_colours_are_kept_while_a_quarter_of_the_rows_is_asked_for(self):
         plan, everything = RowPlan(self.store, self.cuts, Pool(1)), np.arange(100)
         turn, colours, bounds = plan.of(everything)
         assert np.all(np.diff(colours) >= 0)

@@ -19,7 +19,7 @@ LEAST_SHARED = 100  # entries of a row that is worth a meeting
 ABSENT = -1
 FEWEST_LOOKS = 20_000.0  # some ten microseconds of a sweep: fewer say little
 LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
-FEWEST_KEPT = 0.5  # of the rows that were planned; with fewer of them new classes are larger
+FEWEST_KEPT = 0.25  # of the rows that were planned; with fewer of them new classes are larger
 
 
 class Plan(NamedTuple):
