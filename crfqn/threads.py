@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -79,15 +80,20 @@ class Pool:
                 task(part)
             return
 
-        parts = iter(range(n_parts))
+        parts = deque(range(n_parts))
 
-        def share() -> None:
-            for part in parts:  # drawing from a range's iterator is atomic: every part goes to one thread
+        def share(draw: Callable[[], int]) -> None:
+            while parts:
+                try:
+                    part = draw()  # which is atomic: every part goes to one thread
+                except IndexError:  # another one was faster
+                    return
                 task(part)
 
-        others = [self._executor.submit(share) for _ in range(1, min(self.n_threads, n_parts))]
+        # From both ends: so a thread finds in its cache much of what it left there in a pass before.
+        others = [self._executor.submit(share, parts.pop) for _ in range(1, min(self.n_threads, n_parts))]
         try:
-            share()
+            share(parts.popleft)
         finally:
             for other in others:
                 other.exception()  # waits: no task may outlive this call, not even after an interrupt

@@ -55,10 +55,10 @@ def largest_of(x):
 @inner
 def is_zero(x):
     """Whether there are zeros only: of most rows the first number tells."""
-    for r in range(x.size):
-        if x[r] != 0.0:
-            return False
-    return True
+    n = 0
+    while n < x.size and x[n] == 0.0:
+        n += 1
+    return n == x.size
 
 
 @inner

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
 from crfqn.kernels.row_lists import list_weights
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.row_step import MOST_MEMBERS, PARTS, sum_penalties
+from crfqn.kernels.row_visits import ABSENT
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.team import work_together
 from crfqn.kernels.union import union
@@ -28,7 +28,6 @@ from crfqn.objectives.flat import FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_look import RowLook, look_at_rows
 from crfqn.objectives.row_penalty import RowPenalty
-from crfqn.objectives.row_plan import ABSENT
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import NO_EDGES
 
@@ -83,11 +82,13 @@ class RowBlocks:
         margins = aligned_rows(owner.n_positions, -(-n_states // LANES) * LANES)
         margins[:, :n_states] = loss.margins(point.scores)
         margins[:, n_states:] = -np.inf
-        return cls.of(owner, kept, table, margins)
+        blocks = cls.of(owner, kept, table, margins)
+        blocks.fill_losses()
+        return blocks
 
     @classmethod
     def of(cls, owner: FlatObjective, held: Indices, table: Vector, margins: Vector) -> RowBlocks:
-        """Rows, the others being zero, and their margins."""
+        """Rows, the others being zero, and their margins; losses and probabilities are still to be filled in."""
         loss, width = owner.loss, margins.shape[1]
         aid, losses = np.empty((0, width)), np.zeros(owner.n_positions)
         if loss.code == LOGISTIC:
@@ -96,15 +97,17 @@ class RowBlocks:
             aid = aligned_rows(owner.n_positions, width)
             aid[:, : loss.n_states] = loss.relevance
         blocks = cls(owner, held, table, margins, aid, losses)
-        if aid.size:
-            blocks._fill_losses()
         return blocks
 
-    def _fill_losses(self) -> None:
-        """The losses of the positions, and with the logistic loss their probabilities."""
+    def fill_losses(self, prepare: Callable[[int, int], object] = lambda first, last: None) -> None:
+        """The losses of the positions, and with the logistic loss their probabilities.
+
+        `prepare` is called with each stretch of positions before, while they are on their way into the cache.
+        """
         owner = self.objective
 
         def fill(first: int, last: int) -> None:
+            prepare(first, last)
             if owner.loss.code == LOGISTIC:
                 rows = np.arange(first, last, dtype=owner.store.indices.dtype)
                 size = rows.size * self.margins.shape[1]
@@ -114,6 +117,7 @@ class RowBlocks:
                 fill_losses(owner.loss.code, first, last, self.margins, self.aid, self.losses)
 
         owner.pool.each_stretch(owner.n_positions, fill)
+        self._are_losses_current = True
 
     @property
     def n_rows(self) -> int:
@@ -138,11 +142,9 @@ class RowBlocks:
         with few entries come last, colour by colour: threads update those of one colour at once, which is why a
         feature must not come twice. `record`: float64 (N, width), out, the margins of the end.
         """
-        if np.any(np.diff(order) <= 0) and union(order).size != order.size:
-            raise InputError("order: expected every feature once, got some of them twice")
         room = aligned_rows(4 * PARTS, self.margins.shape[1]), aligned_rows(2 * PARTS, LANES)
-        was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
         turn, colours, bounds = self.objective.row_plan.of(order)
+        was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
         kept = self.margins[:0] if record is None else record
         if order.size == 0 and record is not None:
             record[:] = self.margins
@@ -259,8 +261,7 @@ class RowBlocks:
         owner = self.objective
         owner.n_passes += 1
         if self.aid.size == 0 and not self._are_losses_current:  # others are kept up to date
-            self._fill_losses()
-            self._are_losses_current = True
+            self.fill_losses()
         return float(owner.weights @ self.losses) + self.penalty_value(penalty)
 
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:

@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_step import cut_rows
+from crfqn.kernels.row_visits import ABSENT, IS_TWICE, IS_UNKNOWN, list_visits
 from crfqn.kernels.union import union
 from crfqn.threads import Pool
 
 Indices = NDArray[np.int64]
 LEAST_SHARED = 100  # entries of a row that is worth a meeting
-ABSENT = -1
 FEWEST_LOOKS = 20_000.0  # some ten microseconds of a sweep: fewer say little
 LOPSIDED, TILTED_BACK = 0.75, 0.3  # of all looks, what one has more than the other
 FEWEST_KEPT = 0.25  # of the rows that were planned; with fewer of them new classes are larger
@@ -48,7 +49,7 @@ class RowPlan:
     features : int64, sorted, the rows that were planned last
     colours, bounds : of each of these
     visits : int64, these in the order of visits
-    rank : int64 (F,), the number of each in it, ABSENT for others
+    rank, number : int64 (F,) and (rows planned,), the number of each in it, and room: see `list_visits`
     salt : what the order of large rows is drawn from; None for that of the features
     """
 
@@ -56,21 +57,31 @@ class RowPlan:
         self.store, self.cuts, self.pool = store, cuts, pool
         self.most_alone = max(isqrt(store.n_positions), LEAST_SHARED)
         self.features = self.colours = self.visits = np.empty(0, np.int64)
-        self.rank = np.full(store.n_features, ABSENT)
+        self.rank, self.number = np.full(store.n_features, ABSENT), np.empty(0, np.int64)
         self.bounds = np.empty((0, cuts.size), np.int64)
         self.salt: np.uint64 | None = None
 
     def of(self, order: Indices) -> Plan:
-        """The visits of some rows, in whatever order they are."""
-        rank = self.rank.take(order)
-        if order.size < FEWEST_KEPT * self.features.size or rank.min(initial=0) == ABSENT:
+        """The visits of some rows, in whatever order they are.
+
+        Raises
+        ------
+        InputError
+            For a row that is asked for twice.
+        """
+        n, n_cuts = order.size, self.cuts.size
+        plan = Plan(np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, n_cuts), np.int64))
+        is_old = n < FEWEST_KEPT * self.features.size
+        found = IS_UNKNOWN if is_old else self._list(order, plan)
+        if found == IS_UNKNOWN:
             self._plan(union(order))
-            rank = self.rank.take(order)
-        number = np.full(self.features.size, ABSENT)
-        number[rank] = np.arange(order.size)
-        asked = np.flatnonzero(number != ABSENT)
-        visits = self.visits.take(asked)
-        return Plan(number.take(asked), self.colours.take(visits), self.bounds.take(visits, axis=0))
+            found = self._list(order, plan)
+        if found == IS_TWICE:
+            raise InputError("order: expected every feature once, got some of them twice")
+        return plan
+
+    def _list(self, order: Indices, plan: Plan) -> int:
+        return list_visits(order, self.rank, self.number, self.visits, self.colours, self.bounds, *plan)
 
     def shuffle(self, random: np.random.Generator | None) -> None:
         """Draw a new order of large rows, or return to that of the features."""
@@ -86,6 +97,7 @@ class RowPlan:
         tasks = (lambda: colour_rows(*rows, taken, colours), lambda: cut_rows(*rows, self.cuts, bounds))
         self.pool.each(len(tasks), lambda task: tasks[task]())
         self.rank[self.features] = ABSENT
+        self.number = np.full(features.size, ABSENT)
         self.features, self.colours, self.bounds = features, colours, bounds
         self._rank()
 

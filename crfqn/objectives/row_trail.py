@@ -86,12 +86,9 @@ class RowTrail:
                 table += share * rows
             else:
                 table[np.searchsorted(held, features)] += share * rows
-        margins = self.spare
-        last_points = self.margins[1 : len(self.rows)]
-        owner.pool.each_stretch(
-            owner.n_positions, lambda first, last: combine(first, last, last_points, shares, margins)
-        )
-        return RowBlocks.of(owner, held, table, margins)
+        last_points, mixed = self.margins[1 : len(self.rows)], RowBlocks.of(owner, held, table, self.spare)
+        mixed.fill_losses(lambda first, last: combine(first, last, last_points, shares, mixed.margins))
+        return mixed
 
     def swap(self, old: RowBlocks) -> None:
         """Take the room of a point's margins, which nobody needs any more, for the one that was given away."""
