@@ -37,7 +37,7 @@ class Progress:
     value : objective, penalty included, in nats
     gap : certified relative gap, (value - best dual value) / value; nan where none is known yet
     violation : largest KKT violation over the coordinates looked at, in nats a unit of weight
-    n_active, n_nonzero : sizes of the active set and of the model
+    n_active, n_nonzero : weights in the active set (of row descent: rows) and in the model
     passes : inference passes over the data so far; a pass over a sample counts as its share
     seconds : since the run started
     is_screening : whether all coordinates were looked at, so that gap and violation speak for all of them

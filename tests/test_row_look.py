@@ -13,6 +13,7 @@ from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objectiv
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.objectives.row_look import evaluate_margins
+from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.overview import look_at
 
@@ -46,7 +47,23 @@ def test_rows_tell_what_coordinates_do(name, kind, n_free, scale):
     penalty = replace(penalty_of(kind, scale), free=free)
     w = weights_like(problem)
     w[2:6] = 0.0
-    point = point_at(problem, w, objective_of(problem))
+    agree(point_at(problem, w, objective_of(problem)), penalty)
+
+
+@every_loss
+@pytest.mark.parametrize("n_states", [8, 70])
+@pytest.mark.parametrize("group_l1", [0.0, 2.0])
+def test_any_number_of_states(name, n_states, group_l1):
+    """Whole registers, and more states than a tile of other looks has; a group penalty of nothing has groups still."""
+    problem = make_problem(name, n_items=60, n_states=n_states)
+    penalty = GroupLasso(group_l1, 0.3, n_features=F, n_states=n_states)
+    w = weights_like(problem, scale=0.1)
+    w[2:4] = 0.0
+    agree(point_at(problem, w, objective_of(problem)), penalty)
+
+
+def agree(point, penalty):
+    """Both looks at a point."""
     blocks, expected = point.row_blocks(), look_at(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
     found = blocks.look(penalty)

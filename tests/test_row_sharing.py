@@ -22,6 +22,7 @@ from crfqn.solvers.row_descent import RowDescent
 from crfqn.threads import Pool
 
 K = 4
+ONE = Pool(1)
 
 
 def large(n_states, n_items=900, n_features=100, seed=0, is_binary=False):
@@ -127,9 +128,9 @@ class TestPlan:
 
     def test_where_rows_are_cut(self):
         order = np.array([7, 0, 99, 3])
-        plan = RowPlan(self.store, self.cuts, Pool(1))
+        plan = RowPlan(self.store, self.cuts)
         assert 0 < np.sum(np.diff(self.store.indptr)[order] > plan.most_alone) < 4
-        turn, _, bounds = plan.of(order)
+        turn, _, bounds = plan.of(order, ONE)
         assert sorted(turn) == [0, 1, 2, 3]
         for feature, found in zip(order[turn], bounds, strict=True):
             begin, end = self.store.indptr[feature : feature + 2]
@@ -139,28 +140,28 @@ class TestPlan:
             assert (found[0], found[-1]) == (begin, end)
 
     def test_colours_are_kept_while_a_quarter_of_the_rows_is_asked_for(self):
-        plan, everything = RowPlan(self.store, self.cuts, Pool(1)), np.arange(100)
-        turn, colours, bounds = plan.of(everything)
+        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        turn, colours, bounds = plan.of(everything, ONE)
         assert np.all(np.diff(colours) >= 0)
         for colour in np.unique(colours):
             assert np.all(np.diff(turn[colours == colour]) > 0)
         some = np.arange(99, 39, -1)
-        again = plan.of(some)
+        again = plan.of(some, ONE)
         stays = turn >= 40
         np.testing.assert_array_equal(some[again.turn], turn[stays])
         np.testing.assert_array_equal(again.colours, colours[stays])
         np.testing.assert_array_equal(again.bounds, bounds[stays])
         assert plan.features.size == 100
-        plan.of(np.arange(10))
+        plan.of(np.arange(10), ONE)
         assert plan.features.size == 10
-        found = plan.of(np.array([3, 50]))
+        found = plan.of(np.array([3, 50]), ONE)
         np.testing.assert_array_equal(found.bounds[np.argsort(found.turn)], bounds[np.argsort(turn)][[3, 50]])
 
     def test_a_shuffle_is_of_large_rows(self):
-        plan, everything = RowPlan(self.store, self.cuts, Pool(1)), np.arange(100)
-        before = plan.of(everything)
+        plan, everything = RowPlan(self.store, self.cuts), np.arange(100)
+        before = plan.of(everything, ONE)
         plan.shuffle(np.random.default_rng(0))
-        after = plan.of(everything)
+        after = plan.of(everything, ONE)
         is_large = before.colours < 0
         assert 2 < is_large.sum() < 100
         np.testing.assert_array_equal(after.colours, before.colours)
@@ -170,11 +171,11 @@ class TestPlan:
             after.bounds[np.argsort(after.turn)], before.bounds[np.argsort(before.turn)]
         )
         some = everything[::2]  # planned anew, in the same order
-        found = RowPlan(self.store, self.cuts, Pool(1))
+        found = RowPlan(self.store, self.cuts)
         found.salt = plan.salt
-        turn, colours, _ = found.of(some)
+        turn, colours, _ = found.of(some, ONE)
         plan.shuffle(None)
-        np.testing.assert_array_equal(plan.of(everything).turn, before.turn)
+        np.testing.assert_array_equal(plan.of(everything, ONE).turn, before.turn)
         assert some[turn[colours < 0]].tolist() == [
             row for row in after.turn[is_large].tolist() if row % 2 == 0
         ]

@@ -10,7 +10,7 @@ from crfqn.kernels.row_losses import LOGISTIC, MULTITASK, slopes
 from crfqn.kernels.row_step import NO_PENALTY, ROOM, dual_norm, largest_of, measure_row
 
 NO_VALUES = np.empty(0)
-LEAST_MARGIN = -1000.0  # of a state, whose probability is then 0; beside the states is -inf
+LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
 
 
 @bare_kernel
@@ -51,13 +51,13 @@ def fill_residuals(
 
 
 @kernel
-def measure_rows(rows, table, gradients, is_free, l1, l2, group, is_linf, norms, violations):
+def measure_rows(rows, table, gradients, is_free, l1, l2, group, is_linf, has_groups, norms, violations):
     """The dual norms of rows' gradients, distances to the subdifferential, and which rows stand out, bool (n,).
 
     Those that do: free ones, those that are not zero, and zeros that may move.
 
     rows : int64 (n,), places in `table`, float64 (rows, K), negative for rows of zeros
-    gradients : float64 (n, width); is_free : bool (n,)
+    gradients : float64 (n, width); is_free : bool (n,); has_groups : whether rows count as wholes
     norms, violations : float64 (n,), out
     """
     n_states = table.shape[1]
@@ -66,7 +66,7 @@ def measure_rows(rows, table, gradients, is_free, l1, l2, group, is_linf, norms,
         w, g = table[rows[i]] if rows[i] >= 0 else zeros, gradients[i, :n_states]
         own = NO_PENALTY if is_free[i] else (l1, l2, group, is_linf)
         outside, violations[i] = measure_row(w, g, own, room)
-        if own[2] == 0.0 and outside > 0.0:
+        if outside > 0.0 and (is_free[i] or not has_groups):
             violations[i] = largest_of(room[0])  # in no group: every weight on its own
         norms[i] = dual_norm(g, own[0], own[3])
         stands_out[i] = is_free[i] or outside > 0.0

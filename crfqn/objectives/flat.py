@@ -108,7 +108,7 @@ class FlatObjective(CRFObjective):
     @cached_property
     def row_plan(self) -> RowPlan:
         """How threads share rows."""
-        return RowPlan(self.store, self.row_cuts, self.pool)
+        return RowPlan(self.store, self.row_cuts)
 
     @cached_property
     def row_balance(self) -> Balance:

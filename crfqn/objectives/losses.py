@@ -40,8 +40,8 @@ class Evaluation:
     Attributes
     ----------
     losses : float64 (N,), of each position, unweighted
-    residual : float64 (K, N): the weighted derivative by the scores
-    slacks : float64 (N,): sum of max(1 - margin, 0) over the pairs; of the logistic loss the entropy
+    residual : float64 (K, N): the weighted derivative by the scores; (N, width) where it comes from margins
+    slacks : float64 (N,): sum of max(1 - margin, 0) over the pairs; of the logistic loss (1,), the weighted entropy
     """
 
     losses: Vector

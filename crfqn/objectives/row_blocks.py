@@ -57,8 +57,8 @@ class RowBlocks:
     ----------
     held : sorted int64, the features whose rows are in the table, among them all whose rows are not zero
     table : float64 (held, K), the rows
-    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of the hinges are up to
-        date after a sweep with a line search, and once `value` has been asked for
+    margins, aid : float64 (N, width); losses : float64 (N,), as in `kernels.row_losses`: those of the hinges are not
+        up to date after a sweep with constant steps, until `value` is asked for
     """
 
     objective: FlatObjective
@@ -96,8 +96,7 @@ class RowBlocks:
         elif isinstance(loss, MultilabelRanking):
             aid = aligned_rows(owner.n_positions, width)
             aid[:, : loss.n_states] = loss.relevance
-        blocks = cls(owner, held, table, margins, aid, losses)
-        return blocks
+        return cls(owner, held, table, margins, aid, losses)
 
     def fill_losses(self, prepare: Callable[[int, int], object] = lambda first, last: None) -> None:
         """The losses of the positions, and with the logistic loss their probabilities.
@@ -143,7 +142,7 @@ class RowBlocks:
         feature must not come twice. `record`: float64 (N, width), out, the margins of the end.
         """
         room = aligned_rows(4 * PARTS, self.margins.shape[1]), aligned_rows(2 * PARTS, LANES)
-        turn, colours, bounds = self.objective.row_plan.of(order)
+        turn, colours, bounds = self.objective.row_plan.of(order, self.objective.pool)
         was_current, self._are_losses_current = self._are_losses_current, False  # a sweep may be interrupted
         kept = self.margins[:0] if record is None else record
         if order.size == 0 and record is not None:
@@ -318,7 +317,7 @@ class LateWeights:
 
 
 class LatePoint(FlatPoint):
-    """A point of which nothing but its rows is known before somebody asks."""
+    """A point of which nothing but its rows is known before somebody asks: its evaluation costs a pass of its own."""
 
     def __init__(self, objective: FlatObjective, light: LateWeights) -> None:
         super().__init__(objective, np.empty(0, np.int64), np.empty(0), np.empty(0), NO_EDGES)

@@ -18,7 +18,7 @@ from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.online import check_memory
 from crfqn.objectives.ranking import MultilabelRanking
-from crfqn.objectives.row_blocks import RowPenalty
+from crfqn.objectives.row_penalty import RowPenalty
 from crfqn.penalties import ElasticNet, GroupLasso
 
 Coords = NDArray[np.int64]

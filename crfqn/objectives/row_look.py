@@ -42,7 +42,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowLook:
-    """Free rows, rows that are not zero, and zeros that may move; n of them.
+    """Free rows, rows that are not zero, and zeros that may move; n of them. To be read before the next sweep.
 
     Attributes
     ----------
@@ -99,6 +99,7 @@ def look_at_rows(blocks: RowBlocks, penalty: RowPenalty, value: float) -> RowLoo
     owner, n_states = blocks.objective, blocks.table.shape[1]
     evaluation, norms = evaluate_margins(blocks, order=1 if penalty.is_linf else 2)
     also = union(blocks.held[blocks.table.any(axis=1)], penalty.free)
+    # || max(|g| - l1, 0) || > group_l1 makes || g || > group_l1 + l1, in either norm.
     features = union(possible_features(owner, norms, penalty.group_l1 + penalty.l1), also)
     place, is_free = blocks.places(features), penalty.is_free(features)
     shares: list[Share] = []
@@ -106,13 +107,14 @@ def look_at_rows(blocks: RowBlocks, penalty: RowPenalty, value: float) -> RowLoo
     def pick(share: slice, gradients: Vector) -> None:
         own, violations = np.empty(gradients.shape[0]), np.empty(gradients.shape[0])
         stands_out = measure_rows(
-            place[share], blocks.table, gradients, is_free[share], *penalty.strengths, own, violations
-        )
-        kept = gradients[stands_out if needs_gradients(penalty) else slice(0)]
+            place[share], blocks.table, gradients, is_free[share], *penalty.strengths, penalty.has_groups,
+            own, violations,
+        )  # fmt: skip
+        kept = gradients[stands_out if needs_gradients(penalty) else slice(0), :n_states]
         found = features[share][stands_out], own[stands_out], kept, violations.max(initial=0.0)
         shares.append(Share(share.start, *found))
 
-    each_share(owner, features, evaluation.residual, n_states, pick)
+    each_share(owner, features, evaluation.residual, pick)
     shares.sort(key=lambda share: share.start)
     return RowLook(
         owner,

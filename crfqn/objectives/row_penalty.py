@@ -17,12 +17,16 @@ Indices = NDArray[np.int64]
 
 
 class RowPenalty(NamedTuple):
-    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is not free; `is_linf`: ||w|| is the largest size."""
+    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is not free.
+
+    `is_linf`: ||w|| is the largest size; `has_groups`: optimality is measured row by row, not weight by weight.
+    """
 
     group_l1: float
     l1: float
     l2: float
     is_linf: bool
+    has_groups: bool
     free: Indices
 
     @classmethod
@@ -30,14 +34,14 @@ class RowPenalty(NamedTuple):
         """What a penalty is to the rows; what is free must be whole rows."""
         free = _free_rows(penalty.free, n_features, n_states)
         if isinstance(penalty, ElasticNet):
-            return cls(0.0, float(penalty.l1), float(penalty.l2), False, free)
+            return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, free)
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
             raise InputError(
                 f"expected a penalty over {n_features} features and {n_states} states, "
                 f"got {penalty.n_features} and {penalty.n_states}"
             )
         group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
-        return cls(group_l1, l1, l2, penalty.norm == "linf", free)
+        return cls(group_l1, l1, l2, penalty.norm == "linf", True, free)
 
     @property
     def strengths(self) -> tuple[float, float, float, bool]:

@@ -39,13 +39,14 @@ class Plan(NamedTuple):
 class RowPlan:
     """Classes of small rows that have no position in common, and the parts of large ones.
 
-    Kept while the rows asked for are among those that were planned: a part of a class is a class.
+    Kept while the rows asked for are among those that were planned, and not few of them: a part of a class is a class.
 
     Attributes
     ----------
-    store : FeatureStore; pool : Pool
+    store : FeatureStore
     cuts : int64 (parts + 1,), the first position of each part
-    most_alone : entries of a row that one thread updates: sqrt(N), two larger ones nearly always meet
+    most_alone : entries of a row that one thread updates: sqrt(N), as most pairs of larger ones have a position in
+        common, or as many as a meeting takes the time of
     features : int64, sorted, the rows that were planned last
     colours, bounds : of each of these
     visits : int64, these in the order of visits
@@ -53,16 +54,16 @@ class RowPlan:
     salt : what the order of large rows is drawn from; None for that of the features
     """
 
-    def __init__(self, store: FeatureStore, cuts: Indices, pool: Pool) -> None:
-        self.store, self.cuts, self.pool = store, cuts, pool
+    def __init__(self, store: FeatureStore, cuts: Indices) -> None:
+        self.store, self.cuts = store, cuts
         self.most_alone = max(isqrt(store.n_positions), LEAST_SHARED)
         self.features = self.colours = self.visits = np.empty(0, np.int64)
         self.rank, self.number = np.full(store.n_features, ABSENT), np.empty(0, np.int64)
         self.bounds = np.empty((0, cuts.size), np.int64)
         self.salt: np.uint64 | None = None
 
-    def of(self, order: Indices) -> Plan:
-        """The visits of some rows, in whatever order they are.
+    def of(self, order: Indices, pool: Pool) -> Plan:
+        """The visits of some rows, in whatever order they are; threads of a pool plan what is not planned yet.
 
         Raises
         ------
@@ -74,7 +75,7 @@ class RowPlan:
         is_old = n < FEWEST_KEPT * self.features.size
         found = IS_UNKNOWN if is_old else self._list(order, plan)
         if found == IS_UNKNOWN:
-            self._plan(union(order))
+            self._plan(union(order), pool)
             found = self._list(order, plan)
         if found == IS_TWICE:
             raise InputError("order: expected every feature once, got some of them twice")
@@ -89,19 +90,20 @@ class RowPlan:
         if self.salt != before:
             self._rank()
 
-    def _plan(self, features: Indices) -> None:
+    def _plan(self, features: Indices, pool: Pool) -> None:
         store, taken = self.store, np.zeros(self.store.n_positions, np.uint64)
         colours = np.empty(features.size, np.int64)
         bounds = np.empty((features.size, self.cuts.size), np.int64)
         rows = (features, store.indptr, store.indices, self.most_alone)
         tasks = (lambda: colour_rows(*rows, taken, colours), lambda: cut_rows(*rows, self.cuts, bounds))
-        self.pool.each(len(tasks), lambda task: tasks[task]())
+        pool.each(len(tasks), lambda task: tasks[task]())
         self.rank[self.features] = ABSENT
         self.number = np.full(features.size, ABSENT)
         self.features, self.colours, self.bounds = features, colours, bounds
         self._rank()
 
     def _rank(self) -> None:
+        self.rank[self.features] = ABSENT  # until all is done: it may be interrupted
         large, small = np.flatnonzero(self.colours < 0), np.flatnonzero(self.colours >= 0)
         if self.salt is not None:
             large = large[np.argsort(mixed(self.features[large], self.salt))]

@@ -94,12 +94,12 @@ def screen_tile(
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
 
     def pick(share: slice, gradient: NDArray[np.float64]) -> None:
-        which, states = np.nonzero(np.abs(gradient) > threshold)
+        which, states = np.nonzero(np.abs(gradient[:, : rows.shape[0]]) > threshold)
         if which.size:
             coords = first_coord + states * objective.store.n_features + features[share][which]
             found.append((coords, gradient[which, states]))
 
-    each_share(objective, features, residual, rows.shape[0], pick)
+    each_share(objective, features, residual, pick)
     return found
 
 
@@ -107,10 +107,12 @@ def each_share(
     objective: CRFObjective,
     features: NDArray[np.int64],
     residual: NDArray[np.float64],
-    n_states: int,
     look: Callable[[slice, NDArray[np.float64]], None],
 ) -> None:
-    """`look` at the gradients (features of a share, n_states), share by share of the `features`, in threads."""
+    """`look` at the gradients (features of a share, width), share by share of the `features`, in threads.
+
+    residual : float64 (N, width), position-major; what is beside the states comes along
+    """
     store, width = objective.store, residual.shape[1]
     block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
     size = share_of(features.size, SHARE_NUMBERS // width)
@@ -120,7 +122,7 @@ def each_share(
         chosen = features[share]
         out = aligned_rows(chosen.size, width)
         feature_gradients(chosen, block, slab, store.indptr, store.indices, store.values, residual, out)
-        look(share, out[:, :n_states])
+        look(share, out)
 
     objective.pool.each(-(-features.size // size), run)
 
@@ -164,11 +166,11 @@ def strong_rows(
 
     def pick(share: slice, gradient: NDArray[np.float64]) -> None:
         totals = np.zeros(gradient.shape[0])
-        add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals)
+        add_powers(gradient, rows.shape[0], norm.inside, norm.order, totals)
         stays = is_wanted[share] | norm.exceeds(totals, bound)
-        found.append((share.start, features[share][stays], gradient[stays]))
+        found.append((share.start, features[share][stays], gradient[stays, : rows.shape[0]]))
 
-    each_share(objective, features, by_positions, rows.shape[0], pick)
+    each_share(objective, features, by_positions, pick)
     found.sort(key=lambda part: part[0])
     ends = np.cumsum([0] + [chosen.size for _, chosen, _ in found])
     out = np.empty((objective.structure.n_states, ends[-1]))
@@ -188,10 +190,10 @@ def row_powers(
     for first in range(0, objective.structure.n_states, WIDEST):
         rows = inference.residual[first : first + WIDEST]
 
-        def add(share: slice, gradient: NDArray[np.float64]) -> None:
-            add_powers(gradient, gradient.shape[1], norm.inside, norm.order, totals[share])
+        def add(share: slice, gradient: NDArray[np.float64], n_states: int = rows.shape[0]) -> None:
+            add_powers(gradient, n_states, norm.inside, norm.order, totals[share])
 
-        each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], add)
+        each_share(objective, features, by_position(rows, objective)[0], add)
     return totals
 
 
@@ -206,9 +208,9 @@ def row_gradients(
         def put(
             share: slice, gradient: NDArray[np.float64], own: NDArray = out[first : first + WIDEST]
         ) -> None:
-            own[:, share] = gradient.T
+            own[:, share] = gradient[:, : own.shape[0]].T
 
-        each_share(objective, features, by_position(rows, objective)[0], rows.shape[0], put)
+        each_share(objective, features, by_position(rows, objective)[0], put)
     return out
 
 

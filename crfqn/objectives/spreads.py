@@ -120,8 +120,8 @@ def count_tile(objective: CRFObjective, rows: Vector, room: Vector) -> int:
     counts = np.zeros(features.size, np.int64)
 
     def count(share: slice, gradient: Vector) -> None:
-        counts[share] = (np.abs(gradient) < room[features[share], None]).sum(axis=1)
+        counts[share] = (np.abs(gradient[:, :n_states]) < room[features[share], None]).sum(axis=1)
 
-    each_share(objective, features, residual, n_states, count)
+    each_share(objective, features, residual, count)
     n_below = int(np.count_nonzero(is_open)) - features.size
     return n_states * n_below + int(counts.sum())
