@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.row_descent import sweep_rows, sweep_together
-from crfqn.kernels.row_lists import list_weights
 from crfqn.kernels.row_losses import LOGISTIC, add_probabilities, fill_losses
 from crfqn.kernels.row_step import MOST_MEMBERS, PARTS, sum_penalties
 from crfqn.kernels.row_visits import ABSENT
@@ -28,8 +27,8 @@ from crfqn.objectives.flat import FlatObjective, FlatPoint
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_look import RowLook, look_at_rows
 from crfqn.objectives.row_penalty import RowPenalty
+from crfqn.objectives.row_point import LatePoint, LateWeights
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.structures.structure import NO_EDGES
 
 if TYPE_CHECKING:
     from crfqn.objectives.row_trail import RowTrail
@@ -288,54 +287,3 @@ class RowBlocks:
         from crfqn.objectives.row_trail import RowTrail
 
         return RowTrail(self, n_points)
-
-
-@dataclass(eq=False)
-class LateWeights:
-    """Rows that are listed as sparse weights if anybody asks: most points of a run are never looked at."""
-
-    features: Indices
-    table: Vector
-    n_features: int
-
-    @property
-    def n_nonzero(self) -> int:
-        return int(np.count_nonzero(self.table))
-
-    @cached_property
-    def entries(self) -> tuple[Indices, Vector]:
-        """Coordinates and weights."""
-        return list_weights(self.features, self.n_features, self.table)
-
-    @property
-    def coords(self) -> Indices:
-        return self.entries[0]
-
-    @property
-    def weights(self) -> Vector:
-        return self.entries[1]
-
-
-class LatePoint(FlatPoint):
-    """A point of which nothing but its rows is known before somebody asks: its evaluation costs a pass of its own."""
-
-    def __init__(self, objective: FlatObjective, light: LateWeights) -> None:
-        super().__init__(objective, np.empty(0, np.int64), np.empty(0), np.empty(0), NO_EDGES)
-        del self.coords, self.weights, self.scores
-        self._light = light
-
-    @property
-    def light(self) -> LateWeights:  # type: ignore[override]
-        return self._light
-
-    @cached_property
-    def coords(self) -> Indices:  # type: ignore[override]
-        return self._light.coords
-
-    @cached_property
-    def weights(self) -> Vector:  # type: ignore[override]
-        return self._light.weights
-
-    @cached_property
-    def scores(self) -> Vector:  # type: ignore[override]
-        return self.objective.at(self.coords, self.weights).scores
