@@ -27,3 +27,7 @@ class DataUnavailableError(DataError):
 
 class RecipeError(CrfqnError, ValueError):
     """A recipe that is missing, malformed or asks for something unknown."""
+
+
+class ViewError(InputError):
+    """An objective cannot show what a solver needs of it."""

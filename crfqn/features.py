@@ -184,6 +184,18 @@ class FeatureStore:
         return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
 
     @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The entries of each feature, (F,)."""
+        return np.diff(self.indptr)
+
+    @property
+    def largest_value(self) -> float:
+        """The largest |x_tf|."""
+        if self.is_binary:
+            return float(self.nnz > 0)
+        return float(max(self.values.max(initial=0.0), -self.values.min(initial=0.0)))
+
+    @cached_property
     def largest_squares(self) -> NDArray[np.float64]:
         """max_t x_tf^2 of each feature, (F,): the square of the unit that it is measured in."""
         if self.is_binary:
@@ -258,6 +270,11 @@ class FeatureStore:
         """The same store without its last feature, a view: the inverse of `with_constant`."""
         end = int(self.indptr[-2])
         return FeatureStore(self.indptr[:-1], self.indices[:end], self.values[:end], self.offsets)
+
+    @property
+    def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+        """The arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
+        return self.indptr, self.indices, self.values
 
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
         """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.

@@ -22,11 +22,32 @@ from references import DenseProblem, Forest, Penalised, log_sum_exp, mixture_ent
 
 from crfqn import Sequences
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import Curvature, CurvatureView
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Inference
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.threads import Pool
+
+
+def make_likelihood(
+    store: FeatureStore,
+    structure: Any,
+    targets: NDArray[np.int32],
+    weights: NDArray[np.float64] | None = None,
+    n_threads: int | None = None,
+    support: Any = None,
+) -> Objective:
+    """The library's negative log-likelihood over sparse features."""
+    return Objective(SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights, support)
+
+
+def curvature_at(point: Any) -> Curvature:
+    """What the objective's view says of the curvature at a point."""
+    return point.objective.view(CurvatureView).at(point)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +86,11 @@ class Problem(Penalised):
         """The labels cut into items."""
         return [part.tolist() for part in np.split(self.targets, self.offsets[1:-1])]
 
-    def objective(self, chain: Any = None, n_threads: int = 1) -> CRFObjective:
+    def objective(self, chain: Any = None, n_threads: int = 1) -> Objective:
         """The library's loss; `chain` may stand in for the structure."""
         store = FeatureStore.from_matrix(self.matrix, self.offsets)
         chain = chain or Chain(self.offsets, self.n_states)
-        return CRFObjective(store, chain, self.targets, self.weights, n_threads=n_threads)
+        return make_likelihood(store, chain, self.targets, self.weights, n_threads=n_threads)
 
     def with_matrix(self, matrix: NDArray[np.float64]) -> Problem:
         return replace(self, matrix=matrix)
@@ -149,7 +170,7 @@ class TreeProblem(Penalised):
     def structure(self) -> Taxonomy:
         return Taxonomy(self.parents, self.is_label, self.n_items)
 
-    def objective(self, n_threads: int = 1) -> CRFObjective:
+    def objective(self, n_threads: int = 1) -> Objective:
         """The library's loss."""
         return objective_of(self, n_threads)
 
@@ -190,15 +211,15 @@ class TreeProblem(Penalised):
         return float(self.item_weights @ entropies)
 
 
-def objective_of(problem: DenseProblem | TreeProblem, n_threads: int = 1) -> CRFObjective:
+def objective_of(problem: DenseProblem | TreeProblem, n_threads: int = 1) -> Objective:
     """The library's loss of a reference."""
     store = FeatureStore.from_matrix(problem.x, problem.offsets)
     is_tree = isinstance(problem, TreeProblem)
     structure = problem.structure() if is_tree else Chain(store.offsets, problem.n_states)
-    return CRFObjective(store, structure, problem.targets, problem.item_weights, n_threads)
+    return make_likelihood(store, structure, problem.targets, problem.item_weights, n_threads)
 
 
-def point_at(objective: CRFObjective, w: NDArray[np.float64]) -> Point:
+def point_at(objective: Objective, w: NDArray[np.float64]) -> Point:
     """The point at dense weights, given by the non-zeros."""
     coords = np.flatnonzero(w)
     return objective.at(coords, w[coords])

@@ -12,15 +12,15 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import dense_weights, make_problem, make_tree_problem
+from crfqn.objectives.incremental import Incremental
+from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.block_descent import newton_direction, search
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.incremental import Incremental
-from crfqn.objectives.sum import SumObjective
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.block_cd import BlockCD
@@ -44,7 +44,7 @@ PROBLEMS = {
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
 
 
-def start_of(objective: CRFObjective, scale: float, seed: int = 0) -> Incremental:
+def start_of(objective: Objective, scale: float, seed: int = 0) -> Incremental:
     """The loss at random weights, half of them zeros."""
     random = np.random.default_rng(seed)
     w = scale * random.normal(size=objective.n_coords) * (random.random(objective.n_coords) < 0.5)
@@ -55,7 +55,7 @@ def start_of(objective: CRFObjective, scale: float, seed: int = 0) -> Incrementa
 def check_against_scratch(loss: Incremental, tol: float) -> None:
     """Losses, gradients, curvatures and weights equal those of a point evaluated from scratch; `tol` is relative."""
     point = loss.point()
-    size = max(1.0, float(np.abs(point.inference.log_partition).max()))
+    size = max(1.0, float(np.abs(point.evaluation.log_partition).max()))
     np.testing.assert_allclose(loss.item_losses, point.item_losses, rtol=0, atol=tol * size)
     assert loss.value == pytest.approx(point.value, abs=tol * size * loss.objective.n_items)
     for block in loss.blocks:
@@ -63,7 +63,7 @@ def check_against_scratch(loss: Incremental, tol: float) -> None:
         g, h = loss.look(block)
         np.testing.assert_allclose(g, point.gradient(coords), atol=tol * size)
         if block < loss.n_features:
-            np.testing.assert_allclose(h, point.curvature(coords), atol=tol * size)
+            np.testing.assert_allclose(h, curvature_at(point).diagonal(coords), atol=tol * size)
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0, 1e5])
@@ -134,7 +134,7 @@ class TestInferenceCounted:
         matrix[6, 1] = 1.0
         store = FeatureStore.from_matrix(matrix, np.array([0, 4, 7]))
         targets = np.array([0, 1, 0, 1, 1, 0, 1], np.int32)
-        return CRFObjective(store, Chain(store.offsets, 2), targets, n_threads=1)
+        return make_likelihood(store, Chain(store.offsets, 2), targets, n_threads=1)
 
     @staticmethod
     def messages(objective, action):
@@ -399,7 +399,7 @@ def test_the_end_of_what_rounding_shows():
 
 
 def test_objectives_in_blocks_of_items_are_refused():
-    objective = SumObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
+    objective = BlockedObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
     with pytest.raises(InputError, match="BlockCD needs incremental; this objective has none"):
         minimize(objective, ElasticNet(1.0), BlockCD())
 

@@ -21,7 +21,7 @@ from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, load
 from crfqn.errors import InputError
 from crfqn.kernels.clusters import MOST_CLUSTERED, cut_clusters
 from crfqn.objectives import screening
-from crfqn.objectives.sum import SumObjective
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import FEWEST_SHARED
@@ -567,7 +567,7 @@ class TestScreening:
             pull = penalty.at(everywhere).pull(w, g)
             penalty = replace(penalty, group_l1=float(np.quantile(pull[np.isfinite(pull)], quantile)) + 1e-6)
             expected = np.flatnonzero(pull > penalty.group_l1)
-            for objective in (problem.objective(), SumObjective.of_blocks(problem.objective(), 10)):
+            for objective in (problem.objective(), BlockedObjective.of_blocks(problem.objective(), 10)):
                 found = penalty.screen(point_at(objective, w))
                 np.testing.assert_array_equal(found.coords, expected)
                 np.testing.assert_allclose(found.gradient, g[expected], atol=1e-9)

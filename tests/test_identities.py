@@ -11,11 +11,11 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import SHAPES, make_tree_problem
+from problems import SHAPES, curvature_at, make_likelihood, make_tree_problem
 
 from crfqn.features import FeatureStore
 from crfqn.label_tree import LabelTree
-from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers import prox_qn, warm_up
@@ -71,7 +71,7 @@ def objective(name, kind):
     x, classes, weights = data(kind)
     store = FeatureStore.from_matrix(x, np.arange(N_ITEMS + 1))
     targets = classes + np.int32(FIRST[name])
-    return CRFObjective(store, STRUCTURES[name], targets, weights, n_threads=1)
+    return make_likelihood(store, STRUCTURES[name], targets, weights, n_threads=1)
 
 
 def shift(name):
@@ -100,13 +100,15 @@ def test_every_number_of_a_point(name, kind, scale):
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11)
     states, positions = np.array([0, 3, 11]), np.arange(0, N_ITEMS, 7)
     np.testing.assert_allclose(
-        other.marginals_at(states + FIRST[name], positions), one.marginals_at(states, positions), atol=1e-13
+        Marginals(other).at(states + FIRST[name], positions), Marginals(one).at(states, positions), atol=1e-13
     )
-    np.testing.assert_allclose(other.undecided(states + FIRST[name]), one.undecided(states), atol=1e-13)
+    np.testing.assert_allclose(
+        Marginals(other).variance(states + FIRST[name]), Marginals(one).variance(states), atol=1e-13
+    )
     some = everything[::3]
     for n_sampled in (60, N_ITEMS):
         models = [
-            point.token_model(place, n_sampled, 6000)
+            curvature_at(point).matrix(place, n_sampled, 6000)
             for point, place in [(one, some), (other, some + shift(name))]
         ]
         expected, found = (model.toarray() if sp.issparse(model) else model for model in models)
@@ -122,7 +124,7 @@ def test_what_the_other_structures_have_more_of_is_never_of_use(name, kind):
     assert more.size == {"star": 0, "named root": N_FEATURES, "chains": N_CLASSES**2}[name]
     point = whole.at(np.arange(0, n_weights, 5) + shift(name), np.linspace(-2, 2, n_weights // 5))
     np.testing.assert_allclose(point.gradient(more), 0.0, atol=1e-12)
-    np.testing.assert_allclose(point.curvature(more), 0.0, atol=1e-12)
+    np.testing.assert_allclose(curvature_at(point).diagonal(more), 0.0, atol=1e-12)
 
 
 SOLVERS = {

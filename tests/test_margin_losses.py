@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.ranking import MultilabelRanking
 from margin_references import MarginProblem, optimum
+from problems import curvature_at, make_likelihood
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import (
     MulticlassSquaredHinge,
     MultinomialLogistic,
     MultitaskSquaredHinge,
 )
-from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.active_set import open_epoch
@@ -112,7 +112,7 @@ def test_the_model_is_the_generalised_hessian(name):
     order = np.arange(w.size).reshape(w.shape).T.ravel()  # of the coordinates k F + f in W's order
     exact = problem.hessian(w)[np.ix_(order, order)]
     point, coords = point_at(problem, w), np.arange(w.size)
-    model = point.token_model(coords, 1000, 1000)
+    model = curvature_at(point).matrix(coords, 1000, 1000)
     model = model if isinstance(model, np.ndarray) else model.toarray()
     np.testing.assert_allclose(model, exact, atol=2e-5 * exact.max())
     np.testing.assert_allclose(point.curvature(coords), np.diag(exact), rtol=1e-10, atol=1e-10)
@@ -125,10 +125,10 @@ def test_a_model_of_some_positions_keeps_the_diagonal(name):
     problem = make_problem(name, n_items=40)
     w = weights_like(problem)
     point, coords = point_at(problem, w), np.arange(w.size)
-    model = point.token_model(coords, 15, 1000)
+    model = curvature_at(point).matrix(coords, 15, 1000)
     np.testing.assert_allclose(np.diag(model), point.curvature(coords), rtol=1e-6)
     assert np.linalg.eigvalsh(model.astype(float)).min() > -1e-4 * np.diag(model).max()
-    assert point.token_model(coords, 15, w.size - 1) is None
+    assert curvature_at(point).matrix(coords, 15, w.size - 1) is None
 
 
 def test_ranking_of_single_labels_is_the_multiclass_loss():
@@ -137,7 +137,7 @@ def test_ranking_of_single_labels_is_the_multiclass_loss():
     w = weights_like(problem)
     one, other = point_at(problem, w), point_at(ranking, w)
     assert one.value == pytest.approx(other.value, rel=1e-13)
-    np.testing.assert_allclose(one.inference.residual, other.inference.residual, atol=1e-12)
+    np.testing.assert_allclose(one.evaluation.residual, other.evaluation.residual, atol=1e-12)
 
 
 def test_two_classes_are_a_binary_squared_hinge_of_the_difference():
@@ -159,7 +159,7 @@ def test_at_zero_every_pair_costs_one():
 def test_the_logistic_loss_is_the_flat_crf():
     problem = make_problem("logistic")
     ours = objective_of(problem)
-    crf = CRFObjective(ours.store, flat(4, 25), problem.labels, problem.weights, n_threads=1)
+    crf = make_likelihood(ours.map.store, flat(4, 25), problem.labels, problem.weights, n_threads=1)
     w = weights_like(problem).T.ravel()
     coords = np.arange(w.size)
     one, other = ours.at(coords, w), crf.at(coords, w)
@@ -208,7 +208,7 @@ def test_no_point_proves_more_than_the_optimum(name, norm):
 def test_constants_bound_the_rows_of_the_hessian(name):
     problem = make_problem(name)
     loss, objective = loss_of(problem), objective_of(problem)
-    constants = loss.constants(objective.store, objective.weights)
+    constants = loss.constants(objective.map.store, objective.weights)
     largest = np.zeros(6)
     for seed in range(15):
         w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0, 10.0)[seed % 4])

@@ -58,8 +58,9 @@ def report(result, **more):
 
 
 def train_objective():
+    from problems import make_likelihood
+
     from crfqn.features import FeatureStore
-    from crfqn.objectives.crf import CRFObjective
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN
@@ -68,7 +69,7 @@ def train_objective():
     x, parents, is_label, targets = made_up()
     limit_addresses()
     store = FeatureStore.from_matrix(x, np.arange(N_ITEMS + 1))
-    objective = CRFObjective(store, Taxonomy(parents, is_label, N_ITEMS), targets, n_threads=2)
+    objective = make_likelihood(store, Taxonomy(parents, is_label, N_ITEMS), targets, n_threads=2)
     report(minimize(objective, ElasticNet(1.0), ProxQN(), tol=1e-2), n_weights=objective.n_coords)
 
 

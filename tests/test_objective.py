@@ -6,17 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from crfqn.objectives.screening import possible_features, screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import SHAPES, TreeProblem, ends_within, make_tree_problem, objective_of, point_at
+from problems import (
+    SHAPES,
+    TreeProblem,
+    curvature_at,
+    ends_within,
+    make_likelihood,
+    make_tree_problem,
+    objective_of,
+    point_at,
+)
 from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.objectives import screening as screening_module
 from crfqn.objectives.coordinates import merge_weights, split_coords
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.screening import possible_features, screen
+from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.structures.chain import Chain
 from crfqn.structures.flat import flat
 from crfqn.structures.structure import Inference
@@ -51,7 +60,7 @@ def test_value_and_gradient_against_enumeration(problem):
     objective = objective_of(problem)
     n_edges = 0 if isinstance(problem, TreeProblem) else 9
     assert objective.n_coords == problem.n_coords == problem.n_states * problem.x.shape[1] + n_edges
-    assert objective.store.is_binary == bool(np.isin(problem.x, (0, 1)).all())
+    assert objective.map.store.is_binary == bool(np.isin(problem.x, (0, 1)).all())
     everything = np.arange(problem.n_coords)
     for seed in range(5):
         w = random_weights(problem, seed, scale=(0.0, 0.1, 1.0, 1.0, 10.0)[seed])
@@ -69,7 +78,7 @@ def test_marginals_of_some_states_at_some_positions(problem):
         expected = problem.marginals(w) * (problem.position_weights > 0)
         states = np.sort(random.choice(problem.n_states, random.integers(0, problem.n_states + 1), False))
         positions = random.permutation(n_positions)[: random.integers(0, n_positions + 1)]
-        found = point_at(objective_of(problem), w).marginals_at(states, positions)
+        found = Marginals(point_at(objective_of(problem), w)).at(states, positions)
         assert found.shape == (states.size, positions.size)
         np.testing.assert_allclose(found, expected[np.ix_(states, positions)], atol=1e-12)
 
@@ -81,7 +90,7 @@ def test_undecided(problem):
     point = point_at(objective_of(problem, 2), w)
     for states in (np.arange(problem.n_states), np.array([1, 2]), np.array([], np.int64)):
         expected = (p * (1 - p))[states].sum(axis=0)
-        np.testing.assert_allclose(point.undecided(states), expected, atol=1e-12)
+        np.testing.assert_allclose(Marginals(point).variance(states), expected, atol=1e-12)
 
 
 def test_gradient_against_finite_differences(problem):
@@ -106,12 +115,12 @@ QUESTIONS = {
     "gradient": lambda point: point.gradient(np.arange(5)),
     "screen": lambda point: point.screen(0.1),
     "dual_value": lambda point: point.dual_value(0.5),
-    "curvature": lambda point: point.curvature(np.arange(5)),
-    "roughness": lambda point: point.roughness(np.arange(5)),
-    "undecided": lambda point: point.undecided(np.arange(3)),
-    "marginals_at": lambda point: point.marginals_at(np.arange(3), np.arange(4)),
-    "token_model": lambda point: point.token_model(np.arange(5), 7, 100),
-    "large token_model": lambda point: point.token_model(np.arange(5), 7, 2),
+    "curvature": lambda point: curvature_at(point).diagonal(np.arange(5)),
+    "roughness": lambda point: curvature_at(point).majorant(np.arange(5)),
+    "undecided": lambda point: Marginals(point).variance(np.arange(3)),
+    "marginals_at": lambda point: Marginals(point).at(np.arange(3), np.arange(4)),
+    "token_model": lambda point: curvature_at(point).matrix(np.arange(5), 7, 100),
+    "large token_model": lambda point: curvature_at(point).matrix(np.arange(5), 7, 2),
 }
 
 
@@ -147,7 +156,7 @@ class TestItems:
         with pytest.raises(
             InputError, match=rf"a structure over the store's {store.n_items} items, got 1 items$"
         ):
-            CRFObjective(store, chain, problem.targets)
+            make_likelihood(store, chain, problem.targets)
 
     @pytest.mark.parametrize("wrong", [1e-310, -1.0, np.nan, np.inf])
     def test_weights_must_have_an_inverse(self, wrong):
@@ -155,12 +164,12 @@ class TestItems:
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         structure, weights = Chain(store.offsets, problem.n_states), np.ones(store.n_items)
         weights[:2] = 0.0, np.finfo(float).tiny
-        assert np.isfinite(CRFObjective(store, structure, problem.targets, weights).inverse_weights).all()
+        assert np.isfinite(make_likelihood(store, structure, problem.targets, weights).inverse_weights).all()
         weights[2] = wrong
         with pytest.raises(InputError, match=rf"at least 2.23e-308, got {wrong} for item 2$"):
-            CRFObjective(store, structure, problem.targets, weights)
+            make_likelihood(store, structure, problem.targets, weights)
         with pytest.raises(InputError, match=r"weights, one an item, got shape"):
-            CRFObjective(store, structure, problem.targets, weights[1:])
+            make_likelihood(store, structure, problem.targets, weights[1:])
 
 
 class TestTargets:
@@ -168,7 +177,7 @@ class TestTargets:
         problem = random_problem(2)
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         with pytest.raises(InputError, match=r"expected 14 targets, one a position, got shape \(13,\)"):
-            CRFObjective(store, Chain(store.offsets, 3), problem.targets[1:])
+            make_likelihood(store, Chain(store.offsets, 3), problem.targets[1:])
 
     @pytest.mark.parametrize(("wrong", "span"), [(10, r"2 \.\.\. 10"), (-1, r"-1 \.\.\. 9")])
     def test_must_be_states(self, wrong, span):
@@ -177,7 +186,7 @@ class TestTargets:
         targets[3] = wrong
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         with pytest.raises(InputError, match=rf"^expected targets within 0 \.\.\. 9, got {span}$"):
-            CRFObjective(store, problem.structure(), targets)
+            make_likelihood(store, problem.structure(), targets)
 
     def test_must_be_labels(self):
         problem = make_tree_problem()
@@ -185,7 +194,7 @@ class TestTargets:
         targets[[7, 9]] = 5
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         with pytest.raises(InputError, match=r"^expected labels as targets, but item 7 has node 5$"):
-            CRFObjective(store, problem.structure(), targets)
+            make_likelihood(store, problem.structure(), targets)
 
 
 def random_forest(random, n_nodes):
@@ -213,10 +222,10 @@ def wide_problem(n_states, n_features, n_positions, is_binary, seed=3, n_threads
         labels = np.flatnonzero(structure.is_label)
     targets = random.choice(labels, n_positions).astype(np.int32)
     weights = random.choice([0.0, 0.5, 1.0, 1.0, 2.0], structure.n_items)
-    objective = CRFObjective(store, structure, targets, weights, n_threads)
+    objective = make_likelihood(store, structure, targets, weights, n_threads)
     coords = np.sort(random.choice(objective.n_coords, min(40, objective.n_coords), replace=False))
     point = objective.at(coords, random.normal(size=coords.size))
-    gradient = np.concatenate([(x.T @ point.inference.residual.T).T.ravel(), point.inference.edge_residual])
+    gradient = np.concatenate([(x.T @ point.evaluation.residual.T).T.ravel(), point.evaluation.edge_residual])
     return point, gradient
 
 
@@ -280,7 +289,7 @@ def test_skipped_features_never_hide_a_coordinate(case):
     """The same coordinates and gradients, bit for bit, as with every feature looked at; and they are the right ones."""
     x, residual, threshold = case
     store = FeatureStore.from_matrix(x, np.arange(len(x) + 1))
-    objective = CRFObjective(store, flat(len(residual), len(x)), np.zeros(len(x), np.int32), n_threads=1)
+    objective = make_likelihood(store, flat(len(residual), len(x)), np.zeros(len(x), np.int32), n_threads=1)
     inference = Inference(np.empty(0), np.empty(0), 0.0, residual, np.empty(0))
     found = screen(objective, inference, threshold)
     with pytest.MonkeyPatch.context() as patch:
@@ -298,9 +307,11 @@ def test_skipped_features_never_hide_a_coordinate(case):
 def test_features_that_cannot_reach_the_threshold_are_skipped():
     """Otherwise the ceilings cost time and save none."""
     point, gradient = wide_problem(200, 300, 300, is_binary=False)
-    objective, residual = point.objective, point.inference.residual
+    objective, residual = point.objective, point.evaluation.residual
     largest = np.abs(residual[:64]).max(axis=0)
-    x = sp.csc_array((objective.store.values, objective.store.indices, objective.store.indptr), (300, 300))
+    x = sp.csc_array(
+        (objective.map.store.values, objective.map.store.indices, objective.map.store.indptr), (300, 300)
+    )
     ceilings = np.abs(x).T @ largest
     for share in (0.2, 0.5, 0.9):
         threshold = np.quantile(ceilings, share)
@@ -391,10 +402,12 @@ def test_curvature(problem):
     expected = np.concatenate([((p * (1 - p) * c) @ problem.x**2).ravel(), edges])
     coords = np.array([0, 1, 4, 7, 11, 12, 15, 19])
     point = point_at(objective_of(problem), w)
-    np.testing.assert_allclose(point.curvature(coords), expected[coords], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(curvature_at(point).diagonal(coords), expected[coords], rtol=1e-10, atol=1e-12)
     if isinstance(problem, TreeProblem):
         everything = np.arange(w.size)
-        np.testing.assert_allclose(point.curvature(everything), np.diag(problem.hessian(w)), atol=1e-11)
+        np.testing.assert_allclose(
+            curvature_at(point).diagonal(everything), np.diag(problem.hessian(w)), atol=1e-11
+        )
 
 
 def test_roughness_is_the_curvature_on_the_way_to_a_fit(problem):
@@ -403,9 +416,11 @@ def test_roughness_is_the_curvature_on_the_way_to_a_fit(problem):
     edges = np.abs(problem.gradient(w)[problem.n_node_coords :])
     expected = np.concatenate([(residual @ problem.x**2).ravel(), edges])
     point, everything = point_at(objective_of(problem), w), np.arange(w.size)
-    np.testing.assert_allclose(point.roughness(everything), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(curvature_at(point).majorant(everything), expected, rtol=1e-10, atol=1e-12)
     nodes = np.arange(problem.n_node_coords)
-    assert (point.roughness(nodes) >= point.curvature(nodes) - 1e-12).all()  # |r| >= |r| (1 - |r|)
+    assert (
+        curvature_at(point).majorant(nodes) >= curvature_at(point).diagonal(nodes) - 1e-12
+    ).all()  # |r| >= |r| (1 - |r|)
 
 
 def test_what_was_asked_before_does_not_matter(problem):
@@ -423,9 +438,11 @@ def test_what_was_asked_before_does_not_matter(problem):
     ]
     for coords in [*sets, *(np.sort(random.choice(19, 8, replace=False)) for _ in range(5)), *sets]:
         fresh = point_at(objective, w)
-        np.testing.assert_array_equal(point.curvature(coords), fresh.curvature(coords))
-        np.testing.assert_array_equal(point.roughness(coords), point_at(objective, w).roughness(coords))
-        point.curvature(coords)[:] = -1.0  # what is handed out is not what is kept
+        np.testing.assert_array_equal(curvature_at(point).diagonal(coords), fresh.curvature(coords))
+        np.testing.assert_array_equal(
+            curvature_at(point).majorant(coords), curvature_at(point_at(objective, w)).majorant(coords)
+        )
+        curvature_at(point).diagonal(coords)[:] = -1.0  # what is handed out is not what is kept
 
 
 def problem_observed(problem):
@@ -443,7 +460,9 @@ def test_units(problem):
             np.ones(problem.n_coords - problem.n_node_coords),
         ]
     )
-    np.testing.assert_allclose(point_at(objective_of(problem), 0.0 * everything).unit(everything), expected)
+    np.testing.assert_allclose(
+        curvature_at(point_at(objective_of(problem), 0.0 * everything)).feature_scale(everything), expected
+    )
 
 
 @pytest.mark.parametrize("kind", ["chain", "taxonomy"])
@@ -455,10 +474,10 @@ def test_bit_identical_for_any_number_of_threads(kind):
         screening = point.screen(0.5)
         assert screening.coords.size
         trial = point.along(coords, np.linspace(-1, 1, coords.size)).at(0.3)
-        states = np.arange(0, objective.structure.n_states, 2)
+        states = np.arange(0, objective.loss.structure.n_states, 2)
         return [
             np.array(point.value), point.gradient(coords), screening.coords, screening.gradient,
-            point.curvature(coords), point.roughness(coords), point.undecided(states), trial.scores,
+            curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords), Marginals(point).variance(states), trial.scores,
             np.array(trial.value), np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
         ]  # fmt: skip
 
@@ -477,12 +496,12 @@ def test_no_array_of_features_by_states():
     )
     store = FeatureStore.from_matrix(x, np.arange(0, n_positions + 1, 10))
     targets = random.integers(0, n_states, n_positions).astype(np.int32)
-    objective = CRFObjective(store, Chain(store.offsets, n_states), targets, n_threads=2)
+    objective = make_likelihood(store, Chain(store.offsets, n_states), targets, n_threads=2)
     tracemalloc.start()
     try:
         point = objective.at(np.array([5, 100_000]), np.ones(2))
         screening = point.screen(0.97)
-        point.token_model(screening.coords[:200], n_positions, 6000)
+        curvature_at(point).matrix(screening.coords[:200], n_positions, 6000)
         point.along(screening.coords, -screening.gradient).at(0.5).gradient(screening.coords)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

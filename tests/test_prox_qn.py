@@ -12,13 +12,20 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import CountedChain, Problem, dense_weights, ends_within, make_problem, make_tree_problem
+from problems import (
+    CountedChain,
+    Problem,
+    dense_weights,
+    ends_within,
+    make_likelihood,
+    make_problem,
+    make_tree_problem,
+)
 from references import Penalised
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.objectives import token_model
-from crfqn.objectives.crf import CRFObjective
 from crfqn.objectives.point import Point
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
@@ -493,7 +500,7 @@ def test_units_of_the_features_do_not_matter(scale):
     rows = random.normal(size=(400, 30)) * (random.random((400, 30)) < 0.3)
     targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
     store = FeatureStore.from_matrix(scale * rows, np.arange(401))
-    objective = CRFObjective(store, Chain(store.offsets, 4), targets)
+    objective = make_likelihood(store, Chain(store.offsets, 4), targets)
     edges = np.arange(30 * 4, 30 * 4 + 16)  # of no use to items of length 1
     result = minimize(objective, ElasticNet(2.0 * scale), ProxQN(), tol=1e-5)
     assert result.status is Status.CONVERGED
@@ -508,7 +515,7 @@ def units_value() -> float:
     rows = random.normal(size=(400, 30)) * (random.random((400, 30)) < 0.3)
     targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
     store = FeatureStore.from_matrix(rows, np.arange(401))
-    objective = CRFObjective(store, Chain(store.offsets, 4), targets)
+    objective = make_likelihood(store, Chain(store.offsets, 4), targets)
     return minimize(objective, ElasticNet(2.0), ProxQN(metric="identity"), tol=1e-7).value
 
 
@@ -525,7 +532,7 @@ def test_a_failed_search_says_so():
 
     problem = PROBLEMS["binary"]
     whole = problem.objective()
-    objective = UphillObjective(whole.store, whole.structure, whole.targets)
+    objective = UphillObjective(whole.map.store, whole.loss.structure, whole.targets)
     start = minimize(whole, ElasticNet(1.0), ProxQN(), tol=1e-6)
     result = minimize(objective, ElasticNet(1.0), ProxQN(), (start.coords, start.weights), tol=1e-12)
     assert result.status is Status.LINE_SEARCH_FAILED

@@ -11,6 +11,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from crfqn.objectives.flat import FlatObjective
 from margin_references import MarginProblem, optimum, penalty_value, row_prox
 from problems import make_problem as make_chain
 from test_margin_losses import (
@@ -28,7 +29,6 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_lists import list_weights
 from crfqn.objectives import row_blocks
-from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -312,7 +312,7 @@ def test_a_trail_of_points(name):
     )
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
-        own = np.arange(scores[0].shape[0]), objective.targets
+        own = np.arange(scores[0].shape[0]), objective.loss.targets
         scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
     expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
@@ -494,7 +494,7 @@ def test_parallel_steps_by_hand(name, n_together):
     among, order = np.array([0, 1, 3, 4, 5]), np.array([5, 1, 3, 0, 3, 4])
     met = (problem.x[:, among] != 0).sum(axis=1)
     weights = problem.weights * (1 + np.maximum(met - 1, 0) * (n_together - 1) / 4)
-    constants = loss_of(problem).constants(objective.store, weights)
+    constants = loss_of(problem).constants(objective.map.store, weights)
     np.testing.assert_allclose(objective.joint_constants(n_together, among), constants, rtol=1e-13)
     blocks = point_at(problem, w, objective).row_blocks()
     swept = blocks.sweep_constant(order, penalty_of("L1/L2"), n_together, among)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.ranking import MultilabelRanking
 from test_margin_losses import SINGLE
 
 from crfqn.features import FeatureStore
@@ -11,9 +13,7 @@ from crfqn.kernels.row_colours import colour_rows
 from crfqn.kernels.row_descent import MOST_HALVED, deal_colour
 from crfqn.kernels.row_step import MOST_MEMBERS, PARTS, TWELFTHS, parts_of
 from crfqn.kernels.team import NO_RANK, join, new_team
-from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
-from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
 from crfqn.objectives.row_plan import Balance, RowPlan
 from crfqn.penalties import GroupLasso
@@ -270,9 +270,9 @@ class TestTeam:
         objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
         alone, expecting = start.row_blocks(), start.row_blocks()
-        alone.sweep(np.arange(objective.store.n_features), penalty)
+        alone.sweep(np.arange(objective.map.store.n_features), penalty)
         objective.pool = Lonely()
-        expecting.sweep(np.arange(objective.store.n_features), penalty)
+        expecting.sweep(np.arange(objective.map.store.n_features), penalty)
         np.testing.assert_array_equal(alone.margins, expecting.margins)
         np.testing.assert_array_equal(alone.table, expecting.table)
 

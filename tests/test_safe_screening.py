@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import SHAPES, make_problem, make_tree_problem, objective_of, point_at
+from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, objective_of, point_at
 
 import crfqn
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.sum import SumObjective
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -58,7 +57,7 @@ def brute_spreads(problem):
 
 
 def in_parts(problem):
-    return SumObjective.of_blocks(loss_of(problem), 5)
+    return BlockedObjective.of_blocks(loss_of(problem), 5)
 
 
 class TestSpreads:
@@ -122,7 +121,9 @@ class TestCounting:
         random = np.random.default_rng(0)
         matrix = (random.random((60, 700)) < 0.02) * random.normal(size=(60, 700))
         store = FeatureStore.from_matrix(matrix, np.arange(0, 61, 3))
-        objective = CRFObjective(store, Chain(store.offsets, 70), random.integers(0, 70, 60).astype(np.int32))
+        objective = make_likelihood(
+            store, Chain(store.offsets, 70), random.integers(0, 70, 60).astype(np.int32)
+        )
         point = objective.at(np.arange(0, 49000, 7), random.normal(size=7000))
         coords = np.arange(objective.n_coords)
         g, spreads = np.abs(point.gradient(coords)), objective.spread_of(coords)
@@ -138,13 +139,13 @@ class TestCounting:
     def test_on_a_support(self, states, transitions):
         problem = problem_of("three states", 4)
         whole = problem.objective()
-        support = observed_support(whole.store, problem.targets, 3, states, transitions)
-        objective = CRFObjective(whole.store, whole.structure, problem.targets, support=support)
+        support = observed_support(whole.map.store, problem.targets, 3, states, transitions)
+        objective = make_likelihood(whole.map.store, whole.loss.structure, problem.targets, support=support)
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
         reach = np.abs(point.gradient(coords)) + 0.1 * objective.spread_of(coords)
         for bound in (0.5, 1.0, 2.0):
             assert point.count_within(bound, 1.0, 0.1) == (reach < bound).sum()
-        parts = SumObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
+        parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
         near = 0.1 * objective.spread_of(coords) <= 1.0
         assert parts.count_within(2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 

@@ -12,13 +12,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from problems import Problem, TreeProblem, dense_weights, make_problem, make_tree_problem
+from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError
 from crfqn.objectives import online
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.sum import SumObjective
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -169,9 +168,9 @@ class TestIterates:
     def test_on_a_support_only_its_weights_move(self):
         problem = PROBLEMS["real chains"]
         whole = problem.objective()
-        support = observed_support(whole.store, problem.targets, problem.n_states, False, False)
+        support = observed_support(whole.map.store, problem.targets, problem.n_states, False, False)
         chain = Chain(problem.offsets, problem.n_states)
-        objective = CRFObjective(whole.store, chain, problem.targets, n_threads=1, support=support)
+        objective = make_likelihood(whole.map.store, chain, problem.targets, n_threads=1, support=support)
         inside = np.isin(np.arange(problem.n_coords), support.coords())
         forbidden = np.flatnonzero(~inside).tolist()
         free = support.coords()[:2].tolist()
@@ -194,7 +193,7 @@ class TestIterates:
 
     def test_blocks_of_items_take_turns(self):
         problem = PROBLEMS["real chains"]
-        objective = SumObjective.of_blocks(problem.objective(), 10)
+        objective = BlockedObjective.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
         weights = objective.online(NO_START, 0.5, 0.0, np.empty(0, np.int64))

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError
-from crfqn.objectives.sum import SumObjective
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers import lbfgs, prox_gd
@@ -73,7 +73,7 @@ def is_possible(solver: str, penalty: str) -> bool:
 
 def objective_of(name: str):
     whole = PROBLEMS[name].objective()
-    return SumObjective.of_blocks(whole, 9) if name == "blocks" else whole
+    return BlockedObjective.of_blocks(whole, 9) if name == "blocks" else whole
 
 
 def penalty_of(name: str, problem: str):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from problems import curvature_at, make_likelihood
 
 from crfqn import MulticlassCRF
 from crfqn.features import FeatureStore
 from crfqn.objectives import sum as blocks
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.sum import SumObjective, likelihood
+from crfqn.objectives.blocks import BlockedObjective, likelihood
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
@@ -25,7 +25,7 @@ def taxonomy_objective(seed=0, n_items=57, n_features=9):
     x = random.random((n_items, n_features)) * (random.random((n_items, n_features)) < 0.5)
     targets = random.integers(2, 7, n_items).astype(np.int32)
     store = FeatureStore.from_matrix(x, np.arange(n_items + 1))
-    return CRFObjective(
+    return make_likelihood(
         store, Taxonomy(PARENTS, IS_LABEL, n_items), targets, random.integers(0, 3, n_items) + 0.0
     )
 
@@ -35,7 +35,7 @@ def chain_objective(seed=0, n_items=23, n_states=3, n_features=6):
     offsets = np.concatenate([[0], np.cumsum(random.integers(1, 6, n_items))])
     x = (random.random((offsets[-1], n_features)) < 0.5).astype(float)
     targets = random.integers(0, n_states, offsets[-1]).astype(np.int32)
-    return CRFObjective(FeatureStore.from_matrix(x, offsets), Chain(offsets, n_states), targets)
+    return make_likelihood(FeatureStore.from_matrix(x, offsets), Chain(offsets, n_states), targets)
 
 
 @pytest.fixture(params=[taxonomy_objective, chain_objective])
@@ -51,8 +51,8 @@ def weights_of(objective, seed=1):
 
 @pytest.mark.parametrize("n_positions", [1, 7, 20, 1000])
 def test_blocks_hold_every_item_once(whole, n_positions):
-    parts = SumObjective.of_blocks(whole, n_positions).parts
-    longest = np.diff(whole.store.offsets).max()
+    parts = BlockedObjective.of_blocks(whole, n_positions).parts
+    longest = np.diff(whole.map.store.offsets).max()
     assert np.concatenate([part.targets for part in parts]).tolist() == whole.targets.tolist()
     assert all(0 < part.n_positions <= max(n_positions, longest) for part in parts)
     assert (len(parts) == 1) == (n_positions == 1000)
@@ -60,14 +60,16 @@ def test_blocks_hold_every_item_once(whole, n_positions):
 
 @pytest.mark.parametrize("n_positions", [7, 20])
 def test_every_number_is_that_of_all_items(whole, n_positions):
-    total = SumObjective.of_blocks(whole, n_positions)
+    total = BlockedObjective.of_blocks(whole, n_positions)
     point, expected = total.at(*weights_of(whole)), whole.at(*weights_of(whole))
     coords = np.arange(whole.n_coords)
     for name in ("n_coords", "n_items", "n_positions", "total_weight"):
         assert getattr(total, name) == getattr(whole, name)
     assert point.value == pytest.approx(expected.value, rel=1e-13)
-    nodes = coords[: coords.size - whole.structure.n_edges]
-    np.testing.assert_allclose(point.roughness(nodes), expected.roughness(nodes), rtol=1e-11)
+    nodes = coords[: coords.size - whole.loss.structure.n_edges]
+    np.testing.assert_allclose(
+        curvature_at(point).majorant(nodes), curvature_at(expected).majorant(nodes), rtol=1e-11
+    )
     for name in ("gradient", "curvature", "unit"):
         np.testing.assert_allclose(
             getattr(point, name)(coords),
@@ -79,21 +81,21 @@ def test_every_number_is_that_of_all_items(whole, n_positions):
     for scale in (0.1, 0.9, 1.0):
         assert point.dual_value(scale) == pytest.approx(expected.dual_value(scale), rel=1e-12)
     # Of an edge it is the size of a sum of residuals: the blocks' own sizes add up to more.
-    assert (point.roughness(coords) >= expected.roughness(coords) - 1e-9).all()
-    models = (p.token_model(coords, whole.n_positions * 10, 10**6) for p in (point, expected))
+    assert (curvature_at(point).majorant(coords) >= curvature_at(expected).majorant(coords) - 1e-9).all()
+    models = (curvature_at(p).matrix(coords, whole.n_positions * 10, 10**6) for p in (point, expected))
     np.testing.assert_allclose(*models, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 1.0, 1e9])
 def test_screening_finds_what_all_items_find(whole, threshold):
-    total = SumObjective.of_blocks(whole, 7)
+    total = BlockedObjective.of_blocks(whole, 7)
     found, expected = (o.at(*weights_of(whole)).screen(threshold) for o in (total, whole))
     np.testing.assert_array_equal(found.coords, expected.coords)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11, atol=1e-12)
 
 
 def test_points_along_a_ray(whole):
-    total = SumObjective.of_blocks(whole, 7)
+    total = BlockedObjective.of_blocks(whole, 7)
     direction = weights_of(whole, seed=2)
     for step in (1.0, 0.25):
         points = (o.at(*weights_of(whole)).along(*direction).at(step) for o in (total, whole))
@@ -101,7 +103,7 @@ def test_points_along_a_ray(whole):
 
 
 def test_passes_are_counted(whole):
-    total = SumObjective.of_blocks(whole, 7)
+    total = BlockedObjective.of_blocks(whole, 7)
     point = total.at(*weights_of(whole))
     assert point.value == point.value
     assert total.n_passes == pytest.approx(1.0)
@@ -112,14 +114,14 @@ def test_passes_are_counted(whole):
 
 
 def test_a_sample_is_made_of_every_part(whole):
-    sample = SumObjective.of_blocks(whole, 20).sample(2)
+    sample = BlockedObjective.of_blocks(whole, 20).sample(2)
     assert 0.3 * whole.n_items < sample.n_items < 0.7 * whole.n_items
 
 
 def test_the_optimum_is_the_same(whole):
     results = [
         minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=1e-8)
-        for o in (whole, SumObjective.of_blocks(whole, 13))
+        for o in (whole, BlockedObjective.of_blocks(whole, 13))
     ]
     assert results[1].status.is_success
     assert results[1].value == pytest.approx(results[0].value, rel=1e-7)
@@ -127,7 +129,7 @@ def test_the_optimum_is_the_same(whole):
 
 def test_large_problems_come_in_blocks(monkeypatch):
     whole = taxonomy_objective()
-    arguments = (whole.store, whole.structure, whole.targets, whole.weights)
+    arguments = (whole.map.store, whole.loss.structure, whole.targets, whole.weights)
     assert isinstance(likelihood(*arguments), CRFObjective)
     monkeypatch.setattr(blocks, "MOST_NUMBERS", 7 * 57 - 1)
     monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 70)

@@ -5,17 +5,24 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import SHAPES, TreeProblem, make_tree_problem, objective_of, point_at
+from crfqn.objectives.dense_model import dense_model
+from crfqn.objectives.sampling import sample_positions
+from crfqn.objectives.sparse_model import LEAST, sparse_model
+from problems import (
+    SHAPES,
+    TreeProblem,
+    curvature_at,
+    make_likelihood,
+    make_tree_problem,
+    objective_of,
+    point_at,
+)
 from references import finite_differences, random_problem
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.token_rows import FAINT
 from crfqn.objectives import sparse_model as sparse_module
 from crfqn.objectives import token_model as module
-from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.dense_model import dense_model
-from crfqn.objectives.sampling import sample_positions
-from crfqn.objectives.sparse_model import LEAST, sparse_model
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken
@@ -44,7 +51,9 @@ def form(request):
         if request.param == "sparse":
             assert (found.indices.dtype, found.indptr.dtype) == (np.int32, np.int32)  # what the descent takes
             found = found.toarray()
-        np.testing.assert_allclose(np.diag(found), point.curvature(coords), rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(
+            np.diag(found), curvature_at(point).diagonal(coords), rtol=1e-6, atol=1e-12
+        )
         np.testing.assert_allclose(found, found.T, rtol=1e-5, atol=1e-6)
         return found.astype(float)
 
@@ -159,7 +168,7 @@ class TestTaxonomies:
             problem.x, np.full(10, -1, np.int32), np.ones(10, bool), problem.targets, problem.item_weights
         )
         point = point_at(objective_of(problem), w)
-        object.__setattr__(point.objective.structure, "lineages", flat.objective().structure.lineages)
+        object.__setattr__(point.objective.loss.structure, "lineages", flat.objective().structure.lineages)
         found = FORMS["dense"](point, np.arange(w.size), EVERY)
         assert np.abs(found - problem.hessian(w)).max() > 0.1
 
@@ -313,7 +322,7 @@ def text_problem(n_items=3000, n_features=4000, n_words=6, n_states=30, seed=0, 
     is_label = np.isin(np.arange(n_states), parents, invert=True)
     targets = random.choice(np.flatnonzero(is_label), n_items).astype(np.int32)
     store = FeatureStore.from_matrix(x, np.arange(n_items + 1))
-    objective = CRFObjective(store, Taxonomy(parents, is_label, n_items), targets, n_threads=n_threads)
+    objective = make_likelihood(store, Taxonomy(parents, is_label, n_items), targets, n_threads=n_threads)
     coords = np.unique(random.integers(0, objective.n_coords, 900))
     coords = np.union1d(coords, np.arange(0, objective.n_coords, n_features // 5))  # frequent words, too
     point = objective.at(coords[::3], random.normal(size=coords[::3].size))
@@ -323,9 +332,9 @@ def text_problem(n_items=3000, n_features=4000, n_words=6, n_states=30, seed=0, 
 def by_definition(point, coords, x):
     """sum_t x_a x_b (P(a and b) - p_a p_b), for every pair of coordinates."""
     owner = point.objective
-    states, features = np.divmod(coords, owner.store.n_features)
-    p = owner.structure.marginals(point.scores)
-    lineages = owner.structure.lineages
+    states, features = np.divmod(coords, owner.map.store.n_features)
+    p = owner.loss.structure.marginals(point.scores)
+    lineages = owner.loss.structure.lineages
     columns = x[:, features].toarray().T
     is_above = np.zeros((p.shape[0],) * 2, bool)
     for k in range(p.shape[0]):
@@ -397,28 +406,28 @@ class TestWhichForm:
     def test_active_coordinates_are_counted(self):
         point, coords, x = text_problem(n_items=200)
         found = module.active_counts(point, point.objective.split(coords))
-        features = coords % point.objective.store.n_features
+        features = coords % point.objective.map.store.n_features
         expected = (x != 0).astype(int) @ np.bincount(features, minlength=x.shape[1])
         np.testing.assert_array_equal(found, expected)
 
     def test_few_meetings_are_summed_up(self):
         point, coords = self.point(self.MEET_RARELY)
-        assert sp.issparse(point.token_model(coords, 1500, 6000))
+        assert sp.issparse(curvature_at(point).matrix(coords, 1500, 6000))
 
     def test_many_meetings_are_products(self, monkeypatch):
         point, coords = self.point(self.MEET_ALWAYS)
         monkeypatch.setattr(module, "PAIR", 1.1)
-        assert isinstance(point.token_model(coords, 1500, 6000), np.ndarray)
+        assert isinstance(curvature_at(point).matrix(coords, 1500, 6000), np.ndarray)
 
     def test_large_models_are_sparse_or_none(self, monkeypatch):
         for x in (self.MEET_RARELY, self.MEET_ALWAYS):
             point, coords = self.point(x)
-            assert sp.issparse(point.token_model(coords, 1500, coords.size - 1))
+            assert sp.issparse(curvature_at(point).matrix(coords, 1500, coords.size - 1))
         monkeypatch.setattr(module, "MOST_PAIRS", 1000)
-        assert point.token_model(coords, 1500, coords.size - 1) is None
-        assert isinstance(point.token_model(coords, 1500, coords.size), np.ndarray)
+        assert curvature_at(point).matrix(coords, 1500, coords.size - 1) is None
+        assert isinstance(curvature_at(point).matrix(coords, 1500, coords.size), np.ndarray)
         point, coords = self.point(self.MEET_RARELY)  # 40 positions with 3 coordinates each: 360 pairs
-        assert sp.issparse(point.token_model(coords, 1500, coords.size - 1))
+        assert sp.issparse(curvature_at(point).matrix(coords, 1500, coords.size - 1))
 
     @pytest.mark.parametrize(("n_asked", "n_taken"), [(10, 20), (20, 20), (21, None)])
     def test_a_sparse_sample_is_as_large_as_the_budget_and_no_smaller_than_asked(
@@ -428,5 +437,5 @@ class TestWhichForm:
         monkeypatch.setattr(module, "sparse_model", lambda *args: asked.append(args[-1]))
         point, coords = self.point(self.MEET_ALWAYS)  # 120^2 pairs at each of 40 positions
         monkeypatch.setattr(module, "MOST_PAIRS", 20 * 120**2)
-        assert point.token_model(coords, n_asked, 100) is None
+        assert curvature_at(point).matrix(coords, n_asked, 100) is None
         assert asked == ([] if n_taken is None else [n_taken])

@@ -26,7 +26,10 @@ from crfqn.estimators.storage import Content
 from crfqn.estimators.weights import Weights
 from crfqn.features import FeatureStore
 from crfqn.model_file import ModelFile
-from crfqn.objectives.sum import likelihood
+from crfqn.objectives.build import build_objective
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
 from crfqn.penalties import NO_COORDS, NORMS, ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
@@ -70,7 +73,7 @@ class Decoding(NamedTuple):
 class SparseCRF(BaseEstimator):
     """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||.
 
-    Or another loss, where a subclass has its own `_objective`.
+    Or another loss, where a subclass has its own `_loss`.
 
     A subclass names itself in model files by `KIND`, and in `SETTINGS` the parameters that a file holds as they are.
     """
@@ -206,17 +209,9 @@ class SparseCRF(BaseEstimator):
             return ElasticNet(l1, l2, free)
         return GroupLasso(group_l1, l1, l2, self.group_norm, free, n_features=n_features, n_states=n_states)
 
-    def _objective(
-        self,
-        store: FeatureStore,
-        structure: Structure,
-        targets: Any,
-        weights: NDArray[np.float64] | None,
-        pool: Pool,
-        support: Support | None,
-    ) -> Any:
-        """What is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
-        return likelihood(store, structure, targets, weights, pool, support)
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        """Return what is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
+        return Likelihood(structure, targets)
 
     def _train(
         self,
@@ -235,7 +230,9 @@ class SparseCRF(BaseEstimator):
             stays = support.contains(start.coords)
             start = Weights(start.coords[stays], start.values[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
-            objective = self._objective(store, structure, targets, weights, pool, support)
+            objective = build_objective(
+                SparseMap(store, pool), self._loss(structure, targets), weights, support
+            )
             return minimize(
                 objective,
                 self._penalty(store.n_features, structure.n_states, free),

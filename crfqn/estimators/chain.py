@@ -30,7 +30,7 @@ from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.model_file import ModelFile, narrowed
-from crfqn.objectives.scores import add_image
+from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.support import observed_support
 from crfqn.sequences import Sequences
 from crfqn.structures.chain import NO_TARGETS, Chain

@@ -17,23 +17,19 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.flat_labels import FlatLabels
-from crfqn.estimators.items import Targets, Vector
+from crfqn.estimators.items import Targets
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
 from crfqn.estimators.start import weights_from
 from crfqn.estimators.weights import Weights
-from crfqn.features import FeatureStore
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.support import Support
+from crfqn.objectives.protocols import RowView, has_view
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.fobos import FOBOS
 from crfqn.solvers.lbfgs import LBFGS
-from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
 from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.row_descent import RowDescent
 from crfqn.solvers.sparsa import SpaRSA
-from crfqn.structures.structure import Structure
-from crfqn.threads import Pool
 
 AUTO = "auto"  # the solver that suits penalty, size and density best
 # Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
@@ -56,14 +52,20 @@ class BySize:
     dense: Solver = FOR_MARGINS
     sparse: Solver = field(default_factory=RowDescent)
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """The steps of one of the three."""
+    def chosen(self, objective: Objective) -> Solver:
+        """Return one of the three; where the objective shows no rows, one of the first two."""
         if objective.n_coords <= FEW:
-            solver = self.few
-        else:
-            is_dense = objective.mean_occurrence >= DENSE * objective.n_positions
-            solver = self.dense if is_dense else self.sparse
-        return solver.steps(objective, penalty, start)
+            return self.few
+        is_dense = objective.mean_occurrence >= DENSE * objective.n_positions
+        return self.dense if is_dense or not has_view(objective, RowView) else self.sparse
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what the chosen one asks for."""
+        return requirements(self.chosen(objective), objective)
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Return the steps of the chosen one."""
+        return self.chosen(objective).steps(objective, penalty, start)
 
 
 class DirectClassifier(FlatLabels):
@@ -178,21 +180,6 @@ class DirectClassifier(FlatLabels):
         if start is not None:
             return weights_from(start, targets.space.classes, checked)
         return self._warm_weights(targets.space, checked.n_features_in_)
-
-    def _loss(self, labels: Any, n_states: int) -> Any:
-        """The loss of the targets' labels."""
-        raise NotImplementedError
-
-    def _objective(
-        self,
-        store: FeatureStore,
-        structure: Structure,
-        targets: Any,
-        weights: Vector | None,
-        pool: Pool,
-        support: Support | None,
-    ) -> FlatObjective:
-        return FlatObjective(store, self._loss(targets, structure.n_states), weights, pool=pool)
 
     def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
         return make_penalty(self.penalty, self._strengths, n_features, n_states, free)

@@ -30,7 +30,7 @@ from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_labels
 from crfqn.model_file import ModelFile
-from crfqn.objectives.scores import add_image
+from crfqn.objectives.linear.image import add_image
 from crfqn.penalties import NO_COORDS
 from crfqn.result import Result
 from crfqn.structures.structure import NO_EDGES

@@ -13,19 +13,17 @@ from crfqn.errors import InputError
 from crfqn.estimators.direct import AUTO, FOR_LIKELIHOODS, FOR_MARGINS, DirectClassifier
 from crfqn.estimators.items import Vector
 from crfqn.estimators.label_space import LabelSpace
-from crfqn.objectives.losses import (
-    MulticlassSquaredHinge,
-    MultinomialLogistic,
-    MultitaskSquaredHinge,
-    SingleLabel,
-)
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.row_descent import RowDescent
+from crfqn.structures.structure import Structure
 
-LOSSES: dict[str, type[SingleLabel]] = {
+LOSSES: dict[str, Callable[[Any, int], ScoreLoss]] = {
     "squared-hinge": MulticlassSquaredHinge,
     "multitask-squared-hinge": MultitaskSquaredHinge,
-    "logistic": MultinomialLogistic,
+    "logistic": MultinomialLogistic.of_labels,
 }
 DENSE_SOLVERS: dict[str, Solver] = {
     "squared-hinge": RowDescent(),
@@ -163,8 +161,8 @@ class MulticlassClassifier(DirectClassifier):
     def _dense_solver(self) -> Solver:
         return DENSE_SOLVERS[self.loss]
 
-    def _loss(self, labels: Any, n_states: int) -> Any:
-        return LOSSES[self.loss](labels, n_states)
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return LOSSES[self.loss](targets, structure.n_states)
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Classifiers against the rest each have an intercept of their own."""

@@ -27,10 +27,11 @@ from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.weights import Weights
 from crfqn.features import FeatureStore
 from crfqn.model_file import ModelFile
-from crfqn.objectives.ranking import MultilabelRanking
-from crfqn.objectives.scores import add_image
+from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.result import Status
-from crfqn.structures.structure import NO_EDGES
+from crfqn.structures.structure import NO_EDGES, Structure
 from crfqn.threads import Pool
 
 
@@ -198,8 +199,8 @@ class MultilabelRanker(DirectClassifier):
     def _label_array(self, labels: Any) -> NDArray:
         return np.concatenate([labels.starts, labels.sets])
 
-    def _loss(self, labels: Any, n_states: int) -> Any:
-        return labels
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return targets
 
     def _finish(self, store: FeatureStore, labels: Any, weights: Vector | None) -> None:
         """Learn the thresholds."""

@@ -7,23 +7,12 @@ state, which is the order in which the label-major sweeps want them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import SparseWeights
 from crfqn.kernels.union import union
-
-
-class SparseWeights(NamedTuple):
-    """Sparse weights at sorted coordinates."""
-
-    coords: NDArray[np.int64]
-    weights: NDArray[np.float64]
-
-    @property
-    def n_nonzero(self) -> int:
-        return self.coords.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +26,16 @@ class Split:
     @property
     def n_nodes(self) -> int:
         return self.states.size
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """Where the states that occur begin, and the end; see `present`."""
+        return np.append(np.searchsorted(self.states, self.present), self.n_nodes)
+
+    @property
+    def present(self) -> NDArray[np.int64]:
+        """The states that occur, ascending."""
+        return self.states[np.flatnonzero(np.diff(self.states, prepend=-1))]
 
 
 def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> Split:
@@ -57,11 +56,11 @@ def merge_weights(
     values: NDArray[np.float64],
     more: NDArray[np.int64],
     change: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The sum of two sparse vectors with sorted coordinates; exact zeros leave."""
+) -> SparseWeights:
+    """Return the sum of two sparse vectors with sorted coordinates; exact zeros leave."""
     everything = union(coords, more)
     total = np.zeros(everything.size)
     total[np.searchsorted(everything, coords)] = values
     total[np.searchsorted(everything, more)] += change
     stays = total != 0
-    return everything[stays], total[stays]
+    return SparseWeights(everything[stays], total[stays])

@@ -22,6 +22,7 @@ from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.restricted import Restricted, RestrictedPoint
 from crfqn.threads import Pool
 
+LARGEST_GRADIENT = 1e300
 INTERCEPT_TOL = 1e-10  # of the largest gradient of an intercept at zero
 
 
@@ -108,8 +109,7 @@ def opened(
     model.set_params(**{name: getattr(estimator, name) for name in same})
     objective, penalty, point = found.objective, found.penalty, found.start
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
-        for part in getattr(objective, "parts", [objective]):
-            part.pool = pool
+        objective.pool = pool
         if penalty.free.size:
             point = intercepts_only(objective, penalty, point)
         largest = largest_gradient if walked == "l1" else largest_row
@@ -131,7 +131,7 @@ def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
 
 def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
     """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero."""
-    for threshold in falling(objective):
+    for threshold in falling(objective, point):
         found = point.screen(threshold)
         size = np.abs(found.gradient[~np.isin(found.coords, penalty.free)])
         if size.size:
@@ -143,7 +143,7 @@ def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
 
 def largest_row(objective: Any, penalty: Any, point: Any) -> float:
     """The largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero."""
-    for threshold in falling(objective):
+    for threshold in falling(objective, point):
         found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
         local = penalty.at(found.coords)
         norms = local.dual_norms(found.gradient)[local.group > 0]
@@ -155,15 +155,11 @@ def largest_row(objective: Any, penalty: Any, point: Any) -> float:
     )
 
 
-def falling(objective: Any) -> Iterator[float]:
-    """Thresholds from about what a gradient can be at most, halved each time until nothing is left to find.
-
-    No likelihood has a gradient larger than sqrt(sum_i weight_i sum_i weight_i r_ij^2); for other losses it is a size
-    to begin with.
-    """
-    threshold = np.sqrt(objective.total_weight) * max(
-        spreads.max(initial=0.0) for spreads in objective.spreads
-    )
+def falling(objective: Any, point: Any) -> Iterator[float]:
+    """Yield thresholds from one that no gradient exceeds, halved each time until nothing is left to find."""
+    threshold = objective.total_weight
+    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
+        threshold *= 4.0
     lowest = 1e-12 * threshold
     while threshold > lowest:
         threshold /= 2.0

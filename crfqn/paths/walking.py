@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.estimators.base import SparseCRF
+from crfqn.objectives.objective import Objective
 from crfqn.paths.opening import Opening, Resumed
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -120,6 +121,6 @@ def fitted(opening: Opening, value: float, result: Result) -> SparseCRF:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
         result_model._keep(result)
-    if hasattr(objective, "loss"):
-        result_model._finish(objective.store, objective.loss, objective.weights)
+    if isinstance(objective, Objective):
+        result_model._finish(objective.map.store, objective.loss, objective.weights)
     return result_model

@@ -142,7 +142,7 @@ class GroupLasso:
         if stays.all():
             return found
         stays = local.blocks.spread(stays)
-        return replace(found, coords=found.coords[stays], gradient=found.gradient[stays])
+        return found.only(stays)
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
         """The conjugate at -g: what a dual point with this gradient costs; infinite where it is infeasible.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.union import union
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, LocalPenalty, Objective, Penalty, Point, Ray, State, Vector
 
@@ -41,7 +42,7 @@ class ActiveSet:
 
     def __post_init__(self) -> None:
         self.local: LocalPenalty = self.penalty.at(self.coords)
-        self.unit = self.point.unit(self.coords)
+        self.unit = curvature_at(self.point).feature_scale(self.coords)
         self.roughness = np.zeros(self.coords.size)
         self.penalty_value = self.local.value(self.w)
 
@@ -62,7 +63,9 @@ class ActiveSet:
 
     def measure_roughness(self) -> None:
         """Take the roughness of the present point; one sweep over the active columns."""
-        self.roughness = ROUGHNESS * self.point.roughness(self.coords) + LEAST_ROUGHNESS * self.unit
+        self.roughness = (
+            ROUGHNESS * curvature_at(self.point).majorant(self.coords) + LEAST_ROUGHNESS * self.unit
+        )
 
     def slope(self, d: Vector) -> float:
         """Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
@@ -106,6 +109,10 @@ class ActiveSet:
         return keep
 
 
+def curvature_at(point):
+    return point.objective.view(CurvatureView).at(point)
+
+
 def open_epoch(
     objective: Objective, penalty: Penalty, point: Point, max_entry: int | None
 ) -> tuple[ActiveSet, float]:
@@ -135,7 +142,9 @@ def most_promising(
     """
     local = penalty.at(coords)
     blocks, violation = local.blocks, local.violation(w, g)
-    gain = violation**2 / blocks.spread(blocks.largest(point.curvature(coords) + point.unit(coords)))
+    gain = violation**2 / blocks.spread(
+        blocks.largest(curvature_at(point).diagonal(coords) + curvature_at(point).feature_scale(coords))
+    )
     gain[(w != 0) | np.isin(coords, penalty.free)] = np.inf
     order = np.argsort(-blocks.largest(gain), kind="stable")
     n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]

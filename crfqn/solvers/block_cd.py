@@ -13,14 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import FeatureBlockView
 from crfqn.solvers.overview import ROUNDING, look_at
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector, Weights
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    SparseWeights,
+    State,
+    Vector,
+)
 
 ORDERS = ("random", "cyclic")
 
@@ -41,14 +51,14 @@ class Sweep(Protocol):
     def n_failed(self) -> int: ...
 
 
-class Incremental(Protocol):
+class FeatureBlocks(Protocol):
     """A loss that follows the changes of single blocks of weights, items that do not hold them left alone."""
 
     @property
     def blocks(self) -> Coords: ...
 
     @property
-    def weights(self) -> Weights: ...
+    def weights(self) -> SparseWeights: ...
 
     @property
     def value(self) -> float: ...
@@ -85,12 +95,6 @@ class Incremental(Protocol):
         shrink: tuple[float, float],
         noise: float,
     ) -> Sweep: ...
-
-
-class IncrementalPoint(Point, Protocol):
-    """A point that blocks may move from."""
-
-    def incremental(self) -> Incremental: ...
 
 
 class Updates(NamedTuple):
@@ -150,8 +154,6 @@ class BlockCD:
     backtrack: float = 0.5
     floor: float = 1e-10
 
-    needs = ("incremental",)  # what the objective's points must offer besides values, gradients and rays
-
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise InputError(f"order: expected one of {ORDERS}, got {self.order!r}")
@@ -171,6 +173,10 @@ class BlockCD:
             if not is_allowed(setting):
                 raise InputError(f"{name}: expected a number {what}, got {setting!r}")
 
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: the loss while blocks of weights move."""
+        return Requirements((FeatureBlockView,))
+
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a sweep, and one each time all coordinates are looked at."""
         point, random = start, np.random.default_rng(self.random_state)
@@ -178,7 +184,7 @@ class BlockCD:
             view = look_at(penalty, point)
             opening = view.state()
             yield opening
-            loss = cast(IncrementalPoint, point).incremental()
+            loss = objective.view(FeatureBlockView).at(point)
             blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
             del start, point, view  # their scores and residuals are as large as the data
             n_moved, n_failed = yield from self.epoch(
@@ -193,7 +199,7 @@ class BlockCD:
         self,
         objective: Objective,
         penalty: Penalty,
-        loss: Incremental,
+        loss: FeatureBlocks,
         blocks: Coords,
         opening: float,
         random: np.random.Generator,
@@ -225,7 +231,7 @@ class BlockCD:
         return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
 
     def sweep(
-        self, penalty: Penalty, loss: Incremental, blocks: Coords, shrink: tuple[float, float]
+        self, penalty: Penalty, loss: FeatureBlocks, blocks: Coords, shrink: tuple[float, float]
     ) -> Sweep:
         """Update the blocks one after the other."""
         parts: list[Sweep] = []
@@ -247,7 +253,7 @@ class BlockCD:
         )
 
     def update(
-        self, penalty: Penalty, loss: Incremental, block: int, shrink: tuple[float, float], noise: float
+        self, penalty: Penalty, loss: FeatureBlocks, block: int, shrink: tuple[float, float], noise: float
     ) -> Updates:
         """The update of one block, under any penalty that has a proximal map.
 
@@ -269,7 +275,7 @@ class BlockCD:
     def search(
         self,
         penalty: Penalty,
-        loss: Incremental,
+        loss: FeatureBlocks,
         block: int,
         coords: Coords,
         w: Vector,

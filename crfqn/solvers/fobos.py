@@ -16,9 +16,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import RowLearningView
 from crfqn.solvers.overview import look_at
-from crfqn.solvers.protocols import Objective, Penalty, Point, State, Weights
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.sgd import is_number, look_unless_lost, value_at
 
 RATES = tuple(10.0**power for power in range(-3, 4))
@@ -32,15 +34,13 @@ class RowLearner(Protocol):
 
     def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
 
-    def weights(self) -> Weights: ...
+    def weights(self) -> tuple[Coords, Vector]: ...
 
 
 class LearningObjective(Objective, Protocol):
     """An objective with such weights, and of which some items can be held out."""
 
     def take(self, items: NDArray[np.integer]) -> LearningObjective: ...
-
-    def row_learner(self, start: Weights, penalty: Penalty, share: float = 1.0) -> RowLearner: ...
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,16 @@ class FOBOS:
             if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
                 raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
 
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: rows that learn item by item."""
+        return Requirements((RowLearningView,))
+
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
         """A look at the start, then one after every iteration."""
-        if not hasattr(objective, "row_learner"):
-            raise InputError("FOBOS needs rows that learn item by item; this objective has none")
         if not objective.total_weight > 0:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
-        origin = start.coords, start.weights
-        learner = objective.row_learner(origin, penalty)
+        origin = start.sparse_weights
+        learner = start_rows(objective, penalty, origin)
         yield look_at(penalty, start).state()
         del start
         random = np.random.default_rng(self.random_state)
@@ -108,7 +110,11 @@ class FOBOS:
             yield look_unless_lost(penalty, objective.at(*learner.weights()))
 
     def calibrate(
-        self, objective: LearningObjective, penalty: Penalty, origin: Weights, random: np.random.Generator
+        self,
+        objective: LearningObjective,
+        penalty: Penalty,
+        origin: SparseWeights,
+        random: np.random.Generator,
     ) -> Generator[State, None, float]:
         """The rate that leaves the objective of the held-out items lowest, after an epoch over the others.
 
@@ -126,7 +132,7 @@ class FOBOS:
         share, seen_share = held.total_weight / total, others.total_weight / total
         values, n_known = [], 0.0
         for eta0 in RATES:
-            learner = others.row_learner(origin, penalty, seen_share)
+            learner = start_rows(others, penalty, origin, seen_share)
             order = np.random.default_rng(self.random_state).permutation(learner.n_items)
             learner.learn(order, eta0)
             point = held.at(*learner.weights())
@@ -136,3 +142,10 @@ class FOBOS:
             n_known = n_passes
             yield State(point, values[-1], np.nan, point.coords.size, share=share)
         return RATES[int(np.argmin(values))]
+
+
+def start_rows(
+    objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
+) -> RowLearner:
+    """Return rows that learn the objective's items, from the origin on."""
+    return objective.view(RowLearningView).start(origin, penalty, share)

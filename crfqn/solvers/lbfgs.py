@@ -17,9 +17,10 @@ import numpy as np
 from scipy.optimize import line_search
 
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.overview import ROUNDING
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.secant_pairs import SecantPairs
 from crfqn.solvers.warm_up import is_text, learn_online
 
@@ -62,6 +63,10 @@ class LBFGS:
         if not 0 <= self.scaling <= 1:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: a diagonal to scale the weights by."""
+        return Requirements((CurvatureView,))
+
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each knows the gradient at all coordinates."""
         if penalty.strength > 0:
@@ -71,8 +76,7 @@ class LBFGS:
             )
         if self.warm_up and start.coords.size == 0 and is_text(objective):
             start = yield from learn_online(objective, penalty, start)
-        support = getattr(objective, "support", None)
-        coords = np.arange(objective.n_coords) if support is None else support.coords()
+        coords = objective.all_coords()
         here = Evaluated(objective, penalty, coords, start)
         del start
         unit = here.curvature() ** (-0.5 * self.scaling)  # of v, in units of w
@@ -134,8 +138,8 @@ class Evaluated:
 
     def curvature(self) -> Vector:
         """The diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
-        point, coords = self.point, self.coords
-        return point.curvature(coords) + self.l2 + FLOOR * point.unit(coords)
+        curvature, coords = self.objective.view(CurvatureView).at(self.point), self.coords
+        return curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
 
     def moved(self, step: Vector) -> Evaluated:
         """The point w + step."""

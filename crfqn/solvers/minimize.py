@@ -8,9 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ViewError
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, SparseWeights, State, Vector
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Solver,
+    SparseWeights,
+    State,
+    Vector,
+    requirements,
+)
 from crfqn.solvers.safe_screening import count_proved_zeros
 
 Callback = Callable[[Progress], object]
@@ -50,15 +59,9 @@ def minimize(
         raise InputError(f"tol: expected a number >= 0, got {tol!r}")
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
+    check_requirements(solver, objective, penalty)
     first = objective.at(*start)
-    missing = [name for name in getattr(solver, "needs", ()) if not hasattr(first, name)]
-    if missing:
-        raise InputError(f"{type(solver).__name__} needs {' and '.join(missing)}; this objective has none")
-    if getattr(solver, "needs_separable", False) and not penalty.is_separable:
-        raise InputError(
-            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
-        )
-    run = _Run(objective, penalty, first.light, tol, max_iter, max_seconds, callback)
+    run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)
@@ -78,6 +81,20 @@ def minimize(
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
         return result
+
+
+def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
+    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
+    views, is_separable = requirements(solver, objective)
+    for kind in views:
+        try:
+            objective.view(kind)
+        except ViewError as error:
+            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
+    if is_separable and not penalty.is_separable:
+        raise InputError(
+            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
+        )
 
 
 class _Run:
@@ -120,7 +137,7 @@ class _Run:
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
-        self.latest = state.point.light
+        self.latest = state.point.sparse_weights
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
@@ -130,7 +147,7 @@ class _Run:
         if not np.isfinite(state.value):
             return Status.DIVERGED
         if state.value <= self.value:
-            self.value, self.best = state.value, state.point.light
+            self.value, self.best = state.value, state.point.sparse_weights
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening:
             if self.penalty.free.size:
@@ -157,7 +174,7 @@ class _Run:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=state.point.light.n_nonzero,
+            n_nonzero=state.point.sparse_weights.n_nonzero,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.solvers.overview import MOST_TRIALS, ROUNDING, Overview, look_at
-from crfqn.solvers.protocols import Objective, Point, SeparablePenalty, State, Vector
+from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
 from crfqn.solvers.secant_pairs import SecantPairs
 
 
@@ -44,7 +43,6 @@ class OWLQN:
     memory: int = 10
     armijo: float = 1e-4
     backtrack: float = 0.5
-    needs_separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.memory < 1:
@@ -53,6 +51,10 @@ class OWLQN:
             setting = getattr(self, name)
             if not 0 < setting < 1:
                 raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: a penalty of single weights."""
+        return Requirements(is_separable=True)
 
     def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""

@@ -1,4 +1,4 @@
-"""What a solver may know of the problem: an objective, its points and rays, and a penalty.
+"""What a solver may know of the problem: an objective, its points, rays and views, and a penalty.
 
 A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
 """
@@ -7,137 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
-Coords = NDArray[np.int64]
-Vector = NDArray[np.float64]
-Weights: TypeAlias = tuple[Coords, Vector]  # sparse: sorted coordinates and their values
-Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
+from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 
-
-class Screening(Protocol):
-    """Coordinates with |gradient| above a threshold."""
-
-    @property
-    def coords(self) -> Coords: ...
-
-    @property
-    def gradient(self) -> Vector: ...
-
-
-class SparseWeights(Protocol):
-    """Sparse weights; they may be listed when they are asked for."""
-
-    @property
-    def coords(self) -> Coords: ...
-
-    @property
-    def weights(self) -> Vector: ...
-
-    @property
-    def n_nonzero(self) -> int: ...
-
-
-class Point(Protocol):
-    """An evaluated w: the loss and everything that one inference pass tells about it."""
-
-    coords: Coords
-    weights: Vector
-
-    @property
-    def light(self) -> SparseWeights: ...
-
-    @property
-    def value(self) -> float: ...
-
-    def gradient(self, coords: Coords) -> Vector: ...
-
-    def curvature(self, coords: Coords) -> Vector: ...
-
-    def roughness(self, coords: Coords) -> Vector: ...
-
-    def unit(self, coords: Coords) -> Vector: ...
-
-    def token_model(
-        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
-    ) -> Matrix | None: ...
-
-    def screen(self, threshold: float) -> Screening: ...
-
-    def screen_rows(self, bound: float, inside: float, order: int) -> Screening: ...
-
-    def dual_value(self, scale: float) -> float: ...
-
-    def count_within(self, bound: float, scale: float, radius: float) -> int: ...
-
-    def beyond(self, bound: float, scale: float, radius: float, most: int) -> Coords | None: ...
-
-    def along(self, coords: Coords, direction: Vector) -> Ray: ...
-
-
-class Ray(Protocol):
-    """A point and a direction."""
-
-    def at(self, step: float) -> Point: ...
-
-
-class Objective(Protocol):
-    """A loss over sparse weights."""
-
-    n_passes: float
-    pool: Any  # of threads, for the penalty's part of a step
-
-    @property
-    def n_coords(self) -> int: ...
-
-    @property
-    def n_items(self) -> int: ...
-
-    @property
-    def n_node_coords(self) -> int: ...
-
-    @property
-    def mean_occurrence(self) -> float: ...
-
-    @property
-    def total_weight(self) -> float: ...
-
-    @property
-    def n_positions(self) -> int: ...
-
-    def sample(self, stride: int) -> Objective: ...
-
-    def spread_of(self, coords: Coords) -> Vector: ...
-
-    def at(self, coords: Coords, weights: Vector) -> Point: ...
-
-
-class Online(Protocol):
-    """Dense weights that learn an item at a time, under l1 ||w||_1 + l2/2 ||w||^2 with free coordinates."""
-
-    @property
-    def n_items(self) -> int: ...
-
-    @property
-    def item_square(self) -> float: ...
-
-    def restart(self, start: Weights) -> None: ...
-
-    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
-
-    def weights(self) -> Weights: ...
-
-
-class OnlineObjective(Objective, Protocol):
-    """An objective whose weights may learn item by item."""
-
-    def sample(self, stride: int) -> OnlineObjective: ...
-
-    def online(self, start: Weights, l1: float, l2: float, free: Coords, share: float = 1.0) -> Online: ...
+__all__ = [
+    "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
+    "Solver", "SparseWeights", "State", "Vector", "requirements",
+]  # fmt: skip
 
 
 class Blocks(Protocol):
@@ -267,11 +148,29 @@ class State:
     share: float = 1.0
 
 
+class Requirements(NamedTuple):
+    """What a solver asks of the problem besides values, gradients and rays.
+
+    Attributes
+    ----------
+    views : the types of the views that the objective must have
+    is_separable : whether the penalty must be one of single coordinates
+    """
+
+    views: tuple[type, ...] = ()
+    is_separable: bool = False
+
+
 class Solver(Protocol):
     """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
 
-    A solver may name in `needs` what it asks of points besides values, gradients and rays, and say by
-    `needs_separable = True` that it takes penalties of single coordinates only.
+    A solver that asks for more than every objective and penalty have says so by `requires(objective)`; one that runs
+    another passes on what that one asks for.
     """
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...
+
+
+def requirements(solver: Solver, objective: Objective) -> Requirements:
+    """Return what a solver asks of this objective and its penalty."""
+    return solver.requires(objective) if hasattr(solver, "requires") else Requirements()

@@ -18,8 +18,9 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import LipschitzView
 from crfqn.solvers.overview import ROUNDING, Overview, entries, look_at
-from crfqn.solvers.protocols import Objective, Penalty, Point, State
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.proximal_step import Promise, Step, StepSize, first_length, proximal_step
 
 LOOK_EVERY = (
@@ -58,6 +59,10 @@ class ProxGD:
         if not self.growth >= 1:
             raise InputError(f"growth: expected a number >= 1, got {self.growth!r}")
 
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
+        return Requirements((LipschitzView,) if self.lipschitz == "bound" else ())
+
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
         here = look_at(penalty, start)
@@ -80,9 +85,8 @@ class ProxGD:
             return StepSize(first_length(here), False, self.backtrack, self.growth)
         if self.lipschitz != "bound":
             return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
-        if not hasattr(objective, "lipschitz_bound"):
-            raise InputError(f'{type(self).__name__}: lipschitz = "bound", but this objective knows none')
-        return StepSize(1.0 / max(objective.lipschitz_bound(), ROUNDING), True, self.backtrack, self.growth)
+        bound = objective.view(LipschitzView).bound()
+        return StepSize(1.0 / max(bound, ROUNDING), True, self.backtrack, self.growth)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.active_set import ActiveSet, open_epoch
+from crfqn.objectives.protocols import CurvatureView
+from crfqn.solvers.active_set import ActiveSet, curvature_at, open_epoch
 from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 from crfqn.solvers.damping import WARM_CAUTION, Damping, Trial
-from crfqn.solvers.protocols import Matrix, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.protocols import Matrix, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.warm_up import WARM_UP, Stage, warm_start
 
 METRICS = ("token-wise", "diagonal", "identity")
@@ -124,12 +125,8 @@ class ProxQN:
             if setting is not None and not is_allowed(setting):
                 raise InputError(f"{name}: expected a number {what}, got {setting!r}")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What the objective's points must offer besides values, gradients and rays."""
-        return {"token-wise": ("curvature", "token_model"), "diagonal": ("curvature",), "identity": ()}[
-            self.metric
-        ]
+    def requires(self, objective: Objective) -> Requirements:
+        return Requirements((CurvatureView,))
 
     @classmethod
     def paper(cls) -> ProxQN:
@@ -226,9 +223,11 @@ class ProxQN:
         floor = FLOOR * active.unit
         base: Matrix | None = None
         if self.metric == "token-wise":
-            base = active.point.token_model(active.coords, self.metric_positions, self.max_dense, share)
+            base = curvature_at(active.point).matrix(
+                active.coords, self.metric_positions, self.max_dense, share
+            )
         if base is None:
-            return active.point.curvature(active.coords) + floor, NO_MATRIX
+            return curvature_at(active.point).diagonal(active.coords) + floor, NO_MATRIX
         diagonal = base.diagonal() + floor
         add_to_diagonal(base, floor)
         return diagonal, base

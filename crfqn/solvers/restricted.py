@@ -6,18 +6,9 @@ The solver on it notices nothing. What it proves holds for the restricted proble
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from crfqn.solvers.protocols import Coords, Objective, Point, Ray, Screening, State, Vector
-
-
-class Found(NamedTuple):
-    """Coordinates with |gradient| above a threshold."""
-
-    coords: Coords
-    gradient: Vector
 
 
 class Restricted:
@@ -48,6 +39,24 @@ class Restricted:
         """Evaluate at sparse weights."""
         return RestrictedPoint(self, self.whole.at(coords, weights))
 
+    def view(self, kind: type) -> Any:
+        """Return the whole problem's view, which is shown the whole problem's points."""
+        return RestrictedView(self.whole.view(kind))
+
+
+class RestrictedView:
+    """A view of the whole problem for restricted points."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    def at(self, point: RestrictedPoint) -> Any:
+        """Return what the view shows at the point."""
+        return self.whole.at(point.whole)
+
 
 class RestrictedPoint:
     """A point that shows the candidates only where it is asked for all coordinates."""
@@ -63,9 +72,7 @@ class RestrictedPoint:
         candidates = self.objective.candidates
         if candidates is None:
             return self.whole.screen(threshold)
-        gradient = self.whole.gradient(candidates)
-        is_above = np.abs(gradient) > threshold
-        return Found(candidates[is_above], gradient[is_above])
+        return Screening(candidates, self.whole.gradient(candidates)).above(threshold)
 
     def along(self, coords: Coords, direction: Vector) -> RestrictedRay:
         """The ray w + step * direction."""

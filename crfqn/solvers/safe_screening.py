@@ -23,8 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.union import union
+from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.solvers.certificate import best_bound
-from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
+from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State, requirements
 from crfqn.solvers.restricted import Restricted, RestrictedPoint, as_whole
 
 ROUNDING = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
@@ -67,9 +68,8 @@ class SafeScreening:
     solver: Solver
     share: float = 0.25
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return getattr(self.solver, "needs", ())
+    def requires(self, objective):
+        return requirements(self.solver, objective)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """The solver's steps."""
@@ -106,11 +106,12 @@ def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, val
     -----
     Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights: None.
     """
-    if not hasattr(point, "count_within") or not penalty.is_separable:
+    if not has_view(objective, ZeroProofView) or not penalty.is_separable:
         return None
     proof = proof_at(penalty, point, value)
     if proof is None:
         return None
+    view = objective.view(ZeroProofView)
     others = union(point.coords, penalty.free)  # no zeros of the model, or not held there by the penalty
-    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * objective.spread_of(others)
-    return point.count_within(*proof) - int(np.count_nonzero(reach < proof.bound))
+    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.spread_of(others)
+    return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar
 
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import OnlineView, OnlineWeights
 from crfqn.solvers.overview import look_at
-from crfqn.solvers.protocols import Online, OnlineObjective, Penalty, Point, State, Weights
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 
 FACTOR = 2.0
 GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
@@ -54,7 +54,6 @@ class SGDL1:
     calibration_items: int = 1000
     evaluate_every: int = 1
     random_state: int = 0
-    needs_separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         eta0 = self.eta0
@@ -65,13 +64,15 @@ class SGDL1:
             if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
                 raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
 
-    def steps(self, objective: OnlineObjective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
+        return Requirements((OnlineView,), is_separable=True)
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """A look at the start, then one after every iteration."""
-        if not hasattr(objective, "online"):
-            raise InputError("SGDL1 needs weights that learn item by item; this objective has none")
         if not objective.total_weight > 0:
             raise InputError("SGDL1 needs at least one item with a weight above 0, got none")
-        origin = start.coords, start.weights
+        origin = start.sparse_weights
         yield look_at(penalty, start).state()
         del start
         eta0 = self.eta0
@@ -85,7 +86,7 @@ class SGDL1:
             yield look_unless_lost(penalty, objective.at(*online.weights()))
 
     def calibrate(
-        self, objective: OnlineObjective, penalty: Penalty, origin: Weights
+        self, objective: Objective, penalty: Penalty, origin: SparseWeights
     ) -> Generator[State, None, float]:
         """The learning rate whose half and double leave the objective of a sample higher after one pass over it.
 
@@ -117,7 +118,7 @@ class SGDL1:
         return search.eta if search.best is None else search.best
 
     def trial(
-        self, online: Online, sample: OnlineObjective, penalty: Penalty, share: float, eta0: float
+        self, online: OnlineWeights, sample: Objective, penalty: Penalty, share: float, eta0: float
     ) -> State:
         """Where one pass over a sample leads."""
         online.learn(np.random.default_rng(self.random_state).permutation(online.n_items), eta0)
@@ -156,9 +157,11 @@ class RateSearch:
         return False
 
 
-def start_online(objective: OnlineObjective, penalty: Penalty, origin: Weights, share: float = 1.0) -> Online:
+def start_online(
+    objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
+) -> OnlineWeights:
     """Weights that learn under the penalty."""
-    return objective.online(origin, penalty.l1, penalty.l2, penalty.free, share)
+    return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.free, share)
 
 
 def look_unless_lost(penalty: Penalty, point: Point) -> State:

@@ -14,7 +14,16 @@ import numpy as np
 
 from crfqn.kernels.union import union
 from crfqn.solvers.overview import look_at
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Solver, State
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    Solver,
+    State,
+    requirements,
+)
 from crfqn.solvers.restricted import Restricted, RestrictedPoint, as_whole
 
 PATIENCE = 0.5  # of the gap that was hoped for at the last look: when it is time for another
@@ -52,9 +61,9 @@ class StrongRule:
     n_checks: int = field(default=0, init=False)
     n_broken: int = field(default=0, init=False)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return getattr(self.solver, "needs", ())
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what the method asks for."""
+        return requirements(self.solver, objective)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """The solver's steps; looks at all coordinates are the first state and the checks."""

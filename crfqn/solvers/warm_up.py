@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.solvers.protocols import Objective, OnlineObjective, Penalty, Point, Solver, State
+from crfqn.objectives.protocols import OnlineView, has_view
+from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.sgd import SGDL1, start_online
 
 
@@ -73,17 +74,17 @@ def warm_start(
     return start if coords is start.coords else objective.at(coords, weights)
 
 
-def is_text(objective: Objective) -> TypeGuard[OnlineObjective]:
+def is_text(objective: Objective) -> bool:
     """Whether to learn item by item: many sequences of rare features."""
     return (
-        hasattr(objective, "online")
+        has_view(objective, OnlineView)
         and objective.n_positions >= max(MANY_POSITIONS, 2 * objective.n_items)
         and objective.mean_occurrence <= RARE
         and objective.n_node_coords <= MOST_ONLINE
     )
 
 
-def learn_online(objective: OnlineObjective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
+def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
     """A few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
     origin = start.coords, start.weights
     eta0 = yield from ONLINE.calibrate(objective, penalty, origin)

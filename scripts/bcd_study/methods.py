@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from benchmarks.items import ItemProblem
+from crfqn.objectives.flat import FlatObjective
 from studies.drawing import Look
 from studies.report import LEVELS
 
 from bcd_study.judge import Judge
 from crfqn.features import FeatureStore
-from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import (
     MulticlassSquaredHinge,
     MultinomialLogistic,

@@ -36,9 +36,9 @@ def train(path: str, l1: float, n_threads: int | None, target: float, limit: flo
     _objective(problem.part(100), n_threads).at(np.array([0]), np.ones(1)).gradient(np.array([0]))  # compiles
     begin = perf_counter()
     objective = _objective(problem, n_threads)
-    n_features = objective.store.n_features
+    n_features = objective.map.store.n_features
     strong = np.flatnonzero(np.asarray(abs(problem.X_train).sum(axis=0)).ravel() > l1)
-    coords = (n_features * np.arange(objective.structure.n_states)[:, None] + strong).ravel()
+    coords = (n_features * np.arange(objective.loss.structure.n_states)[:, None] + strong).ravel()
     latest = np.zeros(coords.size)
 
     def value_and_gradient(w: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
@@ -70,7 +70,7 @@ def train(path: str, l1: float, n_threads: int | None, target: float, limit: flo
     iterations, values, seconds = map(np.array, zip(*rows, strict=True))
     say(f"  OWL-QN: {len(rows)} iterations, {seconds[-1]:.1f} s, {values[-1]:,.1f}")
     states, features = np.divmod(coords, n_features)
-    shape = (objective.structure.n_states, n_features)
+    shape = (objective.loss.structure.n_states, n_features)
     weights = scipy.sparse.coo_array((latest, (states, features)), shape=shape).tocsr()
     weights.eliminate_zeros()
     return Run(
@@ -90,11 +90,11 @@ def train(path: str, l1: float, n_threads: int | None, target: float, limit: flo
 def _objective(problem: ItemProblem, n_threads: int | None) -> Any:
     """crfqn's, over the taxonomy."""
     from crfqn.features import FeatureStore
-    from crfqn.objectives.crf import CRFObjective
+    from crfqn.objectives.build import likelihood
     from crfqn.structures.taxonomy import Taxonomy
 
     tree, n_items = problem.taxonomy, len(problem.y_train)
     assert tree is not None
     store = FeatureStore.from_matrix(problem.X_train, np.arange(n_items + 1))
     structure = Taxonomy(tree.parents, tree.is_leaf, n_items)
-    return CRFObjective(store, structure, tree.nodes_of(problem.y_train.tolist()), n_threads=n_threads)
+    return likelihood(store, structure, tree.nodes_of(problem.y_train.tolist()), n_threads=n_threads)

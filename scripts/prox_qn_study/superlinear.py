@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from studies.recording import Recording
 
 from crfqn.features import FeatureStore
-from crfqn.objectives.crf import CRFObjective
+from crfqn.objectives.build import likelihood
+from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_gd import ProxGD
@@ -91,7 +92,7 @@ def measure(seed: int) -> Convergence:
     return Convergence(geometry, int(np.count_nonzero(geometry.optimum)), distances)
 
 
-def make_objective(seed: int) -> CRFObjective:
+def make_objective(seed: int) -> Objective:
     """Random chains whose labels depend on the features and on each other, with copies of the first columns."""
     random = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(random.integers(1, LONGEST + 1, N_ITEMS))])
@@ -103,10 +104,10 @@ def make_objective(seed: int) -> CRFObjective:
         for t in range(first + 1, last):
             targets[t] = np.argmax(scores[t] + edges[targets[t - 1]])
     store = FeatureStore.from_matrix(np.hstack([matrix, matrix[:, :N_COPIES]]), offsets)
-    return CRFObjective(store, Chain(offsets, N_STATES), targets, n_threads=1)
+    return likelihood(store, Chain(offsets, N_STATES), targets, n_threads=1)
 
 
-def run(objective: CRFObjective, penalty: ElasticNet, solver: Any) -> Vector:
+def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:
     """All iterates, (n, d), from zero until rounding hides any decrease."""
     recording = Recording(solver, keeps_all=True)
     minimize(objective, penalty, recording, tol=0.0, max_iter=MOST_STEPS, proves_zeros=False)
@@ -116,7 +117,7 @@ def run(objective: CRFObjective, penalty: ElasticNet, solver: Any) -> Vector:
     return rows[np.append(True, np.any(rows[1:] != rows[:-1], axis=1))]  # a state may look twice at a point
 
 
-def look(objective: CRFObjective, near: Vector) -> Geometry:
+def look(objective: Objective, near: Vector) -> Geometry:
     """The optimum near the last iterate, by Newton steps on its support, and the row spaces."""
     w, support = near.copy(), np.flatnonzero(near)
     for _ in range(POLISHING):
@@ -135,13 +136,13 @@ def row_space(matrix: Vector) -> Vector:
     return vectors[:, values > NULL * values[-1]]
 
 
-def gradient(objective: CRFObjective, w: Vector) -> Vector:
+def gradient(objective: Objective, w: Vector) -> Vector:
     """Of the loss, at dense weights."""
     used = np.flatnonzero(w)
     return objective.at(used, w[used]).gradient(np.arange(w.size))
 
 
-def hessian(objective: CRFObjective, w: Vector) -> Vector:
+def hessian(objective: Objective, w: Vector) -> Vector:
     """Of the loss, (d, d), by differences of the gradient of fourth order."""
     rows = []
     for unit in np.eye(w.size):

@@ -8,42 +8,40 @@ only: a product for each pair of states takes the few positions where the pair i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.objectives.dense_model import gathered, scale_to_diagonal
-from crfqn.objectives.sampling import sample_positions
-
-if TYPE_CHECKING:
-    from crfqn.objectives.flat import FlatPoint
+from crfqn.arrays import Coords, Vector
+from crfqn.objectives.curvature.dense_model import scale_to_diagonal
+from crfqn.objectives.curvature.sampling import sample_positions
+from crfqn.objectives.point import Point
 
 
 def margin_model(
-    point: FlatPoint, coords: NDArray[np.int64], n_sampled: int, max_dense: int
-) -> NDArray[np.float32] | None:
-    """The model on `coords`, float32 (n, n), from about `n_sampled` positions; None for more than `max_dense` ones."""
-    if coords.size > max_dense:
-        return None
+    point: Point, coords: Coords, diagonal: Vector, score_curvature: Vector, n_sampled: int
+) -> NDArray[np.float32]:
+    """Return the model on `coords`, float32 (n, n), with the given diagonal, from about `n_sampled` positions.
+
+    score_curvature : float64 (K, N), the diagonal of the Hessian by the scores
+    """
     owner = point.objective
     split = owner.split(coords)
-    undecided = point.score_curvature.sum(axis=0) * owner.inverse_weights
+    undecided = score_curvature.sum(axis=0) * owner.inverse_weights
     sampled, c = sample_positions(undecided, owner.weights, n_sampled)
     features, where = np.unique(split.features, return_inverse=True)
-    x = gathered(point, features, sampled)
+    x = owner.map.values_at(features, sampled)
     states = np.unique(split.states)
     bounds = np.append(np.searchsorted(split.states, states), split.n_nodes)
     blocks = [slice(bounds[i], bounds[i + 1]) for i in range(states.size)]
-    loss, scores = owner.loss.take(sampled), point.scores[:, sampled]
-    diagonal = point.score_curvature[:, sampled] * owner.inverse_weights[sampled]
+    loss, scores = owner.loss.of(sampled), point.scores[:, sampled]
+    second_by_state = score_curvature[:, sampled] * owner.inverse_weights[sampled]
     model = np.zeros((coords.size, coords.size), np.float32)
     pairs = [(i, j) for i in range(states.size) for j in range(i + 1)]
 
     def multiply(part: int) -> None:
         i, j = pairs[part]
         r, s = states[i], states[j]
-        second = c * (diagonal[r] if i == j else loss.mixed(r, s, scores))
+        second = c * (second_by_state[r] if i == j else loss.mixed(r, s, scores))
         met = np.flatnonzero(second)
         if met.size == 0:
             return
@@ -54,4 +52,4 @@ def margin_model(
         model[blocks[j], blocks[i]] = product.T
 
     owner.pool.each(len(pairs), multiply)
-    return scale_to_diagonal(model, point.curvature(coords))
+    return scale_to_diagonal(model, diagonal)

@@ -9,25 +9,27 @@ Shapes: I items, B blocks, F features, K states, E edges.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
+from crfqn.arrays import Vector
+from crfqn.errors import InputError, ViewError
 from crfqn.kernels.block_descent import mask_impossible, read_block, sweep, write_block
 from crfqn.kernels.incremental_chain import accept_nodes, look_at_nodes, try_nodes
 from crfqn.kernels.incremental_edges import accept_edges, look_at_edges, try_edges
 from crfqn.kernels.incremental_tree import accept_tree, look_at_tree, try_tree
-from crfqn.objectives.block_weights import BlockWeights, possible_states
-from crfqn.objectives.incremental_state import ChainState, TreeState, open_chain, open_tree
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.objectives.registry import offers
+from crfqn.objectives.views.block_weights import BlockWeights, possible_states
+from crfqn.objectives.views.feature_state import ChainState, TreeState, prepare_chain, prepare_tree
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
-if TYPE_CHECKING:
-    from crfqn.objectives.point import Point
-
-Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 PLACES = 1 << 16  # coordinates of the blocks that are swept in one call: their strengths are 1 MB
 MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
@@ -49,8 +51,8 @@ class Sweep(NamedTuple):
     n_failed: int
 
 
-class Incremental:
-    """The loss of a `CRFObjective`, from a point on, while blocks of its weights move.
+class FeatureBlocks:
+    """The loss of a likelihood, from a point on, while blocks of its weights move.
 
     Notes
     -----
@@ -58,12 +60,12 @@ class Incremental:
     downward) message of one position is half of its inference, a backward (upward) one the other half.
     """
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Point, loss: Likelihood) -> None:
         self.objective = owner = point.objective
-        self.n_features, self.n_states = owner.store.n_features, owner.structure.n_states
-        self.n_blocks = self.n_features + (owner.structure.n_edges > 0)
-        self.chain = open_chain(point) if isinstance(owner.structure, Chain) else None
-        self.tree = open_tree(point) if isinstance(owner.structure, Taxonomy) else None
+        self.n_features, self.n_states = owner.map.n_features, owner.n_states
+        self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
+        self.chain = prepare_chain(point, loss) if isinstance(structure, Chain) else None
+        self.tree = prepare_tree(point, loss, structure) if isinstance(structure, Taxonomy) else None
         self.known = BlockWeights.of(point.coords, point.weights, self.n_states, self.n_features)
         self.possible = possible_states(owner.support, self.n_features, self.n_blocks)
         self._move: tuple[int, Vector, float] | None = None
@@ -82,7 +84,7 @@ class Incremental:
 
     def sizes(self, blocks: Indices) -> Indices:
         """The number of coordinates of each block."""
-        return np.where(blocks < self.n_features, self.n_states, self.objective.structure.n_edges)
+        return np.where(blocks < self.n_features, self.n_states, self.objective.loss.n_edges)
 
     def coords(self, blocks: Indices) -> Indices:
         """The coordinates of the blocks, one block after the other."""
@@ -229,3 +231,22 @@ class Incremental:
         n_steps = self._state.n_steps
         self.objective.n_passes += float(n_steps.sum()) / (2 * self.objective.n_positions)
         n_steps[:] = 0
+
+
+class LikelihoodBlocks:
+    """What makes feature blocks of points of a likelihood."""
+
+    def at(self, point: Point) -> FeatureBlocks:
+        """Return the loss from the point on, while blocks of weights change one after the other."""
+        return FeatureBlocks(point, point.objective.loss)
+
+
+@offers(FeatureBlockView, Objective)
+def feature_blocks_of(objective: Objective) -> LikelihoodBlocks:
+    """Return the feature blocks of a likelihood over chains or taxonomies."""
+    loss = objective.loss
+    if isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy)):
+        return LikelihoodBlocks()
+    raise ViewError(
+        f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
+    )

@@ -5,20 +5,19 @@ Shapes: I items, N positions, K states; `width` is K rounded up to LANES. Rows o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.kernels.incremental_messages import open_chains
 from crfqn.kernels.incremental_tree import open_trees
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
+from crfqn.objectives.point import Point
 from crfqn.structures.taxonomy import Taxonomy
 
-if TYPE_CHECKING:
-    from crfqn.objectives.point import Point
-
-Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
@@ -80,23 +79,25 @@ class TreeState(NamedTuple):
     n_steps: Indices
 
 
-def open_chain(point: Point) -> ChainState:
-    """The state at a point; messages are computed where they are asked for."""
-    owner, store = point.objective, point.objective.store
-    n_states, n_positions, n_items = owner.structure.n_states, owner.n_positions, owner.n_items
+def prepare_chain(point: Point, loss: Likelihood) -> ChainState:
+    """Return the state at a point; messages are computed where they are asked for."""
+    owner = point.objective
+    n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
+    observed = loss.observed_edges(owner.weights)
+    indptr, indices, values = owner.map.store.by_feature
     width = -(-n_states // LANES) * LANES
     state = ChainState(
-        indptr=store.indptr,
-        indices=store.indices,
-        values=store.values,
-        offsets=store.offsets,
-        item_of=np.repeat(np.arange(n_items), np.diff(store.offsets)),
-        targets=owner.targets,
+        indptr=indptr,
+        indices=indices,
+        values=values,
+        offsets=owner.map.offsets,
+        item_of=np.repeat(np.arange(n_items), np.diff(owner.map.offsets)),
+        targets=loss.targets,
         rows=aligned_rows(4 * n_positions, width).reshape(4, n_positions, width),
         positions=np.empty((3, n_positions)),
         items=item_numbers(point),
         marks=np.zeros((3, n_items), np.int64),
-        edges=np.stack([point.edges, point.edges, owner.observed_edges]).reshape(3, n_states, n_states),
+        edges=np.stack([point.edges, point.edges, observed]).reshape(3, n_states, n_states),
         factors=aligned_rows(4 * width, width).reshape(4, width, width),
         exponents=np.empty(AT_ONCE * width, np.int64),
         n_steps=np.zeros(2, np.int64),
@@ -106,17 +107,17 @@ def open_chain(point: Point) -> ChainState:
     return state
 
 
-def open_tree(point: Point) -> TreeState:
-    """The state at a point, with the marginals of all items."""
-    owner, store, tree = point.objective, point.objective.store, point.objective.structure
-    assert isinstance(tree, Taxonomy)
+def prepare_tree(point: Point, loss: Likelihood, tree: Taxonomy) -> TreeState:
+    """Return the state at a point, with the marginals of all items."""
+    owner = point.objective
+    indptr, indices, values = owner.map.store.by_feature
     state = TreeState(
-        indptr=store.indptr,
-        indices=store.indices,
-        values=store.values,
+        indptr=indptr,
+        indices=indices,
+        values=values,
         parents=tree.parents,
         is_label=tree.is_label,
-        targets=owner.targets,
+        targets=loss.targets,
         rows=np.empty((2, owner.n_items, tree.n_states)),
         items=item_numbers(point),
         paths=np.zeros(tree.n_states),
@@ -132,5 +133,7 @@ def item_numbers(point: Point) -> Vector:
     """The weight of each item, log Z and the targets' score, and room for three numbers more, (6, I)."""
     numbers = np.zeros((6, point.objective.n_items))
     numbers[0] = point.objective.weights
-    numbers[1], numbers[2] = point.inference.log_partition, point.inference.target_score
+    found = point.evaluation
+    assert isinstance(found, LikelihoodEvaluation)
+    numbers[1], numbers[2] = found.log_partition, found.target_score
     return numbers

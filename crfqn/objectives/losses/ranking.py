@@ -1,7 +1,7 @@
 """Multilabel ranking: relevant labels should score higher than the others by 1, for multilabel data.
 
 The extension of section 4.7 of Blondel, Seki and Uehara (2013), as a sum: the paper has a mean. Where every position
-has one label it is the multiclass squared hinge of `losses.py`; shapes as there.
+has one label it is the multiclass squared hinge of `hinges.py`; shapes as there.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import ranking_hinge
 from crfqn.kernels.row_losses import RANKING
-from crfqn.objectives.losses import (
-    Evaluation,
-    Vector,
-    hinge_dual,
-    mixed_of_pairs,
-    squares_of,
-)
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
 
@@ -81,7 +77,7 @@ class MultilabelRanking:
         return self.starts.size - 1
 
     @property
-    def labels(self) -> NDArray[np.int32]:
+    def labels(self) -> Labels:
         """None of its own: positions have sets."""
         return np.zeros(self.n_positions, np.int32)
 
@@ -92,21 +88,35 @@ class MultilabelRanking:
         out[np.repeat(np.arange(self.n_positions), np.diff(self.starts)), self.sets] = 1.0
         return out
 
-    def take(self, positions: NDArray[np.int64]) -> MultilabelRanking:
-        """The loss of some positions."""
+    @property
+    def n_items(self) -> int:
+        return self.n_positions
+
+    @property
+    def n_edges(self) -> int:
+        """None."""
+        return 0
+
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> MultilabelRanking:
+        return self.of(positions)
+
+    def of(self, positions: NDArray[np.integer]) -> MultilabelRanking:
+        """Return the loss of some positions."""
         lengths = np.diff(self.starts)[positions]
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])
         return MultilabelRanking(starts, self.sets[entries], self.n_states)
 
-    def _sweep(self, scores: Vector, weights: Vector, pool: Pool) -> tuple[Evaluation, Vector]:
+    def _sweep(self, scores: Vector, weights: Vector, pool: Pool) -> tuple[HingeEvaluation, Vector]:
         losses, slacks = np.empty(self.n_positions), np.empty(self.n_positions)
         residual, curvature = np.zeros_like(scores), np.zeros_like(scores)
         arrays = (self.starts, self.sets, weights, losses, slacks, residual, curvature)
         pool.each_stretch(self.n_positions, lambda first, last: ranking_hinge(first, last, scores, *arrays))
-        return Evaluation(losses, residual, slacks), curvature
+        return HingeEvaluation(losses, residual, NO_EDGES, slacks), curvature
 
-    def evaluate(self, scores: Vector, weights: Vector, pool: Pool) -> Evaluation:
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         """O(N K |Y|)."""
         return self._sweep(scores, weights, pool)[0]
 
@@ -119,8 +129,8 @@ class MultilabelRanking:
         relevance = self.relevance.T == 1.0
         return mixed_of_pairs(relevance[r], relevance[s], scores[r] - scores[s])
 
-    def dual_value(self, evaluation: Evaluation, weights: Vector, scale: float) -> float:
-        return hinge_dual(evaluation, weights, scale)
+    def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
+        return hinge_dual(evaluation, weights)
 
     def score_bounds(self) -> Vector:
         """2 K for positions with pairs, 0 for others.
@@ -131,9 +141,9 @@ class MultilabelRanking:
         sizes = np.diff(self.starts)
         return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
 
-    def constants(self, store: FeatureStore, weights: Vector) -> Vector:
+    def constants(self, features: FeatureMap, weights: Vector) -> Vector:
         """2 K sum_i c_i x_ij^2 over positions with pairs."""
-        return squares_of(store, weights * self.score_bounds())
+        return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """The scores, (N, K)."""

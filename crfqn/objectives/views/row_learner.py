@@ -8,21 +8,24 @@ Shapes: N items, F features, K states, width = K rounded up to whole vector regi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import InputError, ViewError
 from crfqn.kernels.row_learning import ETA0, GROUP, L1, L2, learn_rows, settle_rows
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.coordinates import split_coords
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.online import check_memory
-from crfqn.objectives.ranking import MultilabelRanking
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import RowLearningView
+from crfqn.objectives.registry import offers
 from crfqn.objectives.row_penalty import RowPenalty
+from crfqn.objectives.views.online import check_memory
 from crfqn.penalties import ElasticNet, GroupLasso
 
-Coords = NDArray[np.int64]
-Vector = NDArray[np.float64]
 NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)
 
 
@@ -33,7 +36,7 @@ class RowLearner:
 
     Parameters
     ----------
-    objective : FlatObjective
+    objective : Objective of a loss of margins
     start : sorted coordinates and their weights
     penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is free must be whole rows
     share : float
@@ -47,13 +50,13 @@ class RowLearner:
 
     def __init__(
         self,
-        objective: FlatObjective,
+        objective: Objective,
         start: tuple[Coords, Vector],
         penalty: ElasticNet | GroupLasso,
         share: float = 1.0,
     ) -> None:
         self.objective = objective
-        self.n_features, self.n_states = objective.store.n_features, objective.structure.n_states
+        self.n_features, self.n_states = objective.map.n_features, objective.n_states
         local = RowPenalty.of(penalty, self.n_features, self.n_states)
         if local.l1 > 0 and local.group_l1 > 0:
             raise InputError(
@@ -92,7 +95,7 @@ class RowLearner:
         sets = (loss.starts, loss.sets) if isinstance(loss, MultilabelRanking) else NO_SETS
         while rest.size:
             n_done = learn_rows(
-                loss.code, rest, *owner.store.by_position(), owner.targets, *sets, owner.weights, self.n_states,
+                loss.code, rest, *owner.map.store.by_position(), loss.labels, *sets, owner.weights, self.n_states,
                 self.table, self.seen, self.is_free, self.is_linf, self.clock, self.rates,
             )  # fmt: skip
             rest = rest[n_done:]
@@ -104,3 +107,24 @@ class RowLearner:
         dense = self.table[:, : self.n_states]
         states, features = np.nonzero(dense.T)
         return states * self.n_features + features, dense[features, states]
+
+
+@dataclass(frozen=True)
+class RowLearning:
+    """Learning item by item for losses of margins."""
+
+    objective: Objective
+
+    def start(
+        self, start: tuple[Coords, Vector], penalty: ElasticNet | GroupLasso, share: float = 1.0
+    ) -> RowLearner:
+        """Return rows that learn item by item; parameters as of `RowLearner`."""
+        return RowLearner(self.objective, start, penalty, share)
+
+
+@offers(RowLearningView, Objective)
+def row_learning_of(objective: Objective) -> RowLearning:
+    """Return what learns a loss of margins."""
+    if not hasattr(objective.loss, "margins"):
+        raise ViewError(f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none")
+    return RowLearning(objective)

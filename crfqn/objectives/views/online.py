@@ -8,31 +8,31 @@ Shapes: I items, F features, K states, E edge weights; width = K rounded up to w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import InputError, ViewError
 from crfqn.kernels.online import ETA0, settle_all
 from crfqn.kernels.online_chain import learn_chains
 from crfqn.kernels.online_taxonomy import learn_tree
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import OnlineView
+from crfqn.objectives.registry import offers
 from crfqn.structures.taxonomy import Taxonomy
 
-if TYPE_CHECKING:
-    from crfqn.objectives.crf import CRFObjective
-    from crfqn.objectives.sum import SumObjective
-
-Coords = NDArray[np.int64]
-Vector = NDArray[np.float64]
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
 
 
-class Online:
+class OnlineWeights:
     """The weights of an objective under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time.
 
     Items of weight 0 are left out: `n_items` counts the others. The order of the items is the caller's; where the data
@@ -41,7 +41,7 @@ class Online:
     Parameters
     ----------
     owner : the objective whose passes are counted
-    parts : list of CRFObjective over the same coordinates, the objective itself or its blocks
+    parts : list of Objective over the same coordinates, the objective itself or its blocks
     start : sorted coordinates and their weights
     l1, l2 : float >= 0
     free : sorted int64: coordinates without penalty
@@ -57,8 +57,8 @@ class Online:
 
     def __init__(
         self,
-        owner: CRFObjective | SumObjective,
-        parts: list[CRFObjective],
+        owner: Objective | BlockedObjective,
+        parts: list[Objective],
         start: tuple[Coords, Vector],
         l1: float,
         l2: float,
@@ -66,8 +66,8 @@ class Online:
         share: float = 1.0,
     ) -> None:
         self.owner, self.parts = owner, parts
-        self.n_states, self.n_features = parts[0].structure.n_states, parts[0].store.n_features
-        self.is_tree = isinstance(parts[0].structure, Taxonomy)
+        self.n_states, self.n_features = owner.n_states, parts[0].map.n_features
+        self.is_tree = parts[0].loss.n_edges == 0
         self.item_weights = np.concatenate([part.weights for part in parts])
         self.items = np.flatnonzero(self.item_weights > 0)
         self.bounds = np.cumsum([0, *(part.n_items for part in parts)])
@@ -96,9 +96,7 @@ class Online:
         """The mean over the items of weight * sum_t |x_t|^2: the curvature that a step may meet is in proportion."""
         total = 0.0
         for part in self.parts:
-            store = part.store
-            squares = 1.0 if store.is_binary else store.values**2
-            total += float(np.sum(squares * part.position_weights[store.indices]))
+            total += float(part.map.weighted_squares(part.position_weights).sum())
         return total / self.n_items
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
@@ -130,11 +128,12 @@ class Online:
 
     def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
         """Steps on items of a part while numbers stay in range; returns how many."""
-        part = self.parts[which]
-        data = (order, part.store.offsets, *part.store.by_position(), part.targets, part.weights)
+        part, loss = self.parts[which], self.parts[which].loss
+        assert isinstance(loss, Likelihood)
+        data = (order, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights)
         state = (self.table, self.shares, self.pattern_of, self.clock, self.rates)
-        if isinstance(part.structure, Taxonomy):
-            return int(learn_tree(*data, part.structure.parents, part.structure.is_label, *state))
+        if isinstance(loss.structure, Taxonomy):
+            return int(learn_tree(*data, loss.structure.parents, loss.structure.is_label, *state))
         return int(learn_chains(*data, self.n_states, *state))
 
     def _places(self, coords: Coords) -> tuple[Coords, Coords]:
@@ -189,3 +188,38 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
             f"stochastic gradients keep dense arrays of features x states: {n_features} x {n_states} would take "
             f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
         )
+
+
+@dataclass(frozen=True)
+class LikelihoodLearning:
+    """Learning item by item for a likelihood, in one piece or block after block."""
+
+    owner: Objective | BlockedObjective
+    parts: list[Objective]
+
+    def start(
+        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
+    ) -> OnlineWeights:
+        """Return dense weights that learn item by item; parameters as of `OnlineWeights`."""
+        return OnlineWeights(self.owner, self.parts, start, l1, l2, free, share)
+
+
+@offers(OnlineView, Objective)
+def online_of(objective: Objective) -> LikelihoodLearning:
+    """Return what learns a likelihood."""
+    return learning(objective, [objective])
+
+
+@offers(OnlineView, BlockedObjective)
+def online_of_blocks(objective: BlockedObjective) -> LikelihoodLearning:
+    """Return what learns a likelihood in blocks."""
+    return learning(objective, objective.parts)
+
+
+def learning(owner: Objective | BlockedObjective, parts: list[Objective]) -> LikelihoodLearning:
+    """Return what learns a likelihood; ViewError for other losses, whose items have no such updates."""
+    if not isinstance(parts[0].loss, Likelihood):
+        raise ViewError(
+            f"learning item by item needs a likelihood; the loss is {type(parts[0].loss).__name__}"
+        )
+    return LikelihoodLearning(owner, parts)

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.gather import gather_features
+from crfqn.arrays import Vector
 from crfqn.objectives.coordinates import Split
-from crfqn.objectives.edge_model import EdgeModel
-from crfqn.objectives.sampling import diagonal_scale, sample_positions
-
-if TYPE_CHECKING:
-    from crfqn.objectives.point import Point
+from crfqn.objectives.curvature.edge_model import EdgeModel
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 
 
-def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled: int) -> NDArray[np.float32]:
+def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
     """The model from about `n_sampled` positions, in matrix products of fixed tiles, shared out over the threads."""
-    owner = point.objective
-    pool = owner.pool
+    owner = marginals.objective
+    pool, n = owner.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
-    sampled, c = sample_positions(point.undecided(states), owner.position_weights, n_sampled)
+    sampled, c = sample_positions(marginals.variance(states), owner.position_weights, n_sampled)
     features, where = np.unique(split.features, return_inverse=True)
-    x = gathered(point, features, sampled) * np.sqrt(c).astype(np.float32)
-    with_p = point.marginals_at(states, sampled).astype(np.float32)[row]
+    x = owner.map.values_at(features, sampled) * np.sqrt(c).astype(np.float32)
+    with_p = marginals.at(states, sampled).astype(np.float32)[row]
     for products, feature in zip(with_p, where, strict=True):
         products *= x[feature]
-    model = np.zeros((coords.size, coords.size), np.float32)
+    model = np.zeros((n, n), np.float32)
     n_blocks = -(-split.n_nodes // BLOCK)
     tiles = [(i, j) for i in range(n_blocks) for j in range(i + 1)]
 
@@ -39,8 +35,8 @@ def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled
         model[i, j] = tile
         model[j, i] = tile.T
 
-    bounds = np.searchsorted(split.states, np.arange(owner.structure.n_states + 1))
-    lineages = owner.structure.lineages
+    bounds = np.searchsorted(split.states, np.arange(owner.n_states + 1))
+    lineages = owner.loss.structure.lineages
 
     def add_joint(part: int) -> None:
         below = slice(bounds[states[part]], bounds[states[part] + 1])
@@ -54,30 +50,14 @@ def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled
     pool.each(len(tiles), multiply)
     pool.each(states.size, add_joint)
     if split.edges.size:
-        edges = EdgeModel(point, split.edges, sampled, c)
-        beside = slice(split.n_nodes, coords.size)
+        edges = EdgeModel(marginals, split.edges, sampled, c)
+        beside = slice(split.n_nodes, n)
         for state in states:
             own = slice(bounds[state], bounds[state + 1])
             block = x[where[own]] @ edges.with_nodes(state).astype(np.float32)
             model[own, beside], model[beside, own] = block, block.T
         model[beside, beside] = edges.with_edges()
-    return scale_to_diagonal(model, point.curvature(coords))
-
-
-def gathered(point: Point, features: NDArray[np.int64], sampled: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Values of the features at the sampled positions, (features, positions)."""
-    owner = point.objective
-    store = owner.store
-    place = np.full(store.n_positions, -1, np.int32)
-    place[sampled] = np.arange(sampled.size, dtype=np.int32)
-    x = np.zeros((features.size, sampled.size), np.float32)
-
-    def gather(part: int) -> None:
-        first, last = part * 64, min((part + 1) * 64, features.size)
-        gather_features(first, last, features, place, store.indptr, store.indices, store.values, x)
-
-    owner.pool.each(-(-features.size // 64), gather)
-    return x
+    return scale_to_diagonal(model, diagonal)
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:

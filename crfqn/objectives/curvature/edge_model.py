@@ -14,7 +14,7 @@ Shapes: K states, S sampled positions, E' edges of the model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -22,28 +22,24 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.edge_sums import count_transitions, edge_curvatures, list_transitions
 from crfqn.kernels.token_rows import FAINT
-from crfqn.threads import N_PARTS
-
-if TYPE_CHECKING:
-    from crfqn.objectives.point import Point
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.threads import N_PARTS, cut_into_parts
 
 Sparse: TypeAlias = scipy.sparse.csr_array
 
 
-def edge_curvature(point: Point, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """The variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it."""
-    owner = point.objective
+    owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
-    firsts, seconds = np.divmod(edges, owner.structure.n_states)
-    residual, parts = point.inference.residual, owner.store.parts()
+    firsts, seconds = np.divmod(edges, owner.n_states)
+    parts = cut_into_parts(owner.map.offsets)
+    arrays = owner.map.offsets, owner.loss.targets, marginals.residual, owner.inverse_weights
     sums = np.zeros((N_PARTS, edges.size))
 
     def run(part: int) -> None:
-        edge_curvatures(
-            parts[part], parts[part + 1], firsts, seconds, owner.store.offsets, owner.targets, residual,
-            owner.inverse_weights, sums[part],
-        )  # fmt: skip
+        edge_curvatures(parts[part], parts[part + 1], firsts, seconds, *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
     return sums.sum(axis=0)
@@ -54,24 +50,28 @@ class EdgeModel:
 
     Parameters
     ----------
-    point : Point of a chain
+    marginals : Marginals of a chain
     edges : int64 (E',), sorted, k K + l
     sampled, shares : (S,): positions, and what each of them stands for
     """
 
     def __init__(
-        self, point: Point, edges: NDArray[np.int64], sampled: NDArray[np.intp], shares: NDArray[np.float64]
+        self,
+        marginals: Marginals,
+        edges: NDArray[np.int64],
+        sampled: NDArray[np.intp],
+        shares: NDArray[np.float64],
     ) -> None:
-        owner = point.objective
-        states = np.arange(owner.structure.n_states)
+        owner = marginals.objective
+        states = np.arange(owner.n_states)
         self.firsts, self.seconds = np.divmod(edges, states.size)
         self.shares = shares
         is_start = np.zeros(owner.n_positions + 1, bool)
-        is_start[owner.store.offsets] = True
-        self.here = point.marginals_at(states, sampled)
-        before = point.marginals_at(states, np.maximum(sampled - 1, 0)) * ~is_start[sampled]
+        is_start[owner.map.offsets] = True
+        self.here = marginals.at(states, sampled)
+        before = marginals.at(states, np.maximum(sampled - 1, 0)) * ~is_start[sampled]
         after = np.minimum(sampled + 1, owner.n_positions - 1)
-        self.after = point.marginals_at(states, after) * ~is_start[sampled + 1]
+        self.after = marginals.at(states, after) * ~is_start[sampled + 1]
         self.outgoing = self._features(self.firsts, self.seconds, self.after)
         self.incoming = self._features(self.seconds, self.firsts, before)
         self.both = weighed(self.outgoing, self.here, self.firsts)  # p_t(k) p_{t+1}(l)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.kernels.token_rows import count_present, list_members, measure_rows, mirror, write_rows
 from crfqn.objectives.coordinates import Split
-from crfqn.objectives.edge_model import EdgeModel
-from crfqn.objectives.sampling import diagonal_scale, sample_positions
-
-if TYPE_CHECKING:
-    from crfqn.objectives.point import Point
-    from crfqn.structures.structure import Lineages
+from crfqn.objectives.curvature.edge_model import EdgeModel
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
+from crfqn.structures.structure import Lineages
 
 Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of the rows, columns, numbers
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
@@ -35,25 +34,27 @@ class Lists:
     starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/token_rows.py`
     """
 
-    def __init__(self, point: Point, split: Split, n_sampled: int) -> None:
-        owner, store = point.objective, point.objective.store
+    def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:
+        owner = marginals.objective
+        store = owner.map.store
         self.split = split
         self.states, self.row = np.unique(split.states, return_inverse=True)
-        undecided = point.undecided(self.states)
+        undecided = marginals.variance(self.states)
         self.sampled, self.shares = sample_positions(undecided, owner.position_weights, n_sampled)
-        marginals = point.marginals_at(self.states, self.sampled)
+        p = marginals.at(self.states, self.sampled)
         place, roots = np.full(store.n_positions, -1, np.int32), np.sqrt(self.shares)
         place[self.sampled] = np.arange(self.sampled.size, dtype=np.int32)
         self.starts = np.zeros(self.sampled.size + 1, np.int64)
-        of_features = split.features, self.row, store.indptr, store.indices
-        count_present(*of_features, place, marginals, self.starts[1:])
+        indptr, indices, values = store.by_feature
+        of_features = split.features, self.row, indptr, indices
+        count_present(*of_features, place, p, self.starts[1:])
         np.cumsum(self.starts, out=self.starts)
         n_members = self.starts[-1]
         self.members, self.offsets = np.empty(n_members, np.int32), np.empty(split.n_nodes + 1, np.int64)
         self.x, self.x_p = np.empty((2, n_members))
         self.entries, self.stops = np.empty((2, n_members), np.int64)
         list_members(
-            *of_features, store.values, place, roots, marginals, self.starts, self.members, self.x, self.x_p,
+            *of_features, values, place, roots, p, self.starts, self.members, self.x, self.x_p,
             self.offsets, self.entries, self.stops,
         )  # fmt: skip
 
@@ -64,26 +65,26 @@ class Lists:
 
 
 def sparse_model(
-    point: Point, coords: NDArray[np.int64], split: Split, n_sampled: int
+    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int
 ) -> scipy.sparse.csr_array:
     """The model from about `n_sampled` positions."""
-    lists = Lists(point, split, n_sampled)
-    pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(coords.size)
+    lists = Lists(marginals, split, n_sampled)
+    pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
     limits = np.sqrt(LEAST * found)
-    model = mirrored(*node_rows(point, lists, pairs, limits))
+    model = mirrored(*node_rows(marginals, lists, pairs, limits))
     if split.edges.size:
-        edges = EdgeModel(point, split.edges, lists.sampled, lists.shares)
+        edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         model = bordered(model, edges, lists.matrix(), split, limits)
         found[split.n_nodes :] = model.diagonal()[split.n_nodes :]
-    return scaled_to_diagonal(model, found, point.curvature(coords))
+    return scaled_to_diagonal(model, found, diagonal)
 
 
-def node_rows(point: Point, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> Compressed:
+def node_rows(marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> Compressed:
     """The nodes among themselves, row by row from the diagonal on."""
-    owner, split, n = point.objective, lists.split, lists.split.n_nodes
+    owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    below = states_below(owner.structure.lineages, lists.states)
+    below = states_below(owner.loss.structure.lineages, lists.states)
     tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)))
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 

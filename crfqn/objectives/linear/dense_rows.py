@@ -29,7 +29,7 @@ BLOCK = 64  # features whose sums are one thread's share
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DenseRows:
     """Coordinates of nodes as places in a table of rows.
 
     Attributes
@@ -45,7 +45,7 @@ class Rows:
     states: NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: FeatureStore, split: Split, n_states: int) -> Rows | None:
+    def of(cls, store: FeatureStore, split: Split, n_states: int) -> DenseRows | None:
         """The rows of some coordinates; None where it does not pay, whatever states there are besides."""
         n_present = int(np.count_nonzero(np.diff(split.states, prepend=-1)))
         n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()

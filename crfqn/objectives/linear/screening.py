@@ -15,18 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import NO_COORDS, NO_VALUES, Screening, Vector
+from crfqn.features import FeatureStore
 from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients, turn_positions
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.union import union
-
-if TYPE_CHECKING:
-    from crfqn.objectives.crf import CRFObjective
-    from crfqn.structures.structure import Inference
+from crfqn.threads import Pool
 
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
 SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cache
@@ -36,30 +34,11 @@ CEILING_SHARE = 1 << 14  # features whose ceilings a thread finds at a time
 FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
 
 
-@dataclass(frozen=True, eq=False)
-class Screening:
-    """Coordinates with |gradient| above a threshold.
-
-    Attributes
-    ----------
-    coords : ndarray of int64, sorted
-    gradient : ndarray of float64, same shape
-    """
-
-    coords: NDArray[np.int64]
-    gradient: NDArray[np.float64]
-
-    def above(self, threshold: float) -> Screening:
-        """Those with |gradient| > threshold."""
-        stays = np.abs(self.gradient) > threshold
-        return Screening(self.coords[stays], self.gradient[stays])
-
-
-class Memory:
+class ScreeningCache:
     """A point's last screening, which also answers for higher thresholds."""
 
     def __init__(self) -> None:
-        self.threshold, self.found = np.inf, Screening(np.empty(0, np.int64), np.empty(0))
+        self.threshold, self.found = np.inf, Screening(NO_COORDS, NO_VALUES)
 
     def screen(self, threshold: float, look: Callable[[float], Screening]) -> Screening:
         """What `look(threshold)` finds."""
@@ -68,43 +47,42 @@ class Memory:
         return self.found if threshold == self.threshold else self.found.above(threshold)
 
 
-def screen(objective: CRFObjective, inference: Inference, threshold: float) -> Screening:
-    """Every coordinate, edges included, with |gradient| > threshold."""
-    n_states, n_features = objective.structure.n_states, objective.store.n_features
+def screen_nodes(store: FeatureStore, pool: Pool, residual: Vector, threshold: float) -> Screening:
+    """Return every coordinate k F + f with |gradient| > threshold; residual: float64 (K, N)."""
     found = [
         part
-        for first in range(0, n_states, WIDEST)
+        for first in range(0, residual.shape[0], WIDEST)
         for part in screen_tile(
-            objective, inference.residual[first : first + WIDEST], first * n_features, threshold
+            store, pool, residual[first : first + WIDEST], first * store.n_features, threshold
         )
     ]
-    edges = np.flatnonzero(np.abs(inference.edge_residual) > threshold)
-    coords = np.concatenate([c for c, _ in found] + [edges + n_states * n_features])
-    gradient = np.concatenate([g for _, g in found] + [inference.edge_residual[edges]])
+    coords = np.concatenate([NO_COORDS, *(c for c, _ in found)])
+    gradient = np.concatenate([NO_VALUES, *(g for _, g in found)])
     order = np.argsort(coords)
     return Screening(coords[order], gradient[order])
 
 
 def screen_tile(
-    objective: CRFObjective, rows: NDArray[np.float64], first_coord: int, threshold: float
+    store: FeatureStore, pool: Pool, rows: NDArray[np.float64], first_coord: int, threshold: float
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Coordinates and gradients above the threshold, of the states that `rows` are the residuals of."""
-    residual, largest = by_position(rows, objective)
-    features = possible_features(objective, largest, threshold)
+    residual, largest = by_position(rows, pool)
+    features = possible_features(store, pool, largest, threshold)
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
 
     def pick(share: slice, gradient: NDArray[np.float64]) -> None:
         which, states = np.nonzero(np.abs(gradient[:, : rows.shape[0]]) > threshold)
         if which.size:
-            coords = first_coord + states * objective.store.n_features + features[share][which]
+            coords = first_coord + states * store.n_features + features[share][which]
             found.append((coords, gradient[which, states]))
 
-    each_share(objective, features, residual, pick)
+    each_share(store, pool, features, residual, pick)
     return found
 
 
 def each_share(
-    objective: CRFObjective,
+    store: FeatureStore,
+    pool: Pool,
     features: NDArray[np.int64],
     residual: NDArray[np.float64],
     look: Callable[[slice, NDArray[np.float64]], None],
@@ -113,7 +91,7 @@ def each_share(
 
     residual : float64 (N, width), position-major; what is beside the states comes along
     """
-    store, width = objective.store, residual.shape[1]
+    width = residual.shape[1]
     block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
     size = share_of(features.size, SHARE_NUMBERS // width)
 
@@ -124,7 +102,7 @@ def each_share(
         feature_gradients(chosen, block, slab, store.indptr, store.indices, store.values, residual, out)
         look(share, out)
 
-    objective.pool.each(-(-features.size // size), run)
+    pool.each(-(-features.size // size), run)
 
 
 def share_of(n_features: int, most: int) -> int:
@@ -145,23 +123,23 @@ class RowNorm:
 
 
 def strong_rows(
-    objective: CRFObjective, inference: Inference, also: NDArray[np.int64], bound: float, norm: RowNorm
+    store: FeatureStore, pool: Pool, residual: Vector, also: NDArray[np.int64], bound: float, norm: RowNorm
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The features whose gradients' norm is above the bound, and those `also` asked for; gradients (K, features).
 
     Only features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound are read: once if their states are one tile,
     otherwise a second time where the sum over all tiles turns out to be large.
     """
-    rows, is_one_tile = inference.residual, objective.structure.n_states <= WIDEST
+    rows, is_one_tile = residual, residual.shape[0] <= WIDEST
     if is_one_tile:
-        by_positions, norms = by_position(rows, objective, norm.order)
+        by_positions, norms = by_position(rows, pool, norm.order)
     else:
-        norms = position_norms(objective, rows, norm.order)
-    features = union(possible_features(objective, norms, bound), also)
+        norms = position_norms(pool, rows, norm.order)
+    features = union(possible_features(store, pool, norms, bound), also)
     is_wanted = np.isin(features, also, assume_unique=True)
     if not is_one_tile:
-        chosen = features[is_wanted | norm.exceeds(row_powers(objective, inference, features, norm), bound)]
-        return chosen, row_gradients(objective, inference, chosen)
+        chosen = features[is_wanted | norm.exceeds(row_powers(store, pool, residual, features, norm), bound)]
+        return chosen, row_gradients(store, pool, residual, chosen)
     found: list[tuple[int, NDArray[np.int64], NDArray[np.float64]]] = []
 
     def pick(share: slice, gradient: NDArray[np.float64]) -> None:
@@ -170,51 +148,51 @@ def strong_rows(
         stays = is_wanted[share] | norm.exceeds(totals, bound)
         found.append((share.start, features[share][stays], gradient[stays, : rows.shape[0]]))
 
-    each_share(objective, features, by_positions, pick)
+    each_share(store, pool, features, by_positions, pick)
     found.sort(key=lambda part: part[0])
     ends = np.cumsum([0] + [chosen.size for _, chosen, _ in found])
-    out = np.empty((objective.structure.n_states, ends[-1]))
+    out = np.empty((residual.shape[0], ends[-1]))
 
     def turn(part: int) -> None:
         out[:, ends[part] : ends[part + 1]] = found[part][2].T
 
-    objective.pool.each(len(found), turn)
+    pool.each(len(found), turn)
     return np.concatenate([features[:0], *(chosen for _, chosen, _ in found)]), out
 
 
 def row_powers(
-    objective: CRFObjective, inference: Inference, features: NDArray[np.int64], norm: RowNorm
+    store: FeatureStore, pool: Pool, residual: Vector, features: NDArray[np.int64], norm: RowNorm
 ) -> NDArray[np.float64]:
     """The sums of powers that the norms are roots of, tile of states by tile, (features,)."""
     totals = np.zeros(features.size)
-    for first in range(0, objective.structure.n_states, WIDEST):
-        rows = inference.residual[first : first + WIDEST]
+    for first in range(0, residual.shape[0], WIDEST):
+        rows = residual[first : first + WIDEST]
 
         def add(share: slice, gradient: NDArray[np.float64], n_states: int = rows.shape[0]) -> None:
             add_powers(gradient, n_states, norm.inside, norm.order, totals[share])
 
-        each_share(objective, features, by_position(rows, objective)[0], add)
+        each_share(store, pool, features, by_position(rows, pool)[0], add)
     return totals
 
 
 def row_gradients(
-    objective: CRFObjective, inference: Inference, features: NDArray[np.int64]
+    store: FeatureStore, pool: Pool, residual: Vector, features: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """The gradients of all weights of some features (sorted), (K, features)."""
-    out = np.empty((objective.structure.n_states, features.size))
-    for first in range(0, objective.structure.n_states, WIDEST):
-        rows = inference.residual[first : first + WIDEST]
+    out = np.empty((residual.shape[0], features.size))
+    for first in range(0, residual.shape[0], WIDEST):
+        rows = residual[first : first + WIDEST]
 
         def put(
             share: slice, gradient: NDArray[np.float64], own: NDArray = out[first : first + WIDEST]
         ) -> None:
             own[:, share] = gradient[:, : own.shape[0]].T
 
-        each_share(objective, features, by_position(rows, objective)[0], put)
+        each_share(store, pool, features, by_position(rows, pool)[0], put)
     return out
 
 
-def position_norms(objective: CRFObjective, residual: NDArray[np.float64], order: int) -> NDArray[np.float64]:
+def position_norms(pool: Pool, residual: NDArray[np.float64], order: int) -> NDArray[np.float64]:
     """The norm over the states of each position's residuals, (N,)."""
     out, step = np.empty(residual.shape[1]), 1024
 
@@ -222,27 +200,26 @@ def position_norms(objective: CRFObjective, residual: NDArray[np.float64], order
         stretch = slice(part * step, (part + 1) * step)
         out[stretch] = norm_of(residual[:, stretch], order)
 
-    objective.pool.each(-(-out.size // step), run)
+    pool.each(-(-out.size // step), run)
     return out
 
 
 def possible_features(
-    objective: CRFObjective, largest: NDArray[np.float64], threshold: float | NDArray[np.float64]
+    store: FeatureStore, pool: Pool, largest: NDArray[np.float64], threshold: float | NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """The features whose gradients the bound lets above the threshold, or above thresholds of their own, (F,)."""
-    store = objective.store
     ceilings, size = np.empty(store.n_features), share_of(store.n_features, CEILING_SHARE)
 
     def run(part: int) -> None:
         first, last = part * size, min((part + 1) * size, store.n_features)
         feature_ceilings(first, last, store.indptr, store.indices, store.values, largest, ceilings)
 
-    objective.pool.each(-(-store.n_features // size), run)
+    pool.each(-(-store.n_features // size), run)
     return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate
 
 
 def by_position(
-    rows: NDArray[np.float64], objective: CRFObjective, order: float = np.inf
+    rows: NDArray[np.float64], pool: Pool, order: float = np.inf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Copy label-major (K, N) to position-major (N, width), width = K rounded up to whole registers.
 
@@ -251,9 +228,7 @@ def by_position(
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
     out, norms = aligned_rows(n_positions, width), np.empty(n_positions)
-    objective.pool.each_stretch(
-        n_positions, lambda first, last: turn_positions(first, last, rows, order, out, norms)
-    )
+    pool.each_stretch(n_positions, lambda first, last: turn_positions(first, last, rows, order, out, norms))
     return out, norms
 
 
@@ -262,3 +237,21 @@ def norm_of(rows: NDArray[np.float64], order: float) -> NDArray[np.float64]:
     if order == np.inf:
         return np.maximum(rows.max(axis=0), -rows.min(axis=0))
     return np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)
+
+
+def count_small(store: FeatureStore, pool: Pool, rows: Vector, limits: Vector) -> int:
+    """Count the gradients, of the states that `rows` are the residuals of, below their feature's limit, (F,)."""
+    n_states, is_open = rows.shape[0], limits > 0
+    if not is_open.any():
+        return 0
+    residual, largest = by_position(rows, pool)
+    possible = possible_features(store, pool, largest, limits)
+    features = possible[is_open[possible]]
+    counts = np.zeros(features.size, np.int64)
+
+    def count(share: slice, gradient: Vector) -> None:
+        counts[share] = (np.abs(gradient[:, :n_states]) < limits[features[share], None]).sum(axis=1)
+
+    each_share(store, pool, features, residual, count)
+    n_below = int(np.count_nonzero(is_open)) - features.size
+    return n_states * n_below + int(counts.sum())

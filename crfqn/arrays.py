@@ -1,0 +1,56 @@
+"""The types of arrays that all layers speak of: dense vectors, coordinates, sparse weights, screenings.
+
+A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/coordinates.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Coords: TypeAlias = NDArray[np.int64]
+Labels: TypeAlias = NDArray[np.int32]
+
+NO_COORDS: Coords = np.empty(0, np.int64)
+NO_VALUES: Vector = np.empty(0)
+
+
+class SparseWeights(NamedTuple):
+    """Sparse weights: sorted coordinates, int64 (n,), and the values there, float64 (n,)."""
+
+    coords: Coords
+    weights: Vector
+
+    @property
+    def n_nonzero(self) -> int:
+        """The number of weights that are kept."""
+        return self.coords.size
+
+
+NO_WEIGHTS = SparseWeights(NO_COORDS, NO_VALUES)
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """Coordinates whose gradient stands out.
+
+    Attributes
+    ----------
+    coords : ndarray of int64, sorted
+    gradient : ndarray of float64, same shape: the derivative of the loss by each of them
+    """
+
+    coords: Coords
+    gradient: Vector
+
+    def above(self, threshold: float) -> Screening:
+        """Return those with |gradient| > threshold."""
+        return self.only(np.abs(self.gradient) > threshold)
+
+    def only(self, keep: NDArray[np.bool_]) -> Screening:
+        """Return the chosen ones."""
+        return Screening(self.coords[keep], self.gradient[keep])

@@ -1,0 +1,36 @@
+"""A bound on the curvature of the loss that holds at all weights: for methods with a fixed step.
+
+The score of a labelling is a sum of n terms, one for each position and each transition of the item, and the variance of
+a sum of n numbers is at most n times the sum of their variances. The score of a term is an entry of a vector a (a
+position's states, or all transitions) or the sum of at most L entries (a node of a taxonomy and its ancestors), and
+its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
+
+    Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges.
+
+Shapes: I items of T_i positions, N positions, F features, K states.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
+
+
+def lipschitz_bound(objective: Objective) -> float:
+    """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
+
+    Of losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's own bound: of the
+    multiclass squared hinge 2 K ||X||_2^2, where the global constant of Blondel et al. (2013), appendix A, is
+    4 (K - 1) sum_tj x_tj^2.
+    """
+    loss, weights = objective.loss, objective.weights
+    if not isinstance(loss, Likelihood):
+        return objective.map.eigenvalue_bound(weights * loss.score_bounds())
+    lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
+    n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths
+    depth = int(np.diff(loss.structure.lineages.indptr).max(initial=1))
+    per_item = 0.5 * depth * n_terms * weights
+    edges = float(per_item @ np.maximum(lengths - 1, 0)) if n_edges else 0.0
+    return max(objective.map.eigenvalue_bound(np.repeat(per_item, lengths)), edges)

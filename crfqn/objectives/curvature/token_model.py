@@ -1,0 +1,48 @@
+"""The token-wise model of the Hessian: exact within a position, blind to the covariance between positions.
+
+    H ~ sum_t weight_t x_t x_t' (x) (P_t - p_t p_t'),   P_t(j, k) = P(states j and k are both true at t)
+
+P_t = diag p_t where states exclude each other; in a taxonomy a node and its ancestor are true together with the
+probability of the node, and P_t has entries for such pairs too. It needs no inference, only the marginals that the
+gradient has needed anyway. For a flat model and a taxonomy, whose items have one position, it is the exact Hessian.
+
+A sample of the positions is enough for a metric; the sampled matrix is then scaled to the exact diagonal, so that a
+rare feature that the sample missed still has its curvature. Of the two ways to form it the cheaper one is taken:
+matrix products of dense rows, or sums over the pairs of coordinates that meet at a position.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crfqn.arrays import Vector
+from crfqn.objectives.coordinates import Split
+from crfqn.objectives.curvature.dense_model import dense_model
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.sparse_model import sparse_model
+from crfqn.objectives.protocols import Matrix
+
+PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
+MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
+
+
+def token_model(
+    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, max_dense: int, share: float = 1.0
+) -> Matrix | None:
+    """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
+
+    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
+    many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
+    for a sparse one.
+    """
+    features, n = marginals.objective.map, diagonal.size
+    n_dense = min(n_sampled, features.n_positions)
+    budget = MOST_PAIRS if n > max_dense else n * n * n_dense / PAIR
+    if n <= max_dense and features.count_entries(split) ** 2 * n_dense > budget * features.n_positions**2:
+        # By Cauchy and Schwarz the pairs of n_dense positions cost more than the products: no need to count them.
+        return dense_model(marginals, split, diagonal, n_sampled)
+    n_pairs = float(np.square(features.count_active(split), dtype=np.float64).sum())
+    n_sparse = features.n_positions if n_pairs <= budget else int(features.n_positions * budget / n_pairs)
+    if n_sparse < n_dense:
+        return None if n > max_dense else dense_model(marginals, split, diagonal, n_sampled)
+    return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))

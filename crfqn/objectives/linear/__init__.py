@@ -1,0 +1,1 @@
+"""Feature maps: the linear map from weights to scores, sparse or dense, and its adjoint."""

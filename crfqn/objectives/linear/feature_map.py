@@ -1,0 +1,105 @@
+"""The feature map: the linear map from weights to scores, of which nothing else knows the storage.
+
+    scores[k, t] = sum_f w[k, f] x[t, f]
+
+Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are sorted coordinates
+(k, f) taken apart (`coordinates.Split`), n of them; edges are no business of a map.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Coords, Screening, Vector
+from crfqn.features import FeatureStore
+from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear.screening import RowNorm
+from crfqn.threads import Pool
+
+
+class FeatureMap(Protocol):
+    """What an objective and its views ask of features.
+
+    Attributes
+    ----------
+    pool : the threads that share the work; results do not depend on their number
+    offsets : int64 (I + 1,): item i is made of the positions offsets[i] ... offsets[i + 1]
+    store : the entries that are not zero as index arrays, for kernels that walk them; a map without index arrays
+        makes them when they are asked for
+    feature_scales : float64 (F,), max_t x_tf^2: the square of the unit that each feature is measured in
+    largest_value : float, the largest |x_tf|
+    mean_occurrence : float, the positions that have a feature, on average over the features
+    """
+
+    pool: Pool
+
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+
+    @property
+    def store(self) -> FeatureStore: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def n_positions(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def feature_scales(self) -> Vector: ...
+
+    @property
+    def largest_value(self) -> float: ...
+
+    @property
+    def mean_occurrence(self) -> float: ...
+
+    def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
+        """Return the map of some items (ascending), and the positions that it is made of."""
+
+    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+        """Add X w to the scores (K, N), in place; weights (n,)."""
+
+    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+        """Return sum_t x_tf residual[k, t] for each node, (n,)."""
+
+    def squares(self, nodes: Split, table: Vector) -> Vector:
+        """Return sum_t x_tf^2 table[k, t] for each node, (n,)."""
+
+    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+        """Return sum_t x_tf^2 |r| (1 - |r| / c_t) and sum_t x_tf^2 |r|, r = residual[k, t], for each node, (2, n)."""
+
+    def screen(self, residual: Vector, threshold: float) -> Screening:
+        """Return every node with |gradient| > threshold."""
+
+    def screen_rows(
+        self, residual: Vector, also: Coords, bound: float, norm: RowNorm
+    ) -> tuple[Coords, Vector]:
+        """Return the features whose gradients' norm exceeds the bound and those `also` asked for, with their gradients (K, features)."""
+
+    def count_small(self, residual: Vector, limits: Vector) -> int:
+        """Count the nodes with |gradient| below their feature's limit, (F,)."""
+
+    def item_spreads(self, weights: Vector) -> Vector:
+        """Return sum_i weights_i (sum_t |x_tf|)^2 over the positions t of item i, (F,)."""
+
+    def weighted_squares(self, weights: Vector) -> Vector:
+        """Return sum_t weights_t x_tf^2, (F,)."""
+
+    def eigenvalue_bound(self, c: Vector) -> float:
+        """Return a bound on the largest eigenvalue of X' diag(c) X, c >= 0 (N,)."""
+
+    def values_at(self, features: Coords, positions: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return the values of some features at some positions, float32 (features, positions)."""
+
+    def count_entries(self, nodes: Split) -> float:
+        """Return how many entries the columns of the nodes have in total."""
+
+    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+        """Return how many of the nodes have their feature at each position, (N,)."""

@@ -1,0 +1,158 @@
+"""The sparse feature map: index arrays by feature, and by position on request.
+
+Coordinates that fill most of their rows are taken row by row (`dense_rows.py`), others column by column; the full
+gradient is screened tile by tile (`screening.py`). Shapes as in `feature_map.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Coords, Screening, Vector
+from crfqn.features import FeatureStore
+from crfqn.kernels.columns import coordinate_gradients, square_sums
+from crfqn.kernels.gather import gather_features
+from crfqn.kernels.margin_losses import squared_columns, weighted_squares
+from crfqn.kernels.spreads import square_spreads
+from crfqn.kernels.token_rows import count_members
+from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear import screening
+from crfqn.objectives.linear.dense_rows import DenseRows
+from crfqn.objectives.linear.eigenvalue import largest_eigenvalue
+from crfqn.objectives.linear.image import add_node_image
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
+
+
+@dataclass(eq=False)
+class SparseMap:
+    """Scores from a feature store.
+
+    Parameters
+    ----------
+    store : FeatureStore of N positions and F features
+    pool : Pool, optional: all cores by default
+    """
+
+    store: FeatureStore
+    pool: Pool = field(default_factory=Pool)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return self.store.offsets
+
+    @property
+    def n_items(self) -> int:
+        return self.store.n_items
+
+    @property
+    def n_positions(self) -> int:
+        return self.store.n_positions
+
+    @property
+    def n_features(self) -> int:
+        return self.store.n_features
+
+    @property
+    def feature_scales(self) -> Vector:
+        return self.store.largest_squares
+
+    @property
+    def largest_value(self) -> float:
+        return self.store.largest_value
+
+    @property
+    def mean_occurrence(self) -> float:
+        return self.store.nnz / max(self.store.n_features, 1)
+
+    def take(self, items: NDArray[np.integer]) -> tuple[SparseMap, NDArray[np.int64]]:
+        store, positions = self.store.take(items, self.pool)
+        return SparseMap(store, self.pool), positions
+
+    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+        add_node_image(self.store, nodes, weights, scores, self.pool)
+
+    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+        store, rows = self.store, DenseRows.of(self.store, nodes, residual.shape[0])
+        if rows is not None:
+            return rows.sums(residual, self.pool)
+        out = np.empty(nodes.n_nodes)
+        columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
+        self._sweep(nodes, lambda first, last: coordinate_gradients(first, last, *columns, residual, out))
+        return out
+
+    def squares(self, nodes: Split, table: Vector) -> Vector:
+        store, rows = self.store, DenseRows.of(self.store, nodes, table.shape[0])
+        if rows is not None:
+            return rows.sums(table, self.pool, of_squares=True)
+        out = np.empty(nodes.n_nodes)
+        columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
+        self._sweep(nodes, lambda first, last: squared_columns(first, last, *columns, table, out))
+        return out
+
+    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+        store, out = self.store, np.empty((2, nodes.n_nodes))
+        columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
+        arrays = residual, inverse_weights, out[0], out[1]
+        self._sweep(nodes, lambda first, last: square_sums(first, last, *columns, *arrays))
+        return out
+
+    def _sweep(self, nodes: Split, run: Callable[[int, int], object]) -> None:
+        """Run a kernel over the nodes in parts of equal work."""
+        work = np.zeros(nodes.n_nodes + 1, np.int64)
+        np.cumsum(self.store.sizes[nodes.features], out=work[1:])
+        parts = cut_into_parts(work)
+        self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]))
+
+    def screen(self, residual: Vector, threshold: float) -> Screening:
+        return screening.screen_nodes(self.store, self.pool, residual, threshold)
+
+    def screen_rows(
+        self, residual: Vector, also: Coords, bound: float, norm: screening.RowNorm
+    ) -> tuple[Coords, Vector]:
+        return screening.strong_rows(self.store, self.pool, residual, also, bound, norm)
+
+    def count_small(self, residual: Vector, limits: Vector) -> int:
+        tiles = range(0, residual.shape[0], screening.WIDEST)
+        rows = (residual[first : first + screening.WIDEST] for first in tiles)
+        return sum(screening.count_small(self.store, self.pool, tile, limits) for tile in rows)
+
+    def item_spreads(self, weights: Vector) -> Vector:
+        store, squares = self.store, np.empty(self.n_features)
+        item_of = np.repeat(np.arange(store.n_items), np.diff(store.offsets))
+        parts = cut_into_parts(store.indptr)
+        arrays = store.indptr, store.indices, store.values, item_of, weights, squares
+        self.pool.each(N_PARTS, lambda part: square_spreads(parts[part], parts[part + 1], *arrays))
+        return squares
+
+    def weighted_squares(self, weights: Vector) -> Vector:
+        store, out = self.store, np.empty(self.n_features)
+        weighted_squares(store.indptr, store.indices, store.values, weights, out)
+        return out
+
+    def eigenvalue_bound(self, c: Vector) -> float:
+        return largest_eigenvalue(self.store, c)
+
+    def values_at(self, features: Coords, positions: NDArray[np.intp]) -> NDArray[np.float32]:
+        store, x = self.store, np.zeros((features.size, positions.size), np.float32)
+        place = np.full(store.n_positions, -1, np.int32)
+        place[positions] = np.arange(positions.size, dtype=np.int32)
+        arrays = features, place, store.indptr, store.indices, store.values, x
+
+        def gather(part: int) -> None:
+            gather_features(part * 64, min((part + 1) * 64, features.size), *arrays)
+
+        self.pool.each(-(-features.size // 64), gather)
+        return x
+
+    def count_entries(self, nodes: Split) -> float:
+        return float(self.store.sizes[nodes.features].sum())
+
+    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+        store, counts = self.store, np.zeros(self.n_positions, np.int64)
+        features, n_active = np.unique(nodes.features, return_counts=True)
+        count_members(features, n_active, store.indptr, store.indices, counts)
+        return counts

@@ -1,0 +1,1 @@
+"""Losses of the scores: likelihoods of structures, hinges of margins, rankings."""

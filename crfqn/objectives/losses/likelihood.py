@@ -1,0 +1,152 @@
+"""The negative log-likelihood of a structured model: exact inference compared with the observed labels.
+
+    loss_i = log Z_i - score_i(y_i)    (Zhong et al. 2014, equations 7 and 19),    residual = expected - observed
+
+Shapes as in `score_loss.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
+from crfqn.objectives.losses.score_loss import Evaluation
+from crfqn.structures.structure import Structure
+from crfqn.threads import Pool
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodEvaluation(Evaluation):
+    """One inference pass over all items.
+
+    Attributes
+    ----------
+    log_partition, target_score : float64 (I,), in nats
+    entropy : float, the weighted sum of the entropies of the items' distributions, in nats
+    """
+
+    log_partition: Vector
+    target_score: Vector
+    entropy: float
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureDual:
+    """The entropy of the mixtures s p_i + (1 - s) delta(y_i), each item weighed.
+
+    Attributes
+    ----------
+    entropy : float, the weighted sum of the entropies of the p_i
+    item_losses : float64 (I,), -log p_i(y_i)
+    weights : float64 (I,)
+    """
+
+    entropy: float
+    item_losses: Vector
+    weights: Vector
+
+    def value(self, scale: float) -> float:
+        """Return sum_i c_i [s (H_i + pi_i log pi_i) - s (1 - pi_i) log s - r_i log r_i], r_i = s pi_i + 1 - s."""
+        s, log_pi = scale, -self.item_losses
+        pi = np.exp(np.minimum(log_pi, 0.0))
+        r = s * pi + (1.0 - s)
+        # r = 0 only where s = 1 and pi underflows; r log r -> 0 there.
+        r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
+        total = self.weights @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r)
+        return float(s * self.entropy + total)
+
+    def __add__(self, other: MixtureDual) -> MixtureDual:
+        losses = np.concatenate([self.item_losses, other.item_losses])
+        return MixtureDual(
+            self.entropy + other.entropy, losses, np.concatenate([self.weights, other.weights])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """-log P(y | x) under a structure.
+
+    Parameters
+    ----------
+    structure : Structure over I items and N positions
+    targets : ndarray of int32, shape (N,), the observed labels
+
+    Raises
+    ------
+    InputError
+        For targets of another number, outside of 0 ... K - 1, or that the structure has no labels for.
+    """
+
+    structure: Structure
+    targets: Labels
+
+    def __post_init__(self) -> None:
+        targets = self.targets
+        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_states:
+            raise InputError(
+                f"expected targets within 0 ... {self.n_states - 1}, got {targets.min()} ... {targets.max()}"
+            )
+        self.structure.check_targets(targets)
+        object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
+
+    @property
+    def n_states(self) -> int:
+        return self.structure.n_states
+
+    @property
+    def n_edges(self) -> int:
+        return self.structure.n_edges
+
+    @property
+    def n_items(self) -> int:
+        return self.structure.n_items
+
+    @property
+    def n_positions(self) -> int:
+        return self.targets.size
+
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> Likelihood:
+        return Likelihood(self.structure.over(offsets), self.targets[positions])
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
+        found = self.structure.infer(scores, edges, self.targets, weights, pool)
+        return LikelihoodEvaluation(
+            found.log_partition - found.target_score,
+            found.residual,
+            found.edge_residual,
+            found.log_partition,
+            found.target_score,
+            float(weights @ found.log_partition) - found.expected_score,
+        )
+
+    def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:
+        return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
+
+    @cached_property
+    def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+        lineages = self.structure.lineages
+        return lineages.indptr, lineages.states
+
+    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+        """Return the states that the labels at some positions make true, and which of the positions each is at."""
+        starts, states = self._relatives
+        targets = self.targets[positions]
+        lengths = np.diff(starts)[targets]
+        first = np.cumsum(lengths) - lengths
+        entry = np.arange(lengths.sum()) + np.repeat(starts[targets] - first, lengths)
+        return states[entry], np.repeat(np.arange(targets.size), lengths)
+
+    def edge_spreads(self, weights: Vector) -> Vector:
+        """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""
+        return self.structure.edge_spreads(weights)
+
+    def observed_edges(self, weights: Vector) -> Vector:
+        """Return the weighted observed transitions, (E,)."""
+        return self.structure.counts(self.targets, weights).reshape(-1)

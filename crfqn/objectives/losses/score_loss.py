@@ -1,0 +1,107 @@
+"""What an objective asks of a loss of the scores, and what an evaluation of it leaves behind.
+
+Shapes: I items, N positions, K states, E edge weights; scores and residual float64 (K, N), edges float64 (E,), weights
+of the items float64 (I,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.threads import Pool
+
+NO_EDGES = np.empty(0)
+
+
+class DualLoss(Protocol):
+    """The dual loss along the mixtures that a point proves bounds with; those of parts of the items add up."""
+
+    def value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A loss at some scores; a loss may know more, in a subclass of its own.
+
+    Attributes
+    ----------
+    item_losses : float64 (I,), unweighted, in nats
+    residual : float64 (K, N): the weighted derivative by the node scores
+    edge_residual : float64 (E,): the weighted derivative by the edge scores
+    """
+
+    item_losses: Vector
+    residual: Vector
+    edge_residual: Vector
+
+
+class ScoreLoss(Protocol):
+    """A convex loss of the scores that knows its labels, but no weights and no features.
+
+    What only some losses have is a capability of its own: `Curved`, `MarginLoss`, a `Likelihood`'s probabilities.
+    """
+
+    @property
+    def n_states(self) -> int: ...
+
+    @property
+    def n_edges(self) -> int: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def n_positions(self) -> int: ...
+
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> ScoreLoss:
+        """Return the loss of some items, of their positions, cut at new offsets."""
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
+        """Return the loss and its derivatives: the one pass over the scores that a point costs."""
+
+    def dual(self, evaluation: Evaluation, weights: Vector) -> DualLoss:
+        """Return the dual loss of an evaluation with the same weights."""
+
+
+class MarginLoss(ScoreLoss, Protocol):
+    """A loss of single positions that row descent can follow by its margins.
+
+    Attributes
+    ----------
+    code : which of the kernels' losses it is (`kernels/row_losses.py`)
+    labels : int32 (N,), zeros where positions have sets of labels
+    """
+
+    code: int
+
+    @property
+    def labels(self) -> Labels: ...
+
+    def margins(self, scores: Vector) -> Vector:
+        """Return the margins that the kernels keep up to date, (N, K)."""
+
+    def score_bounds(self) -> Vector:
+        """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
+
+    def constants(self, features, weights: Vector) -> Vector:  # type: ignore[no-untyped-def]
+        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
+
+
+class Curved(ScoreLoss, Protocol):
+    """A loss of single positions with a (generalised) Hessian by the scores of a position."""
+
+    def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
+        """Return the diagonal of the Hessian, weighted, (K, N)."""
+
+    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return the second derivatives by the scores of two states, unweighted, (N,)."""

@@ -1,0 +1,199 @@
+"""What solvers, penalties and wrappers may know of an objective; nothing here depends on a concrete one.
+
+Every solver may count on an `Objective`, its `Point`s and `Ray`s: that is all that a remote objective has to send over
+a wire. What one family of solvers needs besides is a *view*, asked for by its type:
+
+    curvature = objective.view(CurvatureView).at(point)
+
+An objective that has no such view refuses with a `ViewError`; a solver names the views that it `requires`, and
+`minimize` asks for them before the first step.
+
+Shapes: I items, N positions, F features, K states; coordinates as in `coordinates.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.errors import ViewError
+
+Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
+V = TypeVar("V")
+
+
+class Point(Protocol):
+    """An evaluated w: the loss and its derivatives, from one pass over the data."""
+
+    coords: Coords
+    weights: Vector
+
+    @property
+    def sparse_weights(self) -> SparseWeights:
+        """What may be kept of a point, which is as large as the data."""
+
+    @property
+    def value(self) -> float: ...
+
+    def gradient(self, coords: Coords) -> Vector: ...
+
+    def screen(self, threshold: float) -> Screening:
+        """Return every coordinate with |gradient| > threshold."""
+
+    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
+        """Return the rows with || max(|gradient| - inside, 0) || > bound and the point's own, whole; perhaps others."""
+
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+
+    def along(self, coords: Coords, direction: Vector) -> Ray:
+        """Return the ray w + step * direction."""
+
+
+class Ray(Protocol):
+    """A point and a direction."""
+
+    def at(self, step: float) -> Point: ...
+
+
+class Objective(Protocol):
+    """A loss over sparse weights.
+
+    Attributes
+    ----------
+    n_passes : float, inference passes over the data so far
+    pool : the threads, for the penalty's part of a step
+    n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
+    mean_occurrence : float, the positions that have a feature, on average over the features
+    total_weight : float, the sum of the items' weights
+    """
+
+    n_passes: float
+    pool: Any
+
+    @property
+    def n_coords(self) -> int: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def n_positions(self) -> int: ...
+
+    @property
+    def n_node_coords(self) -> int: ...
+
+    @property
+    def mean_occurrence(self) -> float: ...
+
+    @property
+    def total_weight(self) -> float: ...
+
+    def at(self, coords: Coords, weights: Vector) -> Point:
+        """Evaluate at sparse weights (sorted coordinates, values)."""
+
+    def all_coords(self) -> Coords:
+        """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""
+
+    def sample(self, stride: int) -> Objective:
+        """Return the loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
+
+    def view(self, kind: type[V]) -> V:
+        """Return what a family of solvers needs besides, or raise `ViewError`."""
+
+
+class Curvature(Protocol):
+    """Models of the Hessian at a point, by coordinates."""
+
+    def diagonal(self, coords: Coords) -> Vector:
+        """Return the diagonal of the token-wise model."""
+
+    def majorant(self, coords: Coords) -> Vector:
+        """Return how much curvature a coordinate may meet on its way to a fit."""
+
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature, max x^2."""
+
+    def matrix(self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0) -> Matrix | None:
+        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
+
+
+class CurvatureView(Protocol):
+    """Second-order information, for quasi-Newton metrics."""
+
+    def at(self, point: Any) -> Curvature: ...
+
+
+class LipschitzView(Protocol):
+    """A bound on the curvature that holds at all weights, for constant steps."""
+
+    def bound(self) -> float:
+        """Return at least the largest eigenvalue of the Hessian."""
+
+
+class ZeroProofView(Protocol):
+    """How far gradients can move, for proofs that zeros are zeros of the optimum."""
+
+    def spread_of(self, coords: Coords) -> Vector:
+        """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
+
+    def largest_spread(self) -> float:
+        """Return the largest spread of a coordinate."""
+
+    def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
+        """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
+
+
+class OnlineWeights(Protocol):
+    """Dense weights that learn an item at a time."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def item_square(self) -> float: ...
+
+    def restart(self, start: tuple[Coords, Vector]) -> None: ...
+
+    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
+
+    def weights(self) -> tuple[Coords, Vector]: ...
+
+
+class OnlineView(Protocol):
+    """Learning item by item under l1 ||w||_1 + l2/2 ||w||^2 with free coordinates, for stochastic gradients."""
+
+    def start(
+        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
+    ) -> OnlineWeights: ...
+
+
+class RowLearningView(Protocol):
+    """Learning item by item under penalties of rows, for stochastic forward-backward splitting."""
+
+    def start(self, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0) -> Any: ...
+
+
+class FeatureBlockView(Protocol):
+    """The loss while blocks of weights, all states of a feature, change one after the other."""
+
+    def at(self, point: Any) -> Any: ...
+
+
+class RowView(Protocol):
+    """Rows of the weights with margins that follow them, for block coordinate descent over rows."""
+
+    def at(self, point: Any) -> Any: ...
+
+
+def has_view(objective: Objective, kind: type) -> bool:
+    """Return whether an objective has a view."""
+    try:
+        objective.view(kind)
+    except ViewError:
+        return False
+    return True
