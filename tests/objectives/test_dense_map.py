@@ -1,0 +1,184 @@
+"""The dense map answers like the sparse one, and the models trained on both are the same."""
+
+import numpy as np
+import pytest
+from problems import curvature_at
+
+from crfqn.errors import InputError
+from crfqn.features import FeatureStore
+from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.dense_map import FEATURES, POSITIONS, DenseMap
+from crfqn.objectives.linear.screening import RowNorm
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import LipschitzView, ZeroProofView
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.prox_gd import FISTA
+from crfqn.structures.chain import Chain
+from crfqn.threads import Pool
+
+N_STATES = 3
+SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two slabs": (50, FEATURES + 9)}
+
+
+def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_threads=1, seed=0):
+    """The same features dense and sparse, cut into items of one to four positions."""
+    random = np.random.default_rng(seed)
+    n, n_features = SHAPES[shape]
+    x = np.asarray(random.normal(size=(n, n_features)), dtype=dtype, order=order)
+    lengths = random.integers(1, 5, n)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = np.append(offsets[offsets < n], n)
+    store = FeatureStore.from_matrix(x, offsets)
+    dense = DenseMap.of(x, offsets, has_constant, Pool(n_threads))
+    return dense, SparseMap(store.with_constant() if has_constant else store, Pool(n_threads))
+
+
+@pytest.fixture(params=[(s, c) for s in SHAPES for c in (True, False)], ids=str)
+def maps(request):
+    return make_maps(request.param[0], has_constant=request.param[1])
+
+
+def random_nodes(n_features, share, seed=1):
+    random = np.random.default_rng(seed)
+    coords = np.flatnonzero(random.random(N_STATES * n_features) < share)
+    return split_coords(coords, N_STATES, n_features), random.normal(size=coords.size)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_image_and_adjoint(maps, share):
+    dense, sparse = maps
+    nodes, weights = random_nodes(dense.n_features, share)
+    table = np.random.default_rng(2).normal(size=(N_STATES, dense.n_positions))
+    scores = table.copy(), table.copy()
+    dense.image(nodes, weights, scores[0])
+    sparse.image(nodes, weights, scores[1])
+    np.testing.assert_allclose(*scores, atol=1e-12)
+    inverse = np.random.default_rng(3).random(dense.n_positions)
+    for name, *more in (("adjoint", table), ("squares", table), ("residual_squares", table, inverse)):
+        found = [getattr(features, name)(nodes, *more) for features in maps]
+        assert found[0].shape == found[1].shape
+        np.testing.assert_allclose(*found, atol=1e-9)
+
+
+def test_screens_and_counts(maps):
+    dense, sparse = maps
+    table = np.random.default_rng(2).normal(size=(N_STATES, dense.n_positions))
+    found = [features.screen(table, 5.0) for features in maps]
+    assert found[0].coords.tolist() == found[1].coords.tolist()
+    np.testing.assert_allclose(found[0].gradient, found[1].gradient, atol=1e-9)
+    for order in (1, 2):
+        rows = [features.screen_rows(table, np.array([1, 3]), 6.0, RowNorm(0.5, order)) for features in maps]
+        chosen = [dict(zip(f.tolist(), g.T.tolist(), strict=True)) for f, g in rows]
+        assert {1, 3} <= chosen[0].keys() & chosen[1].keys()
+        for feature in chosen[0]:  # either may have rows below the bound besides
+            np.testing.assert_allclose(chosen[0][feature], chosen[1].get(feature, chosen[0][feature]), atol=1e-9)
+    limits = np.linspace(-1.0, 8.0, dense.n_features)
+    assert dense.count_small(table, limits) == sparse.count_small(table, limits)
+
+
+def test_sums_over_columns(maps):
+    dense, sparse = maps
+    random = np.random.default_rng(4)
+    items, positions = random.random(dense.n_items), random.random(dense.n_positions)
+    np.testing.assert_allclose(dense.item_spreads(items), sparse.item_spreads(items))
+    np.testing.assert_allclose(dense.weighted_squares(positions), sparse.weighted_squares(positions))
+    np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))
+    np.testing.assert_allclose(dense.feature_scales, sparse.feature_scales)
+    assert dense.largest_value == pytest.approx(sparse.largest_value)
+    assert (dense.n_items, dense.n_positions, dense.n_features) == (
+        sparse.n_items, sparse.n_positions, sparse.n_features,
+    )  # fmt: skip
+    features, some = np.array([0, 2, dense.n_features - 1]), np.array([3, 0, 11])
+    np.testing.assert_array_equal(dense.values_at(features, some), sparse.values_at(features, some))
+
+
+def test_some_items(maps):
+    dense, sparse = maps
+    items = np.array([0, 2, 5])
+    (some, positions), (other, same) = dense.take(items), sparse.take(items)
+    assert positions.tolist() == same.tolist()
+    assert some.offsets.tolist() == other.offsets.tolist()
+    np.testing.assert_array_equal(some.store.values, other.store.values)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_array_is_not_copied(dtype, order):
+    x = np.asarray(np.random.default_rng(0).normal(size=(20, 3)), dtype=dtype, order=order)
+    assert DenseMap.of(x, np.arange(21)).matrix is x
+
+
+def test_small_integers_become_float32():
+    for dtype in (np.uint8, np.int16, bool):
+        assert DenseMap.of(np.ones((3, 2), dtype), np.arange(4)).matrix.dtype == np.float32
+    assert DenseMap.of(np.ones((3, 2), np.int64), np.arange(4)).matrix.dtype == np.float64
+
+
+def test_values_that_are_not_finite_are_named():
+    x = np.ones((6, 2))
+    x[4, 1] = np.inf
+    with pytest.raises(InputError, match="item 1, position 1, feature 1 is inf"):
+        DenseMap.of(x, np.array([0, 3, 6]))
+
+
+def losses(features):
+    random = np.random.default_rng(5)
+    labels = random.integers(0, N_STATES, features.n_positions).astype(np.int32)
+    if features.n_items == features.n_positions:
+        return [MulticlassSquaredHinge(labels, N_STATES), MultinomialLogistic.of_labels(labels, N_STATES)]
+    return [Likelihood(Chain(features.offsets, N_STATES), labels)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_objectives_on_both_maps_agree(is_flat, dtype):
+    dense, sparse = make_maps("two slabs", dtype)
+    if is_flat:
+        offsets = np.arange(dense.n_positions + 1)
+        dense = DenseMap.of(dense.matrix, offsets, True)
+        sparse = SparseMap(FeatureStore.from_matrix(dense.matrix, offsets).with_constant())
+    for loss in losses(dense):
+        one, other = Objective(dense, loss), Objective(sparse, loss)
+        coords = np.arange(0, one.n_coords, 3)
+        weights = np.random.default_rng(6).normal(size=coords.size)
+        points = one.at(coords, weights), other.at(coords, weights)
+        assert points[0].value == pytest.approx(points[1].value, rel=1e-12)
+        np.testing.assert_allclose(*(p.gradient(one.all_coords()) for p in points), atol=1e-9)
+        for name in ("diagonal", "majorant", "feature_scale"):
+            np.testing.assert_allclose(*(getattr(curvature_at(p), name)(coords) for p in points), atol=1e-9)
+        models = [curvature_at(p).matrix(coords, 10**9, 6000) for p in points]
+        np.testing.assert_allclose(*(np.asarray(m.toarray() if hasattr(m, "toarray") else m) for m in models), atol=1e-3)
+        assert one.view(LipschitzView).bound() == pytest.approx(other.view(LipschitzView).bound())
+        if not isinstance(loss, MulticlassSquaredHinge):
+            spreads = [objective.view(ZeroProofView).spread_of(coords) for objective in (one, other)]
+            np.testing.assert_allclose(*spreads)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_change_no_bit(n_threads):
+    found = []
+    for n in (1, n_threads):
+        dense, _ = make_maps("two slabs", np.float32, n_threads=n)
+        objective = Objective(dense, losses(dense)[0])
+        result = minimize(objective, ElasticNet(l1=2.0), FISTA(), max_iter=20)
+        found.append((result.coords.tobytes(), result.weights.tobytes(), result.value))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_training_reaches_the_same_optimum(has_groups):
+    dense, _ = make_maps()
+    offsets = np.arange(dense.n_positions + 1)
+    dense = DenseMap.of(dense.matrix, offsets)
+    sparse = SparseMap(FeatureStore.from_matrix(dense.matrix, offsets))
+    groups = GroupLasso(2.0, n_features=dense.n_features, n_states=N_STATES)
+    penalty = groups if has_groups else ElasticNet(l1=1.0)
+    for loss in losses(dense):
+        results = [minimize(Objective(m, loss), penalty, FISTA(), tol=1e-7, max_iter=5000) for m in (dense, sparse)]
+        assert results[0].value == pytest.approx(results[1].value, rel=1e-6)
+        assert results[0].status.is_success
