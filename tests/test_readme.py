@@ -7,6 +7,7 @@ A page's blocks: `python` runs by itself, and what it prints is the `text` block
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -215,9 +216,10 @@ def test_options_exist(page):
         if words[0] in commands:
             known = options_of(commands[words[0]]) | {"--help"}
             assert {word for word in words if word.startswith("-")} - known <= {"-"}, words
-    for script in ("reproduce_prox_qn", "reproduce_bcd"):
-        known = options_of(typer.main.get_command(__import__(script).app))
+    for script in ("benchmark", "reproduce_prox_qn", "reproduce_bcd"):
+        command = typer.main.get_command(importlib.import_module(script).app)
         for words in commands_in(text, f"python scripts/{script}.py"):
+            known = options_of(getattr(command, "commands", {}).get(words[0], command))
             assert {word for word in words if word.startswith("-")} <= known, words
 
 
