@@ -20,7 +20,7 @@ def crfqn(*arguments, cwd=None, input=None, **environment):
         **environment,
     }
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "crfqn.cli", *map(str, arguments)],
+        [sys.executable, "-W", "error", "-m", "crfqn", *map(str, arguments)],
         cwd=cwd,
         input=input,
         env={name: value for name, value in variables.items() if value is not None},

@@ -269,7 +269,7 @@ class TestPredict:
     def test_head_is_no_error(self, trained):
         text = "\tp0_0:16\n\n" * 2000  # 200 kB of output: more than a pipe holds
         run = subprocess.run(
-            '"$PYTHON" -m crfqn.cli predict digits.crfqn --marginals | head -1; echo ${PIPESTATUS[0]}',
+            '"$PYTHON" -m crfqn predict digits.crfqn --marginals | head -1; echo ${PIPESTATUS[0]}',
             env={**os.environ, "PYTHON": sys.executable},
             shell=True,
             executable="/bin/bash",
@@ -382,7 +382,7 @@ class TestInterrupts:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_the_best_model_is_saved(self, tmp_path, number):
         process = subprocess.Popen(
-            [sys.executable, "-m", "crfqn.cli", "train", "digits", *ENDLESS],
+            [sys.executable, "-m", "crfqn", "train", "digits", *ENDLESS],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -506,7 +506,7 @@ class TestScores:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 def test_a_full_disk_is_one_sentence():
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "crfqn.cli", "data", "list"]
+        command = [sys.executable, "-m", "crfqn", "data", "list"]
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert run.returncode == 2
     assert run.stderr == "crfqn: cannot write: No space left on device\n"

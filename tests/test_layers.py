@@ -40,7 +40,7 @@ LAYERS = [
         "paths",
     }
     | {"model_file", "whole_file", "vocabulary", "progress"},
-    {"recipes", "recipe_schema", "cli"},
+    {"recipes", "recipe_schema", "cli", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 SOLVERS_MAY_IMPORT = {"solvers", "result", "kernels", "errors"}

@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
 import reproduce_prox_qn
 from benchmarks.items import ItemProblem
 from prox_qn_study import drawing, publishing, report, study, superlinear
-from prox_qn_study.cases import Case, Model, first_items
+from prox_qn_study.cases import DIGITS, LSHTC1, OCR, STDLIB, Case, Data, Model, some_items
 from prox_qn_study.competitors import COMPETITORS, WithoutShrinking
 from prox_qn_study.curves import Curve, Recording
 from prox_qn_study.figures import FIGURES, TABLES
@@ -155,10 +155,11 @@ def test_a_run_in_a_process_of_its_own(tmp_path):
     assert found.objective == pytest.approx(found.values.min(), rel=1e-9)  # the judge's, from the weights
 
 
-def test_documents_lose_the_words_that_do_not_occur():
-    matrix = scipy.sparse.csr_array(np.array([[0.0, 1, 0, 2], [0, 3, 0, 0], [4, 0, 0, 0]]))
-    problem = ItemProblem(matrix, np.array(["a", "b", "a"]), matrix[2:], np.array(["a"]))
-    part = first_items(problem, 2)
+def test_part_of_documents_has_all_labels_and_loses_the_words_that_do_not_occur():
+    matrix = scipy.sparse.csr_array(np.array([[0.0, 1, 0, 2], [5, 0, 0, 0], [0, 3, 0, 0], [4, 0, 0, 0]]))
+    problem = ItemProblem(matrix, np.array(["a", "a", "b", "b"]), matrix[3:], np.array(["b"]))
+    part = some_items(problem, 2)
+    assert part.y_train.tolist() == ["a", "b"]
     assert part.X_train.toarray().tolist() == [[1, 2], [3, 0]]
     assert part.X_test.toarray().tolist() == [[0, 0]]
 
@@ -240,6 +241,21 @@ class TestCommand:
         )
         assert result.exit_code == 3
         assert "ocr" in result.output
+        assert "`--quick` and `--figure digits` need no files" in result.output
+
+    def test_quick_without_data(self, tmp_path, monkeypatch):
+        for name in ("CRFQN_DATA", "CRFQN_CACHE"):
+            monkeypatch.setenv(name, str(tmp_path))
+        choice = ["--quick", "--table", "1", "--table", "2", "--max-seconds", "0.1", "--threads", "1"]
+        result = CliRunner().invoke(reproduce_prox_qn.app, [*choice, "--output", str(tmp_path / "out")])
+        assert result.exit_code == 0, result.output
+        page = (tmp_path / "out" / "page.md").read_text()
+        assert "OCR is not on this machine: digits, built in, take its place here" in page
+        assert "LSHTC1 is not on this machine: docstrings, built in, take its place here" in page
+        assert "the paper's accuracy" not in page
+        assert json.loads((tmp_path / "out" / "optima.json").read_text()).keys() == {
+            str(case.quick()) for name in ("1", "2") for case in TABLES[name]
+        }
 
     def test_folder_with_a_file_of_something_else(self, tmp_path):
         (tmp_path / "optima.json").write_text("not JSON")
@@ -256,6 +272,28 @@ def curve(values, gaps=None, solver="Prox-QN"):
         solver, "F* reached", counts, np.arange(1.0, n + 1), np.arange(2.0, n + 2), np.array(values), gaps,
         counts, unknown, objective=min(values), accuracy=0.5, n_nonzero=3,
     )  # fmt: skip
+
+
+class TestStandIns:
+    @pytest.mark.parametrize(("data", "stand_in"), [(OCR, DIGITS), (LSHTC1, STDLIB)])
+    @pytest.mark.parametrize("is_here", [True, False])
+    def test_built_in_data_where_there_are_no_files(self, data, stand_in, is_here, monkeypatch):
+        monkeypatch.setattr(Data, "is_here", is_here)
+        case = Case(data, 2.0).quick()
+        assert case.data == (data if is_here else stand_in)
+        assert case.share == case.data.quick < 1.0
+        assert (case.stands_for is None) == is_here
+
+    def test_built_in_data_is_always_here(self, tmp_path, monkeypatch):
+        for name in ("CRFQN_DATA", "CRFQN_CACHE"):
+            monkeypatch.setenv(name, str(tmp_path))
+        assert [data.is_here for data in (DIGITS, STDLIB, OCR, LSHTC1)] == [True, True, False, False]
+
+    def test_notes_say_what_was_measured(self):
+        there, here = Case(OCR, 1.0), Case(DIGITS, 1.0, 0.1, stands_for=OCR)
+        assert report.notes_on([there, there]) == [report.NOTES[OCR]]
+        assert report.notes_on([here])[0].startswith("OCR is not on this machine: digits, built in")
+        assert report.notes_on([Case(DIGITS, 1.0)]) == []
 
 
 class TestReport:

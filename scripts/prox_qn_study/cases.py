@@ -1,14 +1,15 @@
 """The problems of the study: a data set at a penalty, whole or a part of it.
 
-`ocr` and `lshtc1` are the paper's (section 6) as the recipes of these names prepare them; `digits` is built in.
+`ocr` and `lshtc1` are the paper's (section 6) as the recipes of these names prepare them; `digits` and `stdlib` are
+built in, and stand in for them in small runs on machines that have no files of theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -18,26 +19,51 @@ from benchmarks.judge import Verdict
 from benchmarks.problem import Problem
 from numpy.typing import NDArray
 
+from crfqn.datasets import dataset
+from crfqn.errors import DataUnavailableError
+
 AnyProblem = Problem | ItemProblem
+BUILT_IN = "Of the study, `--quick` and `--figure digits` need no files."
 
 
 @dataclass(frozen=True)
 class Data:
-    """A recipe; `eta0`: the paper's first learning rate of SGD; `quick`: share of the items in a small run."""
+    """A recipe's data.
+
+    Attributes
+    ----------
+    registered : the name of the data in the registry
+    eta0 : the paper's first learning rate of SGD
+    quick : share of the items in a small run
+    stand_in : what a small run takes where the files of the data are not on this machine; None: nothing
+    """
 
     recipe: str
+    registered: str
     title: str
     eta0: float | None
     quick: float
+    is_chain: bool = True
+    stand_in: StandIn | None = None
 
     @property
-    def is_chain(self) -> bool:
-        return self.recipe != "lshtc1"
+    def is_here(self) -> bool:
+        """Whether it is built in or its files are on this machine."""
+        entry = dataset(self.registered)
+        return entry.is_embedded or bool(entry.locate())
 
 
-DIGITS = Data("digits", "Digits", None, 0.2)
-OCR = Data("ocr", "OCR", 2e-4, 0.05)
-LSHTC1 = Data("lshtc1", "LSHTC1", 10.0, 0.1)
+class StandIn(NamedTuple):
+    """Built-in data, and by what an l1 of the data that it stands for is multiplied."""
+
+    data: Data
+    factor: float
+
+
+DIGITS = Data("digits", "digits", "Digits", None, 0.1)
+STDLIB = Data("stdlib", "stdlib", "Docstrings", None, 0.25, is_chain=False)
+OCR = Data("ocr", "ocr", "OCR", 2e-4, 0.05, stand_in=StandIn(DIGITS, 0.1))
+LSHTC1 = Data("lshtc1", "lshtc1-task2", "LSHTC1", 10.0, 0.1, is_chain=False, stand_in=StandIn(STDLIB, 1.0))
 
 
 @dataclass(frozen=True)
@@ -47,12 +73,14 @@ class Case:
     Attributes
     ----------
     l1 : for all training items
-    share : of the training items that take part, the first ones
+    share : of the training items that take part
+    stands_for : the data in whose place these are; None: they are what was asked for
     """
 
     data: Data
     l1: float
     share: float = 1.0
+    stands_for: Data | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         part = "" if self.share == 1.0 else f" ({100 * self.share:g} % of the items)"
@@ -69,22 +97,39 @@ class Case:
         return self.data, self.share
 
     def quick(self) -> Case:
-        """A small part of it."""
-        return replace(self, share=self.data.quick)
+        """A small part of it; of the built-in data that stands in for it where its files are not here."""
+        if self.data.stand_in is None or self.data.is_here:
+            return replace(self, share=self.data.quick)
+        data, factor = self.data.stand_in
+        return Case(data, factor * self.l1, data.quick, stands_for=self.data)
 
     def load(self) -> AnyProblem:
-        """The items, as the recipe cuts and maps them."""
+        """The items, as the recipe cuts and maps them.
+
+        Raises
+        ------
+        DataUnavailableError
+            They are not on this machine; the text says what can be measured without.
+        """
         kind: type[Problem] | type[ItemProblem] = Problem if self.data.is_chain else ItemProblem
-        problem = kind.of_recipe(self.data.recipe)
-        return (
-            problem if self.share == 1.0 else first_items(problem, round(self.share * len(problem.y_train)))
-        )
+        try:
+            problem = kind.of_recipe(self.data.recipe)
+        except DataUnavailableError as error:
+            raise DataUnavailableError(f"{error}\n{BUILT_IN}") from error
+        return problem if self.share == 1.0 else some_items(problem, round(self.share * len(problem.y_train)))
 
 
-def first_items(problem: AnyProblem, n_items: int) -> AnyProblem:
-    """The first training items; of documents without the words that do not occur there, whose weights are zero."""
-    part = problem.part(n_items)
-    return part if isinstance(part, Problem) else part.without_unused()
+def some_items(problem: AnyProblem, n_items: int) -> AnyProblem:
+    """A part of the training items.
+
+    Sequences come in random order: the first ones. Documents come in the order of their labels: some of all labels, and
+    without the words that do not occur in them, whose weights are zero.
+    """
+    if isinstance(problem, Problem):
+        return problem.part(n_items)
+    n_documents = len(problem.y_train)
+    rows = np.arange(n_items) * n_documents // n_items
+    return replace(problem, X_train=problem.X_train[rows], y_train=problem.y_train[rows]).without_unused()
 
 
 def fingerprint(problem: AnyProblem) -> str:

@@ -13,7 +13,8 @@ the same compiled inference; each run has a process of its own (with `--quick` a
 training that compiles. Seconds count from the first evaluation, the set-up of the data left out; that evaluation
 is pass 1. The reference optimum F* is the best value that any run has seen; how far above the true one it can be is
 certified. A run ends 1e-7 above F*, or by its limit of seconds. Of a sample that a method may start from, seconds and
-passes count, but there is no point to draw."""
+passes count, but there is no point to draw. With `--quick` a small part of the items takes part, and l1 goes with the
+root of their number; such runs show that all works, not how fast anything is."""
 
 
 class Folder(AnyFolder):

@@ -52,8 +52,7 @@ class Publisher(publishing.Publisher):
         say(f"Table {name}")
         for case in cases:
             self.study.run(case, [])
-        title = f"Table {name}: the optimum beside the paper's, {cases[0].data.title}"
-        optima = self.folder.optima
+        title, optima = report.optimum_title(name, cases[0]), self.folder.optima
         self.publish(f"table-{name}", title, f"--table {name}", lambda _: report.optimum_table(cases, optima))
 
     def superlinear(self) -> None:

@@ -1,4 +1,4 @@
-"""`python -m crfqn.cli` is the `crfqn` script."""
+"""`python -m crfqn` is the `crfqn` script."""
 
 from crfqn.cli import main
 
