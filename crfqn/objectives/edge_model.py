@@ -46,7 +46,9 @@ def edge_curvature(point: Point, edges: NDArray[np.int64]) -> NDArray[np.float64
         )  # fmt: skip
 
     owner.pool.each(N_PARTS, run)
-    return np.maximum(sums.sum(axis=0), 0.0)  # a difference: of decided positions it may be a rounding below 0
+    return np.maximum(
+        sums.sum(axis=0), 0.0
+    )  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:

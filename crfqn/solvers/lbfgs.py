@@ -20,8 +20,8 @@ from crfqn.errors import InputError
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.overview import ROUNDING
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
 from crfqn.solvers.secant_pairs import SecantPairs
-from crfqn.solvers.warm_up import is_text, learn_online
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 HIDDEN = 100.0  # times ROUNDING: where a search may fail because it cannot tell two values apart
