@@ -11,7 +11,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Solver, SparseWeights, State, Vector
-from crfqn.solvers.safe_screening import count_proved_zeros
+from crfqn.solvers.proved_zeros import count_proved_zeros
 
 Callback = Callable[[Progress], object]
 NO_COORDS = np.empty(0, np.int64)

@@ -29,7 +29,7 @@ from crfqn.solvers.prox_qn.entry import (
     Entry,
     MostPromising,
     Shrinking,
-)  # fmt: skip
+)
 from crfqn.solvers.prox_qn.globalisation import Backtracking, Globalisation, Resolving, Search, check_share
 from crfqn.solvers.prox_qn.metric import Identity, Metric, TokenWise, check_counts
 from crfqn.solvers.prox_qn.quadratic_model import ByBudget, QuadraticModel, Sweeps, UntilSolved
@@ -88,8 +88,8 @@ class ProxQN:
 
     - the loop around the solvers decides on the global stop (line 14), whenever all coordinates have been screened;
     - of more than 10 million coordinates the violating ones open an epoch, see `AllCoordinates`;
-    - a pair without positive curvature is not added to the memory, and a coordinate's curvature in the model is at least
-      a thousandth of gamma;
+    - a pair without positive curvature is not added to the memory, and a coordinate's curvature in the model is at
+      least a thousandth of gamma;
     - a search ends after 40 trials, or where rounding hides the decrease.
 
     N is the number of items, though g is a sum over them: so it is printed.
