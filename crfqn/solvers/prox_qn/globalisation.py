@@ -18,6 +18,7 @@ from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
 
 # Roundings of the objective: where no trial decreases it, and the first one promised less, rounding is the reason.
 BLURRED = 100.0
+MOST_SOLUTIONS = MOST_TRIALS // 2  # damping grows fourfold from trial to trial, a line search halves
 
 
 class Step(NamedTuple):
@@ -150,7 +151,7 @@ class ResolvingSearch:
     def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
         """Solve and try, until a trial decreases the objective enough."""
         is_promising = False
-        for _ in range(MOST_TRIALS):
+        for _ in range(MOST_SOLUTIONS):
             damping = self.damping.diagonal(model.metric.diagonal, self.majorant)
             slope = model.solve(damping)
             if is_hidden(-slope, active.value):
