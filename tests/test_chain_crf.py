@@ -23,7 +23,7 @@ from crfqn import ChainCRF, Sequences
 from crfqn.errors import CrfqnError, InputError
 from crfqn.estimators import chain as chain_module
 from crfqn.result import Status
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
 
 PROBLEM = make_problem(11, n_items=30, n_features=7, n_states=3, longest=5)
 BINARY = [[[f"f{j}" for j in np.flatnonzero(row)] for row in item] for item in PROBLEM.items]
@@ -184,7 +184,7 @@ class TestFit:
         assert_same_model(model, other)
 
     @pytest.mark.parametrize(
-        "solver", ["prox-qn-paper", ProxQN(metric="diagonal"), ProxQN(max_entry=4)], ids=str
+        "solver", ["prox-qn-paper", ProxQN(metric=Diagonal()), ProxQN(entry=MostPromising(4))], ids=str
     )
     def test_other_solvers(self, model, solver):
         other = fitted(solver=solver, tol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from crfqn.kernels.descent import descend
-from crfqn.solvers.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
+from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
 
@@ -89,7 +89,32 @@ def test_secant_equation(kind, n_pairs):
     metric, pairs, _ = filled_metric(np.random.default_rng(n_pairs), kind, n_pairs)
     s, y = pairs[-1]
     np.testing.assert_allclose(metric.times(s), y, atol=1e-5 * np.abs(y).max())
-    assert metric.gamma == pytest.approx(s @ y / (s @ s))
+
+
+def test_rescaling_makes_gamma_i_that_of_the_paper():
+    """gamma = y's / s's, and all products those of the whole vectors: the submatrix of the paper's B."""
+    random = np.random.default_rng(13)
+    hessian, metric, pairs = random_hessian(random), CompactBFGS(np.ones(N)), []
+    for _ in range(3):
+        s = random.normal(size=N)
+        pairs.append((s, hessian @ s))
+        metric.update(*pairs[-1])
+        metric.rescale()
+    s, y = pairs[-1]
+    np.testing.assert_allclose(metric.diagonal, s @ y / (s @ s))
+    keep = np.arange(N) % 3 > 0
+    metric.restrict(keep)
+    metric.rescale()
+    expected = np.eye(N) * (s @ y / (s @ s))
+    for pair in pairs:
+        expected = dense_update(expected, *pair)
+    np.testing.assert_allclose(as_dense(metric), expected[np.ix_(keep, keep)], rtol=1e-9, atol=1e-9)
+
+
+def test_the_diagonal_alone_is_always_positive(kind):
+    metric, _, b0 = filled_metric(np.random.default_rng(14), kind, 3)
+    metric.keep_diagonal()
+    np.testing.assert_allclose(as_dense(metric), np.diag(np.diag(b0)))
 
 
 @pytest.mark.parametrize("memory", [1, 2, 4])

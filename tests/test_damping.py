@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from crfqn.penalties.blocks import Blocks
-from crfqn.solvers.damping import FIRST_SCALE, LEAST_CAUTION, PATIENCE, SOFTENING, Damping, Trial
+from crfqn.solvers.prox_qn.damping import FIRST_SCALE, LEAST_CAUTION, PATIENCE, SOFTENING, Damping, TriedStep
 
-DIAGONAL, ROUGHNESS = np.array([1.0, 4.0, 0.0]), np.array([2.0, 0.0, 3.0])
+DIAGONAL, MAJORANT = np.array([1.0, 4.0, 0.0]), np.array([2.0, 0.0, 3.0])
 D, MODEL_D = np.array([2.0, -1.0, 0.0]), np.array([4.0, -3.0, 1.0])
 
 
-def met(y, blocks=None) -> Trial:
+def met(y, blocks=None) -> TriedStep:
     """The trial w + D, whose gradient has changed by y."""
-    return Trial(D, np.asarray(y, float), MODEL_D, blocks or Blocks.single(3))
+    return TriedStep(D, np.asarray(y, float), MODEL_D, blocks or Blocks.single(3))
 
 
 AS_MODELLED = met(MODEL_D)
@@ -27,18 +27,18 @@ def opened(**settings) -> Damping:
     return damping
 
 
-def test_it_starts_with_the_roughness_alone():
-    np.testing.assert_array_equal(opened().of(DIAGONAL, ROUGHNESS), ROUGHNESS)
-    np.testing.assert_array_equal(opened(is_cautious=False).of(DIAGONAL, ROUGHNESS), np.zeros(3))
+def test_it_starts_with_the_majorant_alone():
+    np.testing.assert_array_equal(opened().diagonal(DIAGONAL, MAJORANT), MAJORANT)
+    np.testing.assert_array_equal(opened(is_cautious=False).diagonal(DIAGONAL, MAJORANT), np.zeros(3))
 
 
-def test_it_is_a_share_of_the_diagonal_and_of_the_roughness():
+def test_it_is_a_share_of_the_diagonal_and_of_the_majorant():
     damping = opened(scale=0.5, caution=0.25)
-    np.testing.assert_array_equal(damping.of(DIAGONAL, ROUGHNESS), [1.0, 2.0, 0.75])
+    np.testing.assert_array_equal(damping.diagonal(DIAGONAL, MAJORANT), [1.0, 2.0, 0.75])
     bold = opened(is_cautious=False, scale=0.5, caution=0.25)
-    np.testing.assert_array_equal(bold.of(DIAGONAL, ROUGHNESS), [0.5, 2.0, 0.0])
+    np.testing.assert_array_equal(bold.diagonal(DIAGONAL, MAJORANT), [0.5, 2.0, 0.0])
     np.testing.assert_array_equal(DIAGONAL, [1.0, 4.0, 0.0])
-    np.testing.assert_array_equal(ROUGHNESS, [2.0, 0.0, 3.0])
+    np.testing.assert_array_equal(MAJORANT, [2.0, 0.0, 3.0])
 
 
 class TestSteps:
@@ -62,24 +62,24 @@ class TestSteps:
     @pytest.mark.parametrize("ratio", [0.5, 0.75])
     def test_between_leave_everything_as_it_is(self, ratio):
         damping = opened(scale=0.3, caution=0.2)
-        damping.stiffness[:] = 1.0, 2.0, 3.0
+        damping.by_coordinate[:] = 1.0, 2.0, 3.0
         damping.after_step(ratio, met(9 * MODEL_D))
         assert (damping.scale, damping.caution) == (0.3, 0.2)
-        assert damping.stiffness.tolist() == [1.0, 2.0, 3.0]
+        assert damping.by_coordinate.tolist() == [1.0, 2.0, 3.0]
 
     @pytest.mark.parametrize("ratio", [0.49, 0.0, -3.0])
     def test_that_disappoint_hold_back_what_met_more_than_the_model_says(self, ratio):
         damping = opened(scale=0.3, caution=0.2)
-        damping.stiffness[:] = 1.0, 2.0, 3.0
+        damping.by_coordinate[:] = 1.0, 2.0, 3.0
         damping.after_step(ratio, met([10.0, -3.5, 50.0]))
         assert (damping.scale, damping.caution) == (0.3, 0.2)
-        assert damping.stiffness.tolist() == [3.0, 2.0, 3.0]  # (10 - 4) / 2; 0.5 < 2; has not moved
+        assert damping.by_coordinate.tolist() == [3.0, 2.0, 3.0]  # (10 - 4) / 2; 0.5 < 2; has not moved
 
     def test_that_go_as_predicted_soften(self):
         damping = opened()
-        damping.stiffness[:] = 1.0, 0.0, 4.0
+        damping.by_coordinate[:] = 1.0, 0.0, 4.0
         damping.after_step(0.8, AS_MODELLED)
-        assert damping.stiffness.tolist() == [SOFTENING, 0.0, 4 * SOFTENING]
+        assert damping.by_coordinate.tolist() == [SOFTENING, 0.0, 4 * SOFTENING]
 
     def test_that_win_more_than_predicted_are_good_ones(self):
         damping = opened(caution=0.5)
@@ -93,7 +93,7 @@ class TestFailures:
         seen = []
         for _ in range(20):
             damping.after_failure(met([10.0, -3.0, 50.0]))
-            assert damping.stiffness.tolist() == [3.0, 0.0, 0.0]
+            assert damping.by_coordinate.tolist() == [3.0, 0.0, 0.0]
             seen.append((damping.scale, damping.caution))
         assert seen[: PATIENCE - 1] == [(0.0, LEAST_CAUTION)] * (PATIENCE - 1)
         assert seen[PATIENCE - 1] == (FIRST_SCALE, 1.0)
@@ -108,17 +108,17 @@ class TestFailures:
         assert damping.scale == 0.0
 
     def test_stop_the_coordinate_that_caused_them(self):
-        """The stiffness is the least diagonal with which the step would have been no longer than the trial's secant."""
+        """The damping is the least diagonal with which the step would have been no longer than the trial's secant."""
         damping = opened()
         damping.after_failure(met([40.0, -3.0, 0.0]))
-        np.testing.assert_allclose((MODEL_D + damping.stiffness * D)[:2], [40.0, -3.0])
+        np.testing.assert_allclose((MODEL_D + damping.by_coordinate * D)[:2], [40.0, -3.0])
 
 
-def test_the_stiffness_follows_an_active_set_that_shrinks():
+def test_the_damping_follows_an_active_set_that_shrinks():
     damping = opened()
-    damping.stiffness[:] = 1.0, 2.0, 3.0
+    damping.by_coordinate[:] = 1.0, 2.0, 3.0
     damping.restrict(np.array([True, False, True]))
-    np.testing.assert_array_equal(damping.of(np.zeros(2), np.zeros(2)), [1.0, 3.0])
+    np.testing.assert_array_equal(damping.diagonal(np.zeros(2), np.zeros(2)), [1.0, 3.0])
 
 
 @pytest.mark.parametrize(
@@ -135,25 +135,25 @@ def test_an_epoch_begins_without_scale_and_is_cautious_again_where_coordinates_w
 ):
     damping = opened(scale=3.0, opening=opening, caution=before)
     damping.open_epoch(2, is_complete)
-    assert damping.stiffness.tolist() == [0.0, 0.0]
+    assert damping.by_coordinate.tolist() == [0.0, 0.0]
     assert (damping.scale, damping.caution) == (0.0, after)
 
 
-class TestStiffness:
+class TestExcessCurvature:
     def test_is_one_number_for_weights_that_leave_zero_together(self):
         """d'(y - B d) / d'd: a weight that has hardly moved must not stop its whole row."""
         together = Blocks.of_names(np.array([7, 7, 9]))
-        stiffness = met([10.0, -3.5, 50.0], together).stiffness()
+        stiffness = met([10.0, -3.5, 50.0], together).excess_curvature()
         np.testing.assert_allclose(stiffness, [2.5, 2.5, 0.0])  # (2 * 6 + 1 * 0.5) / (4 + 1)
 
     def test_is_none_where_less_was_met_than_the_model_says(self):
-        assert met([3.0, -2.0, -5.0]).stiffness().tolist() == [0.0, 0.0, 0.0]
+        assert met([3.0, -2.0, -5.0]).excess_curvature().tolist() == [0.0, 0.0, 0.0]
 
     def test_is_no_rounding_divided_by_next_to_nothing(self):
         d, model_d = np.array([1.0, 1e-14]), np.array([1.0, 1.0])
-        trial = Trial(d, model_d + np.array([3.0, 1e-7]), model_d, Blocks.single(2))
-        assert trial.stiffness().tolist() == [3.0, 0.0]
+        trial = TriedStep(d, model_d + np.array([3.0, 1e-7]), model_d, Blocks.single(2))
+        assert trial.excess_curvature().tolist() == [3.0, 0.0]
 
     def test_of_no_coordinates(self):
         nothing = np.empty(0)
-        assert Trial(nothing, nothing, nothing, Blocks.single(0)).stiffness().size == 0
+        assert TriedStep(nothing, nothing, nothing, Blocks.single(0)).excess_curvature().size == 0

@@ -26,11 +26,10 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import FEWEST_SHARED
 from crfqn.result import Status
-from crfqn.solvers import prox_qn
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.compact_bfgs import CompactBFGS
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
+from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
 from crfqn.threads import Pool
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -399,10 +398,11 @@ PENALTIES: dict[str, dict[str, Any]] = {
     "with l2": {"group_l1": 0.6, "l2": 0.2},
     "free intercept": {"group_l1": 0.8},
 }
+AS_IF_LARGE = ProxQN(few_weights=0)
 SOLVERS = {
-    "default": ProxQN(),
-    "diagonal": ProxQN(metric="diagonal"),
-    "few may enter": ProxQN(max_entry=3),
+    "default": AS_IF_LARGE,
+    "diagonal": ProxQN(metric=Diagonal()),
+    "few may enter": ProxQN(entry=MostPromising(3)),
     "paper": ProxQN.paper(),
 }
 
@@ -448,7 +448,7 @@ def optimum(name, kind, norm):
 def run(name, kind, norm, solver=None, **limits):
     with ends_within(30):
         return minimize(
-            PROBLEMS[name].objective(), penalty_of(name, kind, norm), solver or ProxQN(),
+            PROBLEMS[name].objective(), penalty_of(name, kind, norm), solver or AS_IF_LARGE,
             **{"tol": 1e-6, "max_iter": 800, **limits},
         )  # fmt: skip
 
@@ -459,10 +459,6 @@ def rows_of(problem, w):
 
 
 class TestProxQN:
-    @pytest.fixture(autouse=True)
-    def _as_if_large(self, monkeypatch):
-        monkeypatch.setattr(prox_qn, "TINY", 0)
-
     @norms
     @pytest.mark.parametrize("kind", PENALTIES)
     @pytest.mark.parametrize("name", PROBLEMS)
@@ -535,7 +531,7 @@ class TestProxQN:
 
     def test_whole_rows_enter(self):
         """No more rows than it takes to fill the bound; and the state knows what was left out."""
-        first = run("flat", "rows", "l2", ProxQN(max_entry=5), max_iter=1).trace.rows[0]
+        first = run("flat", "rows", "l2", ProxQN(entry=MostPromising(5)), max_iter=1).trace.rows[0]
         assert first.n_active == 8  # two rows of 4 states
         whole = run("flat", "rows", "l2", max_iter=1).trace.rows[0]
         assert whole.n_active % 4 == 0

@@ -18,10 +18,17 @@ from crfqn.label_tree import LabelTree
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers import prox_qn, warm_up
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.warm_up import Stage
+from crfqn.solvers.prox_qn import (
+    Diagonal,
+    Identity,
+    MostPromising,
+    ProxQN,
+    Stage,
+    TokenWise,
+    UntilSolved,
+    WarmStart,
+)  # fmt: skip
 from crfqn.structures.chain import Chain
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
@@ -129,13 +136,13 @@ def test_what_the_other_structures_have_more_of_is_never_of_use(name, kind):
 
 SOLVERS = {
     "default": ProxQN(),
-    "diagonal": ProxQN(metric="diagonal"),
-    "identity": ProxQN(metric="identity"),
+    "diagonal": ProxQN(metric=Diagonal()),
+    "identity": ProxQN(metric=Identity()),
     # All but the sweeps: the paper has the more of them the more weights there are that are not active.
-    "paper": replace(ProxQN.paper(), budget_sweeps=False),
-    "warm-up": ProxQN(warm_up=(Stage(4, 3.0), Stage(2, 1.0))),
-    "few may enter": ProxQN(max_entry=20),
-    "sampled metric": ProxQN(metric_positions=60, refresh=5),
+    "paper": replace(ProxQN.paper(), sweeps=UntilSolved(10, tolerance=0.0)),
+    "warm-up": ProxQN(warm_start=WarmStart((Stage(4, 3.0), Stage(2, 1.0)), fewest_positions=1)),
+    "few may enter": ProxQN(entry=MostPromising(20)),
+    "sampled metric": ProxQN(metric=TokenWise(60, refresh=5)),
 }
 
 
@@ -150,12 +157,9 @@ def trained(name, kind, size, solver, penalty):
     """A run; those of the flat structure are asked for again and again."""
     asked = PENALTIES[penalty]
     moved = replace(asked, free=asked.free + shift(name))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prox_qn, "TINY", TINY[size])
-        if solver == "warm-up":
-            patch.setattr(warm_up, "FEWEST_POSITIONS", 1)
-        tol = 1e-6 if SOLVERS[solver].metric == "token-wise" else 1e-4
-        return minimize(objective(name, kind), moved, SOLVERS[solver], tol=tol, max_iter=400)
+    settings = replace(SOLVERS[solver], few_weights=TINY[size])
+    tol = 1e-6 if settings.metric.is_full else 1e-4
+    return minimize(objective(name, kind), moved, settings, tol=tol, max_iter=400)
 
 
 FIRST_ROWS = 20  # of the trace; roundings have not grown until then
@@ -166,7 +170,7 @@ def assert_same_path(name, solver, found, expected):
 
     Chains sum up in another order, and a metric in float32 rounds the difference up.
     """
-    is_float32 = SOLVERS[solver].metric == "token-wise"
+    is_float32 = SOLVERS[solver].metric.is_full
     digits = 1e-12 if name != "chains" else 1e-6 if is_float32 else 1e-10
     rows = slice(FIRST_ROWS if name == "chains" else None)
     np.testing.assert_allclose(found.trace.value[rows], expected.trace.value[rows], rtol=digits)
@@ -228,13 +232,13 @@ def test_flat_is_the_star_to_the_last_bit(kind):
 
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_taxonomy_with_a_named_root_is_the_one_without(shape, monkeypatch):
-    monkeypatch.setattr(prox_qn, "TINY", 0)
+def test_a_taxonomy_with_a_named_root_is_the_one_without(shape):
     without = make_tree_problem(shape, 5, n_items=80, n_features=8, has_weights=True)
     parents, is_label = rooted(without.parents, without.is_label)
     named = replace(without, parents=parents, is_label=is_label, targets=without.targets + np.int32(1))
     expected, found = (
-        minimize(problem.objective(), ElasticNet(0.5), ProxQN(), tol=1e-7) for problem in (without, named)
+        minimize(problem.objective(), ElasticNet(0.5), ProxQN(few_weights=0), tol=1e-7)
+        for problem in (without, named)
     )
     assert expected.status is Status.CONVERGED
     np.testing.assert_allclose(found.trace.value, expected.trace.value, rtol=1e-9)

@@ -29,10 +29,21 @@ from crfqn.objectives import token_model
 from crfqn.objectives.point import Point
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
-from crfqn.solvers import prox_qn, warm_up
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.warm_up import Stage
+from crfqn.solvers.prox_qn import (
+    Backtracking,
+    ByShareOfBound,
+    Diagonal,
+    Identity,
+    MostPromising,
+    ProxQN,
+    Resolving,
+    Stage,
+    TokenWise,
+    UntilSolved,
+    WarmStart,
+)  # fmt: skip
+from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -55,22 +66,23 @@ PROBLEMS = CHAINS | TAXONOMIES
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
 SOLVERS = {
     "default": ProxQN(),
-    "diagonal": ProxQN(metric="diagonal"),
-    "identity": ProxQN(metric="identity"),
+    "diagonal": ProxQN(metric=Diagonal()),
+    "identity": ProxQN(metric=Identity()),
     "paper": ProxQN.paper(),
     # What large problems do: start on samples, let few coordinates in, sample and refresh the metric.
-    "as if large": ProxQN(),
-    "warm-up": ProxQN(warm_up=(Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0))),
-    "few may enter": ProxQN(max_entry=3),
-    "sampled metric": ProxQN(metric_positions=10, refresh=2),
+    "as if large": ProxQN(few_weights=0),
+    "warm-up": ProxQN(
+        warm_start=WarmStart((Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0)), fewest_positions=1)
+    ),
+    "few may enter": ProxQN(entry=MostPromising(3)),
+    "sampled metric": ProxQN(metric=TokenWise(10, refresh=2)),
     "dense metric": ProxQN(),
     "sparse metric": ProxQN(),
-    "no room for a matrix": ProxQN(max_dense=0),
+    "no room for a matrix": ProxQN(metric=TokenWise(max_dense=0)),
     "short memory": ProxQN(memory=1),
 }
+AS_IF_LARGE = SOLVERS["as if large"]
 PATCHES = {
-    "as if large": [(prox_qn, "TINY", 0)],
-    "warm-up": [(warm_up, "FEWEST_POSITIONS", 1)],
     "sampled metric": [(token_model, "PAIR", np.inf)],  # products: the pairs of so few positions are cheaper
     "dense metric": [(token_model, "PAIR", np.inf)],
     "sparse metric": [(token_model, "PAIR", 1e-9)],
@@ -84,12 +96,6 @@ def _as_the_solver_needs_it(request, monkeypatch):
     names = getattr(request.node, "callspec", None)
     for patch in PATCHES.get(names.params.get("solver") if names else None, ()):
         monkeypatch.setattr(*patch)
-
-
-@pytest.fixture
-def _as_if_large(monkeypatch):
-    """Without solving the problem to the end within an epoch, as is done where there are few weights."""
-    monkeypatch.setattr(prox_qn, "TINY", 0)
 
 
 @cache
@@ -141,7 +147,6 @@ def test_reaches_the_optimum(name, strengths, solver):
     assert (trace.gap[is_known] >= true_gap[is_known] - 1e-12).all()
 
 
-@pytest.mark.usefixtures("_as_if_large")
 @pytest.mark.parametrize(
     ("name", "strengths", "most_iterations", "most_passes"),
     [
@@ -159,7 +164,7 @@ def test_reaches_the_optimum(name, strengths, solver):
     ],
 )
 def test_ceilings(name, strengths, most_iterations, most_passes):
-    result = run(PROBLEMS[name], *strengths)
+    result = run(PROBLEMS[name], *strengths, AS_IF_LARGE)
     assert result.status is Status.CONVERGED
     assert result.n_iter <= most_iterations
     assert result.passes <= most_passes
@@ -179,27 +184,28 @@ class TestFewWeights:
             ("flat", (1.0, 0.0), 38),
         ],
     )
-    def test_to_the_end(self, name, strengths, most_iterations, monkeypatch):
-        result, n_steps, left = self.first_epoch(name, strengths)
+    def test_to_the_end(self, name, strengths, most_iterations):
+        result, n_steps, left = self.first_epoch(name, strengths, ProxQN())
         assert result.status is Status.CONVERGED
         assert result.n_iter <= most_iterations
         is_renewed = (
-            n_steps % ProxQN().refresh == 0
+            n_steps % TokenWise().refresh == 0
         )  # the metric is: all coordinates are looked at on the way
-        assert left < (prox_qn.PROGRESS if is_renewed else 1e-5)
-        monkeypatch.setattr(prox_qn, "TINY", PROBLEMS[name].n_coords)  # fewer than that
-        _, n_fewer, left = self.first_epoch(name, strengths)
+        assert left < (PROGRESS if is_renewed else 1e-5)
+        _, n_fewer, left = self.first_epoch(
+            name, strengths, ProxQN(few_weights=PROBLEMS[name].n_coords)
+        )  # not fewer
         assert n_fewer <= n_steps
         assert left > 1e-3
 
-    def first_epoch(self, name, strengths):
+    def first_epoch(self, name, strengths, solver):
         """A run, the steps of its first epoch, and the violation at its end as a share of that at its beginning."""
-        result = run(PROBLEMS[name], *strengths)
+        result = run(PROBLEMS[name], *strengths, solver)
         second = np.flatnonzero(result.trace.is_screening)[1]
         return result, second - 1, result.trace.violation[second - 1] / result.trace.violation[0]
 
     def test_not_before_all_coordinates_may_enter(self):
-        result = run(PROBLEMS["wide"], 0.4, solver=ProxQN(max_entry=3))
+        result = run(PROBLEMS["wide"], 0.4, solver=ProxQN(entry=MostPromising(3)))
         assert np.count_nonzero(result.trace.is_screening) > 3
 
     def test_a_tolerance_that_is_reached_on_the_way_ends_it(self):
@@ -237,13 +243,13 @@ def test_metrics_agree_in_the_weights(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["wide", "weighted forest"])
 def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(name):
-    trace = run(PROBLEMS[name], 0.4, solver=ProxQN(refresh=2)).trace
+    trace = run(PROBLEMS[name], 0.4, solver=ProxQN(metric=TokenWise(refresh=2))).trace
     openings = np.flatnonzero(trace.is_screening)
     lengths = np.diff(openings) - 1
     assert (lengths[:2] % 2 == 0).all()  # the last epochs may reach their goal before
     for opening, length in zip(openings, lengths, strict=False):
         on_the_way = trace.violation[opening + 2 : opening + length : 2]
-        assert (on_the_way > prox_qn.PROGRESS * trace.violation[opening]).all()
+        assert (on_the_way > PROGRESS * trace.violation[opening]).all()
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():
@@ -251,7 +257,7 @@ def test_violation_speaks_for_the_coordinates_that_may_not_enter():
     targets = np.repeat([0, 1], [28, 12]).astype(np.int32)
     matrix = np.c_[np.ones(40), np.arange(40) < 12]
     problem = Problem(matrix, np.arange(41), targets, 2)
-    first = run(problem, 0.01, solver=ProxQN(max_entry=2)).trace.rows[0]
+    first = run(problem, 0.01, solver=ProxQN(entry=MostPromising(2))).trace.rows[0]
     assert (first.n_active, first.is_screening) == (2, True)
     assert first.violation == pytest.approx(8 - 0.01, rel=1e-12)
 
@@ -263,13 +269,11 @@ def test_passes_are_inference_passes():
     assert result.passes == chain.n_passes > 5
 
 
-@pytest.mark.usefixtures("_as_if_large")
 def test_the_default_needs_fewer_passes_than_the_other_metrics():
-    assert ProxQN().metric == "token-wise"
-    names = ("default", "diagonal", "identity", "paper")
+    names = ("as if large", "diagonal", "identity", "paper")
     passes = {name: run(PROBLEMS["wide"], 1.0, solver=SOLVERS[name], tol=1e-4).passes for name in names}
-    assert passes["default"] == min(passes.values())
-    assert passes["default"] < 0.7 * passes["paper"]
+    assert passes["as if large"] == min(passes.values())
+    assert passes["as if large"] < 0.7 * passes["paper"]
 
 
 @pytest.mark.parametrize(
@@ -294,13 +298,14 @@ def test_bit_identical_when_repeated_and_for_any_number_of_threads(name, solver)
 class TestWarmUp:
     STAGES = (Stage(4, 3.0), Stage(2, 1.0))
 
-    @pytest.fixture(autouse=True)
-    def _small(self, monkeypatch, _as_if_large):
-        monkeypatch.setattr(warm_up, "FEWEST_POSITIONS", 1)
+    def warm(self, **settings):
+        """A solver that starts on samples as small as those of these problems."""
+        settings = {"fewest_positions": 1, **settings}
+        return ProxQN(few_weights=0, warm_start=WarmStart(self.STAGES, **settings))
 
     def test_previews_go_to_the_callback_and_leave_no_trace(self):
         seen = []
-        result = run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES), callback=seen.append)
+        result = run(PROBLEMS["wide"], 0.5, solver=self.warm(), callback=seen.append)
         assert {row.share for row in seen} == {7 / 30, 0.5, 1.0}
         assert [row for row in seen if row.share == 1.0] == result.trace.rows
         assert all(np.isnan(row.gap) for row in seen if row.share < 1.0)
@@ -309,21 +314,17 @@ class TestWarmUp:
         # A pass over a share of the items counts as this share.
         assert 0 < result.trace.passes[0] < 20
 
-    def test_it_is_skipped_where_samples_would_be_small_and_from_given_weights(self, monkeypatch):
+    def test_it_is_skipped_where_samples_would_be_small_and_from_given_weights(self):
         start = (np.array([0]), np.array([0.1]))
-        assert (
-            run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES), start=start).trace.passes[0] == 1
-        )
-        monkeypatch.setattr(warm_up, "FEWEST_POSITIONS", 10_000)
-        assert run(PROBLEMS["wide"], 0.5, solver=ProxQN(warm_up=self.STAGES)).trace.passes[0] == 1
+        assert run(PROBLEMS["wide"], 0.5, solver=self.warm(), start=start).trace.passes[0] == 1
+        assert run(PROBLEMS["wide"], 0.5, solver=self.warm(fewest_positions=10_000)).trace.passes[0] == 1
 
-    def test_it_is_skipped_where_a_sample_has_few_positions_for_the_weights(self, monkeypatch):
+    def test_it_is_skipped_where_a_sample_has_few_positions_for_the_weights(self):
         """Its optimum would be that of learning by heart. 40 items and 50 weights; samples of 10 and of 20."""
         problem = PROBLEMS["forest"]
         for share, seen in [(0.1, {0.25, 0.5, 1.0}), (0.21, {0.5, 1.0}), (0.41, {1.0})]:
-            monkeypatch.setattr(warm_up, "FEWEST_A_WEIGHT", share)
             rows = []
-            run(problem, 0.5, solver=ProxQN(warm_up=self.STAGES), callback=rows.append)
+            run(problem, 0.5, solver=self.warm(fewest_by_weight=share), callback=rows.append)
             assert {row.share for row in rows} == seen
 
     @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ class TestWarmUp:
             return stop == "callback" and progress.n_nonzero > 0
 
         problem, limit = PROBLEMS["wide"], {"max_seconds": 1e-9} if stop == "seconds" else {}
-        result = run(problem, 0.5, solver=ProxQN(warm_up=self.STAGES), callback=callback, **limit)
+        result = run(problem, 0.5, solver=self.warm(), callback=callback, **limit)
         assert result.status is status
         assert len(result.trace) == 1
         assert result.value == pytest.approx(value_of(problem, result, 0.5), rel=1e-12)
@@ -352,7 +353,12 @@ class TestWarmUp:
         problem = PROBLEMS["binary"]
         pair = replace(problem, offsets=problem.offsets[[0, 6, 12]])
         chain = pair.objective()
-        result = minimize(chain, ElasticNet(1.0), ProxQN(warm_up=(Stage(8, 1.0),)), tol=1e-5)
+        result = minimize(
+            chain,
+            ElasticNet(1.0),
+            ProxQN(warm_start=WarmStart((Stage(8, 1.0),), fewest_positions=1)),
+            tol=1e-5,
+        )
         assert result.status is Status.CONVERGED
 
 
@@ -471,20 +477,26 @@ class TestDegenerateFeatures:
         assert result.value == pytest.approx(loss + 0.5 * np.abs(w).sum(), rel=1e-12)
 
     def test_bad_settings_are_refused(self):
-        with pytest.raises(InputError, match="metric: expected one of"):
-            ProxQN(metric="euclidean")
-        wrong = {
-            "memory": 0,
-            "max_sweeps": 0,
-            "refresh": 0,
-            "metric_positions": 0,
-            "max_entry": 0,
-            "armijo": 1.0,
-            "cooling": 0.0,
-        }
-        for name, value in (wrong | {"backtrack": 1.5, "sweep_tolerance": -1.0, "outside": -0.1}).items():
+        wrong = [
+            (ProxQN, "memory", 0),
+            (ProxQN, "few_weights", -1),
+            (ProxQN, "cooling", 0.0),
+            (TokenWise, "refresh", 0),
+            (TokenWise, "n_positions", 0),
+            (TokenWise, "max_dense", -1),
+            (TokenWise, "growing_share", 0.0),
+            (Diagonal, "refresh", 0),
+            (UntilSolved, "most", 0),
+            (UntilSolved, "tolerance", -1.0),
+            (MostPromising, "most", 0),
+            (MostPromising, "outside", -0.1),
+            (ByShareOfBound, "margin", -0.1),
+            (Resolving, "armijo", 1.0),
+            (Backtracking, "beta", 1.5),
+        ]
+        for kind, name, value in wrong:
             with pytest.raises(InputError, match=f"^{name}: expected a number .*, got {value}$"):
-                ProxQN(**{name: value})
+                kind(**{name: value})
 
     def test_one_item(self):
         problem = make_problem(8, n_items=1, longest=4)
@@ -516,7 +528,7 @@ def units_value() -> float:
     targets = (rows @ random.normal(size=(30, 4))).argmax(axis=1).astype(np.int32)
     store = FeatureStore.from_matrix(rows, np.arange(401))
     objective = make_likelihood(store, Chain(store.offsets, 4), targets)
-    return minimize(objective, ElasticNet(2.0), ProxQN(metric="identity"), tol=1e-7).value
+    return minimize(objective, ElasticNet(2.0), ProxQN(metric=Identity()), tol=1e-7).value
 
 
 def test_a_failed_search_says_so():

@@ -27,7 +27,7 @@ from crfqn.solvers.fobos import FOBOS
 from crfqn.solvers.lbfgs import LBFGS
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
 from crfqn.solvers.prox_gd import FISTA, ProxGD
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import MostPromising, ProxQN, TokenWise, UntilSolved
 from crfqn.solvers.row_descent import RowDescent
 from crfqn.solvers.sparsa import SpaRSA
 
@@ -40,8 +40,13 @@ FEW = 2000
 DENSE = 0.05
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
 # metric cost more than what the last sweeps win.
-FOR_LIKELIHOODS = ProxQN(max_sweeps=20)
-FOR_MARGINS = ProxQN(warm_up=(), metric_positions=6000, max_sweeps=20, sweep_tolerance=0.2, max_entry=1000)
+FOR_LIKELIHOODS = ProxQN(sweeps=UntilSolved(most=20))
+FOR_MARGINS = ProxQN(
+    warm_start=None,
+    metric=TokenWise(n_positions=6000),
+    sweeps=UntilSolved(20, tolerance=0.2),
+    entry=MostPromising(1000),
+)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.classifier import ItemClassifier
 from crfqn.estimators.flat_labels import FlatLabels
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import MostPromising, ProxQN
 
 # Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
-FOR_FLAT: dict[str, Callable[[], Any]] = {**SOLVERS, "prox-qn": partial(ProxQN, max_entry=500)}
+FOR_FLAT: dict[str, Callable[[], Any]] = {**SOLVERS, "prox-qn": partial(ProxQN, entry=MostPromising(500))}
 
 
 class MulticlassCRF(FlatLabels, ItemClassifier):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -216,6 +216,10 @@ class BlockedPoint:
     def along(self, coords: Coords, direction: Vector) -> BlockedRay:
         """Return the ray w + step * direction."""
         return BlockedRay(self, coords, direction)
+
+    def view(self, kind: type) -> Any:
+        """Return what a view of the objective shows at this point."""
+        return self.objective.view(kind).at(self)  # type: ignore[attr-defined]
 
 
 @dataclass(eq=False)

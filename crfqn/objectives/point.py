@@ -29,6 +29,7 @@ class Point:
     objective : Objective
     coords, weights : sorted coordinates and the weights there
     scores : float64 (K, N); edges : float64 (E,)
+    memo : what views have found out and keep with the point: they are made anew each time
     """
 
     objective: Any
@@ -36,6 +37,7 @@ class Point:
     weights: Vector
     scores: Vector
     edges: Vector
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
     _screenings: ScreeningCache = field(default_factory=ScreeningCache, repr=False)
 
     @property
@@ -111,6 +113,10 @@ class Point:
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
         return Ray(self, coords, direction)
+
+    def view(self, kind: type) -> Any:
+        """Return what a view of the objective shows at this point."""
+        return self.objective.view(kind).at(self)
 
 
 @dataclass(eq=False)

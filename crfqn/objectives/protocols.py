@@ -53,6 +53,9 @@ class Point(Protocol):
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
 
+    def view(self, kind: type) -> Any:
+        """Return what a view of the objective shows at this point."""
+
 
 class Ray(Protocol):
     """A point and a direction."""

@@ -18,19 +18,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import FeatureBlockView
-from crfqn.solvers.overview import ROUNDING, look_at
-from crfqn.solvers.protocols import (
-    Coords,
-    Objective,
-    Penalty,
-    Point,
-    Requirements,
-    SparseWeights,
-    State,
-    Vector,
-)
+from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
+from crfqn.solvers.overview import look_at
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 
 ORDERS = ("random", "cyclic")
 
@@ -184,7 +177,7 @@ class BlockCD:
             view = look_at(penalty, point)
             opening = view.state()
             yield opening
-            loss = objective.view(FeatureBlockView).at(point)
+            loss = point.view(FeatureBlockView)
             blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
             del start, point, view  # their scores and residuals are as large as the data
             n_moved, n_failed = yield from self.epoch(
@@ -284,12 +277,17 @@ class BlockCD:
         noise: float,
     ) -> bool:
         """Armijo's rule: step 1, beta, beta^2, ... until the objective falls enough; whether one did."""
-        before, step = penalty.value(coords, w), 1.0
-        while -step * slope > noise:
+        before = penalty.value(coords, w)
+
+        def attempt(step: float) -> Trial[float] | None:
+            if not -step * slope > noise:
+                return None
             change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
-            if change <= self.armijo * step * slope:
-                loss.accept()
-                return True
-            step *= self.backtrack
-        loss.reject()
-        return False
+            return Trial(step, falls_enough(-change, step * slope, self.armijo))
+
+        has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
+        if has_moved:
+            loss.accept()
+        else:
+            loss.reject()
+        return has_moved

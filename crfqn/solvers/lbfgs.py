@@ -2,27 +2,25 @@
 
 Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each.
 
-The recursion is that of `SecantPairs`, the line search (strong Wolfe) is scipy's. scipy's own driver returns when it is
+The recursion is that of `SecantPairs`. scipy's own driver returns when it is
 done: between two iterations it could only be held in a thread of its own, out of reach of limits and interrupts.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import line_search
 
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.overview import ROUNDING
+from crfqn.solvers.line_search import ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
 from crfqn.solvers.secant_pairs import SecantPairs
-from crfqn.solvers.warm_up import is_text, learn_online
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 HIDDEN = 100.0  # times ROUNDING: where a search may fail because it cannot tell two values apart
@@ -85,7 +83,7 @@ class LBFGS:
         while True:
             direction = -unit * pairs.times(unit * here.slopes)
             if not len(pairs):
-                direction /= max(float(np.linalg.norm(direction)), ROUNDING)
+                direction *= unit_length(direction)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
             there = self.search(here, direction) if decrease > unseen else None
             if there is None and len(pairs) and decrease > HIDDEN * unseen:
@@ -103,25 +101,17 @@ class LBFGS:
         """The first trial along the direction that the strong Wolfe conditions accept."""
         trials: dict[float, Evaluated] = {}
 
-        def at(step: Vector) -> Evaluated:
-            if step[0] not in trials:
+        def at(step: float) -> tuple[float, float]:
+            if step not in trials:
                 trials.clear()  # as large as the data each
-                trials[step[0]] = here.moved(step[0] * direction)
-            return trials[step[0]]
+                trials[step] = here.moved(step * direction)
+            return trials[step].value, float(trials[step].slopes @ direction)
 
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*line search.*", RuntimeWarning)  # the return value says it
-            step, *_ = line_search(
-                lambda step: at(step).value,
-                lambda step: np.array([at(step).slopes @ direction]),
-                np.zeros(1),
-                np.ones(1),
-                np.array([here.slopes @ direction]),
-                here.value,
-                c1=self.armijo,
-                c2=self.wolfe,
-            )
-        return None if step is None else at(np.array([step]))
+        step = strong_wolfe(at, (here.value, float(here.slopes @ direction)), self.armijo, self.wolfe)
+        if step is None:
+            return None
+        at(step)
+        return trials[step]
 
 
 class Evaluated:
@@ -138,7 +128,7 @@ class Evaluated:
 
     def curvature(self) -> Vector:
         """The diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
-        curvature, coords = self.objective.view(CurvatureView).at(self.point), self.coords
+        curvature, coords = self.point.view(CurvatureView), self.coords
         return curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
 
     def moved(self, step: Vector) -> Evaluated:

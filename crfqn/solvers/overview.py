@@ -17,8 +17,6 @@ from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
 
 NO_COORDS = np.empty(0, np.int64)
-ROUNDING = 4 * np.finfo(float).eps  # a predicted decrease below this share of the objective cannot be seen
-MOST_TRIALS = 40  # of a search: halving 40 times is 1e-12
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.overview import MOST_TRIALS, ROUNDING, Overview, look_at
+from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
+from crfqn.solvers.overview import Overview, look_at
 from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
 from crfqn.solvers.secant_pairs import SecantPairs
 
@@ -64,7 +65,7 @@ class OWLQN:
         pairs = SecantPairs(self.memory, here.coords)
         while True:
             pairs.move_to(here.coords)
-            trial, has_failed = self.search(objective, here, pairs)
+            trial, _, has_failed = self.search(objective, here, pairs)
             if trial is None and has_failed and len(pairs):
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
@@ -77,25 +78,24 @@ class OWLQN:
             del trial, there
             yield here.state(is_step=True)
 
-    def search(self, objective: Objective, here: Overview, pairs: SecantPairs) -> tuple[Point | None, bool]:
-        """The first trial that decreases the objective enough, or None; and whether there should have been one."""
+    def search(self, objective: Objective, here: Overview, pairs: SecantPairs) -> Found[Point]:
+        """Backtrack along the direction, within the orthant, until the objective has decreased enough."""
         penalty, coords, w = here.penalty, here.coords, here.w
         slopes = pseudo_gradient(here)
         direction = aligned_direction(here, slopes, pairs)
         orthant, is_bound = np.where(w != 0, np.sign(w), -np.sign(slopes)), penalty.l1_of(coords) > 0
-        step = 1.0 if len(pairs) else 1.0 / max(float(np.linalg.norm(slopes)), ROUNDING)
         value, penalty_value = here.value, penalty.value(coords, w)
-        for _ in range(MOST_TRIALS):
+
+        def attempt(step: float) -> Trial[Point] | None:
             w_new = projected(w + step * direction, orthant, is_bound)
             slope = float(slopes @ (w_new - w))
-            if -slope <= ROUNDING * abs(value):
-                return None, False
+            if is_hidden(-slope, value):
+                return None
             trial = evaluate(objective, here, w_new)
             decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
-            if decrease >= -self.armijo * slope:
-                return trial, False
-            step *= self.backtrack
-        return None, True
+            return Trial(trial, falls_enough(decrease, slope, self.armijo))
+
+        return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
 
 
 def remember(pairs: SecantPairs, here: Overview, there: Overview) -> None:

@@ -19,9 +19,10 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import LipschitzView
-from crfqn.solvers.overview import ROUNDING, Overview, entries, look_at
+from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.overview import Overview, entries, look_at
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.proximal_step import Promise, Step, StepSize, first_length, proximal_step
+from crfqn.solvers.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 
 LOOK_EVERY = (
     10  # steps of FISTA between two looks at all coordinates of its iterate, not of the extrapolation
@@ -148,18 +149,18 @@ class FISTA(ProxGD):
         return step.ray.at(1.0 + (momentum - 1.0) / following), following
 
 
-def is_below(here: Overview, trial: Point, promise: Promise) -> bool:
+def is_below(here: Overview, trial: Point, predicted: Predicted) -> bool:
     """Whether the loss has risen by g'd + ||d||^2 / 2t at most.
 
     Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
     convex, so (g(x+) - g)'d is at least what it rises above g'd.
     """
-    excess = trial.value - here.point.value - promise.bound
-    if excess > promise.rounding or not np.isfinite(excess):
+    excess = trial.value - here.point.value - predicted.bound
+    if excess > predicted.rounding or not np.isfinite(excess):
         return False
-    d = promise.d
-    rise = float((trial.gradient(here.coords) - here.g) @ d) if excess > -promise.rounding else -np.inf
-    return rise <= 0.5 * float(d @ d) / promise.t
+    d = predicted.d
+    rise = float((trial.gradient(here.coords) - here.g) @ d) if excess > -predicted.rounding else -np.inf
+    return rise <= 0.5 * float(d @ d) / predicted.t
 
 
 def iterate_state(here: Overview, step: Step, value: float) -> State:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from crfqn.solvers.overview import MOST_TRIALS, ROUNDING, Overview
+from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
+from crfqn.solvers.overview import Overview
 from crfqn.solvers.protocols import Point, Ray, Vector
 
 DOUBLE = 2.0  # until a first trial fails: the first step is a guess
@@ -40,10 +39,6 @@ class StepSize:
     def __post_init__(self) -> None:
         self.is_settled = self.is_fixed
 
-    def shorten(self) -> None:
-        """After a refused trial."""
-        self.t, self.is_settled = self.t * self.backtrack, True
-
     def lengthen(self) -> None:
         """Where a longer step may be tried; twice as long before any trial has been refused."""
         if not self.is_fixed:
@@ -59,7 +54,7 @@ class Step:
     w: Vector
 
 
-class Promise(NamedTuple):
+class Predicted(NamedTuple):
     """What a trial of length t is measured by.
 
     Attributes
@@ -78,29 +73,34 @@ class Promise(NamedTuple):
 
 def first_length(here: Overview) -> float:
     """The length of a step that moves the weights by 1 if it may."""
-    violation = here.penalty.violation(here.coords, here.w, here.g)
-    return 1.0 / max(float(np.linalg.norm(violation)), ROUNDING)
+    return unit_length(here.penalty.violation(here.coords, here.w, here.g))
 
 
 def proximal_step(
-    here: Overview, size: StepSize, origin: Point, accepts: Callable[[Overview, Point, Promise], bool]
+    here: Overview, size: StepSize, origin: Point, accepts: Callable[[Overview, Point, Predicted], bool]
 ) -> tuple[Step | None, bool]:
     """The first trial that is accepted, or None; and whether there should have been one.
 
     `origin`: where the ray to x+ begins.
     """
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
-    rounding = ROUNDING * abs(here.point.value + penalty_value)
-    for _ in range(MOST_TRIALS):
-        x = penalty.prox(here.coords, w - size.t * here.g, size.t)
+    value = here.point.value + penalty_value
+
+    def attempt(t: float) -> Trial[Step] | None:
+        size.t = t
+        x = penalty.prox(here.coords, w - t * here.g, t)
         d = x - w
-        bound = float(here.g @ d) + 0.5 * float(d @ d) / size.t
+        bound = float(here.g @ d) + 0.5 * float(d @ d) / t
         change = penalty.value(here.coords, x) - penalty_value
-        if bound + change >= -TOO_SMALL * rounding:
-            return None, False
+        if is_hidden(-(bound + change), value, TOO_SMALL):
+            return None
         ray = here.way_to(x, origin)
         trial = ray.at(1.0)
-        if size.is_fixed or accepts(here, trial, Promise(size.t, d, bound, change, rounding)):
-            return Step(ray, trial, x), False
-        size.shorten()
-    return None, True
+        predicted = Predicted(t, d, bound, change, ROUNDING * abs(value))
+        is_accepted = size.is_fixed or accepts(here, trial, predicted)
+        if not is_accepted:
+            size.is_settled = True
+        return Trial(Step(ray, trial, x), is_accepted)
+
+    found = backtracking(attempt, size.t, size.backtrack)
+    return found.outcome, found.has_failed

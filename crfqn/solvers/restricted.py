@@ -40,22 +40,8 @@ class Restricted:
         return RestrictedPoint(self, self.whole.at(coords, weights))
 
     def view(self, kind: type) -> Any:
-        """Return the whole problem's view, which is shown the whole problem's points."""
-        return RestrictedView(self.whole.view(kind))
-
-
-class RestrictedView:
-    """A view of the whole problem for restricted points."""
-
-    def __init__(self, whole: Any) -> None:
-        self.whole = whole
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.whole, name)
-
-    def at(self, point: RestrictedPoint) -> Any:
-        """Return what the view shows at the point."""
-        return self.whole.at(point.whole)
+        """Return the whole problem's view, whose points are those of the whole problem."""
+        return self.whole.view(kind)
 
 
 class RestrictedPoint:

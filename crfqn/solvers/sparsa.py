@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.solvers.overview import Overview, look_at
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
-from crfqn.solvers.proximal_step import Promise, Step, StepSize, first_length, proximal_step
+from crfqn.solvers.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class SpaRSA:
         while True:
             size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
 
-            def accepts(here: Overview, trial: Point, promise: Promise) -> bool:
-                asked = 0.5 * self.sigma * float(promise.d @ promise.d) / promise.t
-                return self.value_of(here, trial, promise) <= max(values) - asked + promise.rounding
+            def accepts(here: Overview, trial: Point, predicted: Predicted) -> bool:
+                asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
+                return self.value_of(here, trial, predicted) <= max(values) - asked + predicted.rounding
 
             step, has_failed = proximal_step(here, size, here.point, accepts)
             if step is None:
@@ -96,9 +96,9 @@ class SpaRSA:
             yield here.state(is_step=True)
 
     @staticmethod
-    def value_of(here: Overview, trial: Point, promise: Promise) -> float:
+    def value_of(here: Overview, trial: Point, predicted: Predicted) -> float:
         """The objective at a trial."""
-        return trial.value + here.penalty.value(here.coords, here.w) + promise.change
+        return trial.value + here.penalty.value(here.coords, here.w) + predicted.change
 
     def within(self, alpha: float) -> float:
         """alpha, between its bounds."""

@@ -11,11 +11,10 @@ from typing import Any
 
 from studies.drawing import Look
 
-from crfqn.penalties import ElasticNet
 from crfqn.solvers.block_cd import BlockCD
 from crfqn.solvers.owl_qn import OWLQN
 from crfqn.solvers.prox_gd import FISTA, ProxGD
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilSolved
 from crfqn.solvers.sgd import SGDL1
 from prox_qn_study.cases import Data
 
@@ -28,14 +27,6 @@ class Competitor(Look):
     """A method: its settings for a data set, and the look of its curve."""
 
     make: Callable[[Data], Any]
-
-
-class Unscreened(ElasticNet):
-    """The penalty for a solver that is to work on all coordinates: none is screened out."""
-
-    def screen(self, point: Any) -> Any:
-        """Every coordinate, with its gradient."""
-        return point.screen(-1.0)
 
 
 @dataclass(frozen=True)
@@ -56,15 +47,13 @@ class WithoutShrinking:
         """The steps of the solver, told that every coordinate may move."""
         solver = replace(
             self.solver,
-            shrink_margin=NEVER,
-            max_entry=None,
-            outside=0.0,
+            shrinking=ByShareOfBound(margin=NEVER),
+            entry=AllCoordinates(),
             cooling=ALMOST_NOTHING,
-            max_sweeps=self.sweeps,
-            budget_sweeps=False,
-            warm_up=(),
+            sweeps=UntilSolved(self.sweeps, tolerance=0.0),
+            warm_start=None,
         )
-        return solver.steps(objective, Unscreened(penalty.l1, penalty.l2, penalty.free), start)
+        return solver.steps(objective, penalty, start)
 
 
 def paper_rate(data: Data) -> Any:

@@ -76,7 +76,9 @@ def test_screens_and_counts(maps):
         chosen = [dict(zip(f.tolist(), g.T.tolist(), strict=True)) for f, g in rows]
         assert {1, 3} <= chosen[0].keys() & chosen[1].keys()
         for feature in chosen[0]:  # either may have rows below the bound besides
-            np.testing.assert_allclose(chosen[0][feature], chosen[1].get(feature, chosen[0][feature]), atol=1e-9)
+            np.testing.assert_allclose(
+                chosen[0][feature], chosen[1].get(feature, chosen[0][feature]), atol=1e-9
+            )
     limits = np.linspace(-1.0, 8.0, dense.n_features)
     assert dense.count_small(table, limits) == sparse.count_small(table, limits)
 
@@ -152,7 +154,9 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
         for name in ("diagonal", "majorant", "feature_scale"):
             np.testing.assert_allclose(*(getattr(curvature_at(p), name)(coords) for p in points), atol=1e-9)
         models = [curvature_at(p).matrix(coords, 10**9, 6000) for p in points]
-        np.testing.assert_allclose(*(np.asarray(m.toarray() if hasattr(m, "toarray") else m) for m in models), atol=1e-3)
+        np.testing.assert_allclose(
+            *(np.asarray(m.toarray() if hasattr(m, "toarray") else m) for m in models), atol=1e-3
+        )
         assert one.view(LipschitzView).bound() == pytest.approx(other.view(LipschitzView).bound())
         if not isinstance(loss, MulticlassSquaredHinge):
             spreads = [objective.view(ZeroProofView).spread_of(coords) for objective in (one, other)]
@@ -179,6 +183,8 @@ def test_training_reaches_the_same_optimum(has_groups):
     groups = GroupLasso(2.0, n_features=dense.n_features, n_states=N_STATES)
     penalty = groups if has_groups else ElasticNet(l1=1.0)
     for loss in losses(dense):
-        results = [minimize(Objective(m, loss), penalty, FISTA(), tol=1e-7, max_iter=5000) for m in (dense, sparse)]
+        results = [
+            minimize(Objective(m, loss), penalty, FISTA(), tol=1e-7, max_iter=5000) for m in (dense, sparse)
+        ]
         assert results[0].value == pytest.approx(results[1].value, rel=1e-6)
         assert results[0].status.is_success

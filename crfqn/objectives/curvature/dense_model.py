@@ -22,7 +22,10 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     sampled, c = sample_positions(marginals.variance(states), owner.position_weights, n_sampled)
     features, where = np.unique(split.features, return_inverse=True)
     x = owner.map.values_at(features, sampled) * np.sqrt(c).astype(np.float32)
-    with_p = marginals.at(states, sampled).astype(np.float32)[row]
+    p = marginals.at(states, sampled)
+    # p (1 - p) in the form p - p^2 is nothing but rounding where positions are decided: 1 - p, from 64 bits, is not.
+    rest = (1.0 - p).clip(0.0).astype(np.float32)
+    with_p = p.astype(np.float32)[row]
     for products, feature in zip(with_p, where, strict=True):
         products *= x[feature]
     model = np.zeros((n, n), np.float32)
@@ -38,23 +41,25 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     bounds = np.searchsorted(split.states, np.arange(owner.n_states + 1))
     lineages = owner.loss.structure.lineages
 
-    def add_joint(part: int) -> None:
+    def write_joint(part: int) -> None:
+        """P(below and above) - p(below) p(above) = p(below) (1 - p(above)), where the one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
+        own = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * rest[part])
+        model[below, below] = own @ own.T
         for state in lineages.of(states[part]):
             above = slice(bounds[state], bounds[state + 1])
-            block = with_p[below] @ x[where[above]].T
-            model[below, above] += block
-            if above != below:
-                model[above, below] += block.T
+            if above != below and above.start < above.stop:
+                block = with_p[below] @ (x[where[above]] * rest[np.searchsorted(states, state)]).T
+                model[below, above], model[above, below] = block, block.T
 
     pool.each(len(tiles), multiply)
-    pool.each(states.size, add_joint)
+    pool.each(states.size, write_joint)
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, sampled, c)
         beside = slice(split.n_nodes, n)
         for state in states:
             own = slice(bounds[state], bounds[state + 1])
-            block = x[where[own]] @ edges.with_nodes(state).astype(np.float32)
+            block = x[where[own]] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
             model[own, beside], model[beside, own] = block, block.T
         model[beside, beside] = edges.with_edges()
     return scale_to_diagonal(model, diagonal)

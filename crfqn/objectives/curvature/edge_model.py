@@ -42,7 +42,9 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         edge_curvatures(parts[part], parts[part + 1], firsts, seconds, *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    return sums.sum(axis=0)
+    return np.maximum(
+        sums.sum(axis=0), 0.0
+    )  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
@@ -94,9 +96,16 @@ class EdgeModel:
             self.incoming, self.seconds == state
         )
 
-    def with_nodes(self, state: int) -> Sparse:
-        """sum_t x_t times this, (S, E'), times the root of t's share, is a node weight's covariance with the edges."""
-        p = np.where(self.here[state] >= FAINT, self.here[state], 0.0)
+    def without_faint(self, state: int) -> NDArray[np.float64]:
+        """A state's marginals, (S,), as the lists of `kernels/token_rows.py` have them: faint ones are 0."""
+        return np.where(self.here[state] >= FAINT, self.here[state], 0.0)
+
+    def with_nodes(self, state: int, p: NDArray[np.float64]) -> Sparse:
+        """sum_t x_t times this, (S, E'), times the root of t's share, is a node weight's covariance with the edges.
+
+        p : (S,), the state's marginals as the model of the nodes takes them, faint ones left out or not: one without
+            what the other has is no covariance, and not positive semidefinite.
+        """
         return scipy.sparse.diags_array(np.sqrt(self.shares) * p) @ (self.values(state) - self.mean)
 
     def with_edges(self) -> NDArray[np.float64]:

@@ -32,4 +32,4 @@ def sample_positions(
 def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.float32]:
     """D with D sampled D = exact; 0 where the sample has nothing."""
     ratio = np.divide(exact, sampled, out=np.zeros_like(exact), where=sampled > 0)
-    return np.sqrt(ratio).astype(np.float32)
+    return np.sqrt(np.maximum(ratio, 0.0)).astype(np.float32)

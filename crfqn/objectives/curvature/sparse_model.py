@@ -129,7 +129,7 @@ def bordered(
     blocks = []
     for state in range(bounds.size - 1):
         own = slice(bounds[state], bounds[state + 1])
-        block = (lists[:, own].T @ edges.with_nodes(state)).toarray()
+        block = (lists[:, own].T @ edges.with_nodes(state, edges.without_faint(state))).toarray()
         block[np.abs(block) <= limits[own, None] * least] = 0.0
         blocks.append(scipy.sparse.csr_array(block.astype(np.float32)))
     beside = scipy.sparse.vstack(blocks)

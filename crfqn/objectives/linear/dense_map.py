@@ -24,7 +24,9 @@ from crfqn.threads import Pool
 
 POSITIONS = 4096  # of a tile: its scores of some states stay in the cache
 FEATURES = 128  # of a tile: wide enough for matrix products to be fast, small enough to share out
-MOSTLY = 0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
+MOSTLY = (
+    0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
+)
 
 
 @dataclass(eq=False)
@@ -47,7 +49,11 @@ class DenseMap:
 
     @classmethod
     def of(
-        cls, matrix: NDArray[Any], offsets: NDArray[np.int64], has_constant: bool = False, pool: Pool | None = None
+        cls,
+        matrix: NDArray[Any],
+        offsets: NDArray[np.int64],
+        has_constant: bool = False,
+        pool: Pool | None = None,
     ) -> DenseMap:
         """Build the map of an array, which is kept as it is where it is float32 or float64 and contiguous.
 

@@ -7,8 +7,7 @@ Of a likelihood it comes from the marginals (`curvature/token_model.py`), of mar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ class PointCurvature:
     """What models of the Hessian at a point have in common: the sweep for the diagonal is kept for later subsets."""
 
     point: Point
-    _known: tuple[Coords, Vector] = field(default=(NO_COORDS, np.empty((2, 0))), repr=False)
 
     def diagonal(self, coords: Coords) -> Vector:
         """Return the diagonal of the model: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)); edges: see `edge_model.py`."""
@@ -54,10 +52,10 @@ class PointCurvature:
 
     def _squares(self, coords: Coords) -> Vector:
         """Diagonal and majorant, (2, coords)."""
-        known, table = self._known
+        known, table = self.point.memo.get("squares", (NO_COORDS, np.empty((2, 0))))
         place = np.minimum(np.searchsorted(known, coords), max(known.size - 1, 0))
         if known.size == 0 or not np.array_equal(known[place], coords):
-            self._known = known, table = coords, self._measure(coords)
+            self.point.memo["squares"] = known, table = coords, self._measure(coords)
             place = np.arange(coords.size)
         return table[:, place]
 
@@ -86,11 +84,13 @@ class LikelihoodCurvature(PointCurvature):
 class MarginCurvature(PointCurvature):
     """The generalised Hessian of a loss of margins: exact, but for the sample."""
 
-    @cached_property
+    @property
     def by_scores(self) -> Vector:
         """The diagonal of the Hessian by the scores, (K, N)."""
-        owner = self.point.objective
-        return owner.loss.curvature(self.point.scores, self.point.evaluation, owner.weights)
+        point, owner = self.point, self.point.objective
+        if "by_scores" not in point.memo:
+            point.memo["by_scores"] = owner.loss.curvature(point.scores, point.evaluation, owner.weights)
+        return point.memo["by_scores"]
 
     def _measure(self, coords: Coords) -> Vector:
         """Of a piecewise quadratic loss the curvature is the best guess of both."""

@@ -11,11 +11,12 @@ item for a few epochs: on CoNLL-2000 (l1 = 1) 6 epochs and 13 passes come as nea
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.arrays import SparseWeights
 from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.sgd import SGDL1, start_online
@@ -28,11 +29,6 @@ class Stage(NamedTuple):
     stronger: float
 
 
-WARM_UP = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
-FEWEST_POSITIONS = 2000  # a smaller sample tells too little, and a smaller problem needs no warm-up
-# A sample of fewer positions than this share of the weights is fitted by heart, its optimum far from the whole's: on
-# 20 newsgroups (2.6 million weights) a warm-up with every 4th text took 1.4 s to 1e-3, the start from zero 0.6 s.
-FEWEST_A_WEIGHT = 0.01
 RARE = 50  # positions that have a feature, on average: OCR 2,500, CoNLL-2000 11
 MANY_POSITIONS = 30_000
 ONLINE = SGDL1(calibration_items=300)
@@ -42,36 +38,65 @@ MOST_STEPS = 40  # of a stage: a weak penalty has no optimum worth finding in a 
 TOLERANCE = 1.0  # a stage ends when its violation is below this share of its strength
 
 
-def warm_start(
-    solver: Solver, stages: tuple[Stage, ...], objective: Objective, penalty: Penalty, start: Point
-) -> Generator[State, None, Point]:
-    """Run the stages; yields their states, marked with the sample's share, and returns where to start.
+@dataclass(frozen=True)
+class WarmStart:
+    """Samples of the items under stronger penalties, or a few epochs item by item: 9 passes to 1e-2 on OCR, 46 without.
 
-    Counts a sample's passes as its share of a pass over all items.
+    Parameters
+    ----------
+    stages : tuple of Stage
+    fewest_positions : int
+        A smaller sample tells too little, and a smaller problem needs no warm start.
+    fewest_by_weight : float
+        A sample of fewer positions than this share of the weights is fitted by heart, its optimum far from the whole's:
+        on 20 newsgroups (2.6 million weights) a start with every 4th text took 1.4 s to 1e-3, one from zero 0.6 s.
     """
-    coords, weights = start.coords, start.weights
-    fewest = max(FEWEST_POSITIONS, FEWEST_A_WEIGHT * objective.n_coords)
-    useful = [stage for stage in stages if objective.n_positions // stage.stride >= fewest]
-    if penalty.is_separable and is_text(objective):
-        return (yield from learn_online(objective, penalty, start))
-    samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
-    for stage in useful:
-        sample = samples[stage.stride]
-        share = sample.total_weight / objective.total_weight
-        if share == 0:
-            continue
-        scaled = penalty.scaled(share * stage.stronger)
+
+    stages: tuple[Stage, ...] = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
+    fewest_positions: int = 2000
+    fewest_by_weight: float = 0.01
+
+    def states(
+        self, solver: Solver, objective: Objective, penalty: Penalty, start: Point
+    ) -> Generator[State, None, Point]:
+        """Run the stages; yields their states, marked with the sample's share, and returns where to start.
+
+        Counts a sample's passes as its share of a pass over all items.
+        """
+        if penalty.is_separable and is_text(objective):
+            return (yield from learn_online(objective, penalty, start))
+        fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
+        useful = [stage for stage in self.stages if objective.n_positions // stage.stride >= fewest]
+        samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
+        weights = start.sparse_weights
+        for stage in useful:
+            weights = yield from fit_sample(solver, objective, samples[stage.stride], penalty, stage, weights)
+        return start if weights.coords is start.coords else objective.at(*weights)
+
+
+def fit_sample(
+    solver: Solver,
+    objective: Objective,
+    sample: Objective,
+    penalty: Penalty,
+    stage: Stage,
+    weights: SparseWeights,
+) -> Generator[State, None, SparseWeights]:
+    """Take the steps of one stage; returns the weights at its end."""
+    share = sample.total_weight / objective.total_weight
+    if share == 0:
+        return weights
+    scaled = penalty.scaled(share * stage.stronger)
+    before = sample.n_passes
+    for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(*weights))):
+        objective.n_passes += share * (sample.n_passes - before)
         before = sample.n_passes
-        for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(coords, weights))):
-            objective.n_passes += share * (sample.n_passes - before)
-            before = sample.n_passes
-            coords, weights = state.point.coords, state.point.weights
-            yield replace(state, share=share)
-            if n_steps >= MOST_STEPS or (
-                state.is_screening and state.violation <= TOLERANCE * scaled.strength
-            ):
-                break
-    return start if coords is start.coords else objective.at(coords, weights)
+        weights = state.point.sparse_weights
+        yield replace(state, share=share)
+        is_solved = state.is_screening and state.violation <= TOLERANCE * scaled.strength
+        if n_steps >= MOST_STEPS or is_solved:
+            break
+    return weights
 
 
 def is_text(objective: Objective) -> bool:
@@ -86,7 +111,7 @@ def is_text(objective: Objective) -> bool:
 
 def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
     """A few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
-    origin = start.coords, start.weights
+    origin = start.sparse_weights
     eta0 = yield from ONLINE.calibrate(objective, penalty, origin)
     random, online = np.random.default_rng(ONLINE.random_state), start_online(objective, penalty, origin)
     for _ in range(EPOCHS):

@@ -1,8 +1,8 @@
 """How far a step trusts the quadratic model: the diagonal that is added to it, larger after steps that disappoint.
 
-    D = stiffness + scale * diagonal of B0 + caution * roughness
+    D = coordinate damping + scale * diagonal of B0 + caution * majorant curvature
 
-The stiffness of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
+The damping of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
 model has no curvature, and a dozen features that meet at the same positions may raise it by ten nats together: the
 gradient changes by a hundred times what was predicted, for these coordinates and no others. The trial's own gradient
 says which: (y - B d)_j / d_j is the diagonal that would have stopped coordinate j in time. (Weights that leave zero
@@ -20,25 +20,25 @@ from numpy.typing import NDArray
 
 from crfqn.solvers.protocols import Blocks, Vector
 
-PATIENCE = 3  # failures of a step before all coordinates are held back: stiffness alone has no guarantee
+PATIENCE = 3  # failures of a step before all coordinates are held back: single ones alone give no guarantee
 # Of the mean surprise of a block: what is below may be rounding, divided by next to nothing.
 NOTICEABLE = 1e-4
-SOFTENING = 0.25  # of the stiffness, after a step that did what was predicted of it
+SOFTENING = 0.25  # of the coordinates' damping, after a step that did what was predicted of it
 FIRST_SCALE = 0.1
 SMALLEST_SCALE = 1e-3
 LEAST_CAUTION = 0.01
 WARM_CAUTION = 0.25  # where there are weights to start from: MNIST takes 6 passes to 1e-3 with it, 8 with 1
 
 
-class Trial(NamedTuple):
-    """What a trial w + d met: y, the change of the gradient, and model_d = B d, (n,); the penalty's blocks."""
+class TriedStep(NamedTuple):
+    """What a trial w + d has met: y, the change of the gradient, and model_d = B d, (n,); the penalty's blocks."""
 
     d: Vector
     y: Vector
     model_d: Vector
     blocks: Blocks
 
-    def stiffness(self) -> Vector:
+    def excess_curvature(self) -> Vector:
         """The curvature beyond the model, one number for each block, spread over its coordinates (n,)."""
         surprise = np.maximum(self.blocks.total(self.d * (self.y - self.model_d)), 0.0)
         counts = surprise > NOTICEABLE * surprise.mean() if surprise.size else np.empty(0, bool)
@@ -52,7 +52,7 @@ class Trial(NamedTuple):
 class Damping:
     """What is added to B0's diagonal.
 
-    The roughness is the curvature that a coordinate may meet on its way to a fit (`ActiveSet.measure_roughness`). It is
+    The majorant is the curvature that a coordinate may meet on its way to a fit (`metric.majorant_curvature`). It is
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
     far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
     model is good it would make the last digits linear: `caution` falls with every step that does what was predicted of
@@ -67,33 +67,33 @@ class Damping:
     def open_epoch(self, n_active: int, is_complete: bool) -> None:
         """A new active set; `is_complete`: every violating coordinate is in it."""
         self.scale, self.n_failures = 0.0, 0
-        self.stiffness = np.zeros(n_active)
+        self.by_coordinate = np.zeros(n_active)
         if not is_complete:
             self.caution = max(self.caution, self.opening)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""
-        self.stiffness = self.stiffness[keep]
+        self.by_coordinate = self.by_coordinate[keep]
 
-    def of(self, diagonal: Vector, roughness: Vector) -> Vector:
+    def diagonal(self, diagonal: Vector, majorant: Vector) -> Vector:
         """The diagonal to add to B0."""
-        damping = self.stiffness + self.scale * diagonal
-        return damping + self.caution * roughness if self.is_cautious else damping
+        damping = self.by_coordinate + self.scale * diagonal
+        return damping + self.caution * majorant if self.is_cautious else damping
 
-    def after_failure(self, trial: Trial) -> None:
+    def after_failure(self, trial: TriedStep) -> None:
         """The trial did not decrease the objective enough."""
-        self.stiffness = np.maximum(self.stiffness, trial.stiffness())
+        self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())
         self.n_failures += 1
         if self.n_failures >= PATIENCE:
             self.scale = max(FIRST_SCALE, 4.0 * self.scale)
             self.caution = 1.0
 
-    def after_step(self, ratio: float, trial: Trial) -> None:
+    def after_step(self, ratio: float, trial: TriedStep) -> None:
         """The trust-region rule; `ratio`: of the decrease to the predicted one."""
         self.n_failures = 0
         if ratio > 0.75:
-            self.stiffness *= SOFTENING
+            self.by_coordinate *= SOFTENING
             self.scale = 0.25 * self.scale if self.scale > SMALLEST_SCALE else 0.0
             self.caution = max(LEAST_CAUTION, 0.5 * self.caution)
         elif ratio < 0.5:
-            self.stiffness = np.maximum(self.stiffness, trial.stiffness())
+            self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.protocols import Matrix, Vector
+from crfqn.solvers.secant_pairs import has_curvature
 
 NO_MATRIX = np.empty((0, 0), np.float32)
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
-SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make B indefinite
 
 
 def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
@@ -24,11 +24,6 @@ def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
         matrix[np.diag_indices_from(matrix)] += numbers.astype(np.float32)
     else:
         matrix.setdiag(matrix.diagonal() + numbers.astype(np.float32))
-
-
-def has_curvature(s: Vector, y: Vector) -> bool:
-    """Whether a pair keeps B positive definite."""
-    return bool(s @ y > SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y))
 
 
 def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
@@ -59,9 +54,10 @@ class CompactBFGS:
         """Take another B0 and keep the pairs."""
         self.diagonal, self.base = diagonal, base
         # After a restriction a pair is what is left of it, and may have lost its positive curvature.
-        good = np.array([has_curvature(*pair) for pair in zip(self.s, self.y, strict=True)], bool)
-        self.s, self.y = self.s[good], self.y[good]
-        self.base_s = self.base_times(self.s)
+        base_s = self.base_times(self.s)
+        pairs = zip(self.s, self.y, base_s, strict=True)
+        good = np.array([has_curvature(s, y) and has_curvature(s, b) for s, y, b in pairs], bool)
+        self.s, self.y, self.base_s = self.s[good], self.y[good], base_s[good]
         self.s_y, self.s_base_s = self.s @ self.y.T, self.s @ self.base_s.T
         self._refresh()
 
@@ -81,14 +77,20 @@ class CompactBFGS:
             return self.base, NO_INDICES, NO_INDICES, NO_DATA
         return NO_MATRIX, self.base.indptr, self.base.indices, self.base.data
 
-    @property
-    def gamma(self) -> float:
-        """y's / s's of the newest pair: the scale that the paper gives to B0 = gamma I."""
-        s, y = self.s[-1], self.y[-1]
-        return float(y @ s / (s @ s))
+    def rescale(self) -> None:
+        """Scale B0 to the newest pair, s'B0 s = s'y: where B0 = gamma I that makes it gamma = y's / s's.
+
+        All products stay those of the whole vectors, from before coordinates have left (Algorithm 2, line 40).
+        """
+        if self.n_pairs == 0:
+            return
+        factor = self.s_y[-1, -1] / self.s_base_s[-1, -1]
+        self.diagonal, self.base = self.diagonal * factor, self.base * np.float32(factor)
+        self.base_s, self.s_base_s = self.base_s * factor, self.s_base_s * factor
+        self._refresh()
 
     def update(self, s: Vector, y: Vector, base_s: NDArray[np.floating] | None = None) -> bool:
-        """Add a pair, the oldest leaving; a pair without positive curvature is refused (False).
+        """Add a pair, the oldest leaving; a pair without positive curvature, by y or by B0, is refused (False).
 
         `base_s`, where it is known, saves the product B0 s.
         """
@@ -96,6 +98,8 @@ class CompactBFGS:
             return False
         if base_s is None or not self.has_matrix:
             base_s = self.base_times(s[None])[0]
+        if not has_curvature(s, base_s):
+            return False
         first = max(self.n_pairs - self.memory + 1, 0)
         self.s = np.vstack([self.s[first:], s])
         self.y = np.vstack([self.y[first:], y])
@@ -119,6 +123,11 @@ class CompactBFGS:
         self.diagonal, self.base = self.diagonal[kept], base
         self.s, self.y, self.base_s = self.s[:, kept], self.y[:, kept], self.base_s[:, kept]
         self.q, self.q_hat = self.q[kept], self.q_hat[kept]
+
+    def keep_diagonal(self) -> None:
+        """Go on with B0's diagonal alone, without pairs: positive definite whatever they have become."""
+        self.s, self.y = self.s[:0], self.y[:0]
+        self.rebase(self.diagonal)
 
     def base_times(self, rows: Vector) -> Vector:
         """B0 v for every row v."""

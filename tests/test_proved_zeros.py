@@ -1,4 +1,4 @@
-"""Safe screening: spreads by enumeration of all labellings, and that what is proved zero is zero at the optimum."""
+"""Proved zeros: spreads by enumeration of all labellings, and that what is proved zero is zero at the optimum."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.proved_zeros import DIGITS, count_proved_zeros
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.safe_screening import ROUNDING, SafeScreening, count_proved_zeros
 from crfqn.structures.chain import Chain
 
 KINDS = ["chain", "binary chain", "weighted chain", "three states", *SHAPES]
@@ -167,9 +167,9 @@ class TestProofs:
             value = problem.value(w, penalty.l1, l2)
             dual_value, scale = best_bound(point, penalty, penalty.screen(point))
             assert dual_value <= best * (1 + 1e-9)
-            gap = max(value - dual_value, 0.0) + ROUNDING * value
+            gap = max(value - dual_value, 0.0) + DIGITS * value
             reach = scale * np.abs(problem.evaluate(w)[1]) + 0.5 * spreads * np.sqrt(2 * gap)
-            is_proved = reach < penalty.l1 * (1 - ROUNDING)
+            is_proved = reach < penalty.l1 * (1 - DIGITS)
             assert np.abs(optimum[is_proved]).max(initial=0.0) <= 1e-10
             found = count_proved_zeros(objective, penalty, point, value)
             assert found <= (is_proved & (w == 0)).sum()
@@ -199,7 +199,7 @@ class TestProofs:
         assert count_proved_zeros(point.objective, penalty, point, point.value) is None
 
 
-class TestDropping:
+class TestLists:
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_list_is_what_is_not_within(self, kind):
         problem = problem_of(kind, 1)
@@ -213,36 +213,6 @@ class TestDropping:
                 found = point.beyond(bound, 1.0, 0.2, coords.size)
                 np.testing.assert_array_equal(found, coords[~is_within])
                 assert point.beyond(bound, 1.0, 0.2, found.size - 1) is None
-
-    @pytest.mark.parametrize("l2", [0.0, 0.2])
-    def test_the_same_optimum_from_fewer_looks(self, l2, monkeypatch):
-        problem = make_problem(5, n_items=80, n_features=300, n_states=4)
-        penalty, left, drop = ElasticNet(4.0, l2), [], SafeScreening.drop
-
-        def counted(self, restricted, *known):
-            drop(self, restricted, *known)
-            candidates = restricted.candidates
-            left.append(problem.n_coords if candidates is None else candidates.size)
-
-        monkeypatch.setattr(SafeScreening, "drop", counted)
-        plain = minimize(problem.objective(), penalty, ProxQN(), tol=1e-7)
-        found = minimize(problem.objective(), penalty, SafeScreening(ProxQN(), share=0.9), tol=1e-7)
-        assert left == sorted(left, reverse=True)
-        assert left[0] == problem.n_coords
-        assert plain.n_nonzero <= left[-1] < problem.n_coords / 2
-        assert found.status is Status.CONVERGED
-        assert found.value == pytest.approx(plain.value, rel=1e-9)
-        np.testing.assert_array_equal(found.coords, plain.coords)
-
-    def test_rows_are_not_dropped(self):
-        problem = problem_of("flat")
-        penalty = GroupLasso(0.5 * problem.l1_max, n_features=3, n_states=4)
-        results = [
-            minimize(loss_of(problem), penalty, solver, tol=1e-5)
-            for solver in (ProxQN(), SafeScreening(ProxQN()))
-        ]
-        assert results[0].value == results[1].value
-        assert results[1].n_proved_zeros is None
 
 
 class TestResults:

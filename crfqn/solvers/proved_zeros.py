@@ -1,4 +1,4 @@
-"""Safe screening: which zeros of a model are proved to be zeros of the optimum (after Ndiaye et al. 2017, "gap safe").
+"""Count the zeros of a model that are proved to be zeros of the optimum (after Ndiaye et al. 2017, "gap safe").
 
 With q the mixtures of the certificate, q* the optimal ones and gap = F(w) - D(q), the entropies, each of them
 1-strongly concave in the L1 norm (Pinsker), leave
@@ -16,8 +16,6 @@ that the first line holds as it is; and w*_j = -sign(g*_j) max(|g*_j| - l1, 0) /
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +23,9 @@ import numpy as np
 from crfqn.kernels.union import union
 from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.solvers.certificate import best_bound
-from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State, requirements
-from crfqn.solvers.restricted import Restricted, RestrictedPoint, as_whole
+from crfqn.solvers.protocols import Objective, Penalty, Point
 
-ROUNDING = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
+DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
 
 
 class Proof(NamedTuple):
@@ -44,54 +41,8 @@ def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if not np.isfinite(dual_value):
         return None
-    gap = max(value - dual_value, 0.0) + ROUNDING * abs(value)
-    return Proof((1.0 - ROUNDING) * penalty.l1, scale, 0.5 * float(np.sqrt(2.0 * gap)))
-
-
-@dataclass
-class SafeScreening:
-    """A solver that never looks again at coordinates that are proved zero.
-
-    Parameters
-    ----------
-    solver : the method
-    share : float
-        Of all coordinates: once no more are left, it goes on with those.
-
-    Notes
-    -----
-    The proof needs a sweep over all gradients, and a gap that comes late. On OCR (l1 = 100) and 20 newsgroups, to a gap
-    of 1e-6, one and two screenings came after it, among 12 % and 17 % of the coordinates: passes and processor time
-    were those without.
-    """
-
-    solver: Solver
-    share: float = 0.25
-
-    def requires(self, objective):
-        return requirements(self.solver, objective)
-
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """The solver's steps."""
-        restricted, value = Restricted(objective, None), np.inf
-        for state in self.solver.steps(restricted, penalty, RestrictedPoint(restricted, start)):
-            yield as_whole(state)
-            if state.share < 1.0:
-                continue
-            value = min(value, state.value)
-            if state.is_screening and penalty.is_separable:
-                self.drop(restricted, penalty, state.point, value)
-
-    def drop(self, restricted: Restricted, penalty: Penalty, point: Point, value: float) -> None:
-        """Leave out what is proved zero now; non-zeros stay until the solver has moved them there."""
-        proof = proof_at(penalty, point, value)
-        most = int(self.share * restricted.whole.n_coords)
-        beyond = None if proof is None else point.beyond(*proof, most)
-        if beyond is None:
-            return
-        if restricted.candidates is not None:
-            beyond = np.intersect1d(beyond, restricted.candidates, assume_unique=True)
-        restricted.candidates = union(beyond, point.coords, penalty.free)
+    gap = max(value - dual_value, 0.0) + DIGITS * abs(value)
+    return Proof((1.0 - DIGITS) * penalty.l1, scale, 0.5 * float(np.sqrt(2.0 * gap)))
 
 
 def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, value: float) -> int | None:

@@ -1,0 +1,103 @@
+"""Line searches: lengths tried one after the other until the objective has fallen enough.
+
+A solver brings the trial and the rule, `backtracking` the loop, and this module what all of them share: when rounding
+hides a decrease, and after how many trials a search has failed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from scipy.optimize import line_search
+
+from crfqn.solvers.protocols import Vector
+
+ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
+MOST_TRIALS = 40  # halving 40 times is 1e-12
+
+T = TypeVar("T")
+
+
+class Trial(NamedTuple, Generic[T]):
+    """What was tried, and whether it is good enough."""
+
+    outcome: T
+    is_accepted: bool
+
+
+class Found(NamedTuple, Generic[T]):
+    """How a search has ended.
+
+    Attributes
+    ----------
+    outcome : what was accepted, or None
+    length : the last length that was tried
+    has_failed : no trial was good enough; without it and without an outcome, rounding hides all that could be won
+    """
+
+    outcome: T | None
+    length: float
+    has_failed: bool
+
+
+def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
+    """Whether a predicted decrease is no more than `share` of the objective's rounding."""
+    return bool(decrease <= share * ROUNDING * abs(value))
+
+
+def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
+    """Armijo's rule: by the share sigma of what the slope (negative) foretells; false for nan."""
+    return bool(decrease >= -sigma * slope)
+
+
+def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
+    """The first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
+
+    Parameters
+    ----------
+    attempt : tries a length; None says that rounding hides what it could win, and shorter ones will not win more
+    factor : float within (0, 1)
+    """
+    for _ in range(MOST_TRIALS):
+        trial = attempt(length)
+        if trial is None:
+            return Found(None, length, has_failed=False)
+        if trial.is_accepted:
+            return Found(trial.outcome, length, has_failed=False)
+        del trial  # as large as the data: the next one takes its memory
+        length *= factor
+    return Found(None, length, has_failed=True)
+
+
+def strong_wolfe(
+    at: Callable[[float], tuple[float, float]], start: tuple[float, float], c1: float, c2: float
+) -> float | None:
+    """A length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
+
+    Parameters
+    ----------
+    at : the value and the slope along the ray at a length
+    start : those at 0
+    c1, c2 : float, of the decrease and of the slope
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*line search.*", RuntimeWarning)  # the return value says it
+        step, *_ = line_search(
+            lambda step: at(step[0])[0],
+            lambda step: np.array([at(step[0])[1]]),
+            np.zeros(1),
+            np.ones(1),
+            gfk=np.array([start[1]]),
+            old_fval=start[0],
+            c1=c1,
+            c2=c2,
+        )
+    return None if step is None else float(step)
+
+
+def unit_length(steepest: Vector) -> float:
+    """The length of a first step that moves the weights by 1 along `steepest`."""
+    return 1.0 / max(float(np.linalg.norm(steepest)), ROUNDING)

@@ -1,0 +1,105 @@
+"""The quadratic model of a step (paper, equation 2), and its solution by coordinate descent (Algorithm 2, lines 21-30).
+
+min_d  g'd + 1/2 d'(B + D) d + penalty(w + d),   D the damping, a diagonal; none in the paper
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.solvers.protocols import Vector
+from crfqn.solvers.prox_qn.active_set import ActiveSet
+from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
+from crfqn.solvers.prox_qn.metric import check_counts
+
+
+class Sweeps(Protocol):
+    """Settings of the coordinate descent."""
+
+    def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
+        """The most sweeps, and the share of the first sweep's largest move below which no more are made."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByBudget:
+    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22).
+
+    It leaves one sweep where all coordinates are active: on a small problem 300 steps did not do what 50 do.
+    """
+
+    max_inner: int = 10
+
+    def __post_init__(self) -> None:
+        check_counts(self, "max_inner")
+
+    def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
+        return min(self.max_inner, max(1, n_coords // n_active)), 0.0
+
+
+@dataclass(frozen=True)
+class UntilSolved:
+    """Sweeps until one moves little: a metric as good as the token-wise one deserves to be solved.
+
+    On OCR (l1 = 100) 10 sweeps took 116 passes to a gap of 1e-3 where 30 took 39; on LSHTC1 30 took 127 to 1e-4 where
+    60 took 102.
+
+    Parameters
+    ----------
+    most : int
+    tolerance : float
+        Stop when a sweep's largest move is below this share of the first one's.
+    """
+
+    most: int = 60
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_counts(self, "most")
+        if not self.tolerance >= 0:
+            raise InputError(f"tolerance: expected a number >= 0, got {self.tolerance!r}")
+
+    def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
+        return self.most, self.tolerance
+
+
+class QuadraticModel:
+    """The model at an active set.
+
+    Attributes
+    ----------
+    d : float64 (n,), the direction, zero until it is solved for
+    base_d : float32 (n,), B0 d where B0 is a matrix
+    """
+
+    def __init__(self, active: ActiveSet, metric: CompactBFGS, limits: tuple[int, float], pool: Any) -> None:
+        self.active, self.metric, self.limits, self.pool = active, metric, limits, pool
+        self.restart()
+
+    def restart(self) -> None:
+        """Line 21: d = 0, d^ = 0."""
+        self.d, self.base_d = np.zeros(self.active.w.size), np.zeros(self.active.w.size, np.float32)
+        self.is_fresh = True
+
+    def solve(self, damping: Vector) -> float:
+        """Lines 23-30, from the present d on; returns the slope Delta of Armijo's rule along d."""
+        active, metric = self.active, self.metric
+        active.local.descend(
+            (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
+            damping, active.g, active.w, *self.limits, self.d, self.base_d, self.pool,
+        )  # fmt: skip
+        slope = active.slope(self.d)
+        if not self.is_fresh and not slope < 0:
+            # The way back from a far trial takes more sweeps than there are: only from 0 does every sweep descend.
+            self.restart()
+            return self.solve(damping)
+        self.is_fresh = False
+        return slope
+
+    def metric_times_d(self) -> Vector:
+        """B d, (n,)."""
+        return self.metric.times(self.d, self.base_d)
