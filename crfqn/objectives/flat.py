@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.kernels.margin_losses import squared_columns
-from crfqn.kernels.row_step import TWELFTHS
 from crfqn.objectives.by_feature import Rows
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.crf import CRFObjective
@@ -29,21 +28,17 @@ from crfqn.objectives.curvature_bound import largest_eigenvalue
 from crfqn.objectives.losses import Evaluation, Loss, MultinomialLogistic
 from crfqn.objectives.margin_model import margin_model
 from crfqn.objectives.point import Coords, Point, Ray, Vector
-from crfqn.objectives.row_plan import Balance, RowPlan
 from crfqn.objectives.scores import add_image
 from crfqn.objectives.token_model import Model
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.flat import flat
 from crfqn.structures.structure import NO_EDGES, Inference
-from crfqn.threads import Pool, cut_into_parts
+from crfqn.threads import Pool
 
 if TYPE_CHECKING:
     from crfqn.objectives.incremental import Incremental
     from crfqn.objectives.row_blocks import RowBlocks
     from crfqn.objectives.row_learner import RowLearner
-
-
-MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
 class FlatObjective(CRFObjective):
@@ -94,46 +89,9 @@ class FlatObjective(CRFObjective):
         return FlatPoint(self, coords, weights, scores, NO_EDGES)
 
     @cached_property
-    def row_cuts(self) -> NDArray[np.int64]:
-        """Positions cut into parts that threads share of a row, (PARTS + 1,), by their entries (`TWELFTHS`)."""
-        stride = max(1, self.store.nnz // MOST_COUNTED)
-        counts = np.bincount(self.store.indices[::stride], minlength=self.n_positions)
-        return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), TWELFTHS[-1])[list(TWELFTHS)]
-
-    @cached_property
-    def row_sizes(self) -> NDArray[np.int64]:
-        """The entries of each feature, (F,)."""
-        return np.diff(self.store.indptr)
-
-    @cached_property
-    def row_plan(self) -> RowPlan:
-        """How threads share rows."""
-        return RowPlan(self.store, self.row_cuts)
-
-    @cached_property
-    def row_balance(self) -> Balance:
-        """How two of them do."""
-        return Balance()
-
-    @cached_property
     def constants(self) -> Vector:
         """A Lipschitz constant of each feature's row of the gradient, (F,) (appendix A of Blondel et al.)."""
         return self.loss.constants(self.store, self.weights)
-
-    def joint_constants(self, n_together: int, features: NDArray[np.int64]) -> Vector:
-        """Constants for steps of `n_together` rows at once, drawn from those of `features`, (F,).
-
-        With omega_i of these n features, a position counts 1 + (omega_i - 1) (n_together - 1) / (n - 1) times: the
-        expected separable overapproximation of Fercoq and Richtarik (2015, "Accelerated, parallel and proximal
-        coordinate descent"), where Richtarik and Takac have the largest omega for all positions.
-        """
-        columns = np.zeros(self.store.n_features)
-        columns[features] = 1.0
-        counts = np.bincount(
-            self.store.indices, np.repeat(columns, np.diff(self.store.indptr)), self.n_positions
-        )
-        share = (n_together - 1) / max(features.size - 1, 1)
-        return self.loss.constants(self.store, self.weights * (1.0 + np.maximum(counts - 1.0, 0.0) * share))
 
     def online(self, *arguments: object) -> NoReturn:
         """Not for these losses yet: the updates of single items are those of a likelihood."""
