@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from problems import make_problem as make_chain
 from test_margin_losses import (
     NAMES,
     SINGLE,
-    loss_of,
     make_problem,
     objective_of,
     point_at,
@@ -27,12 +25,9 @@ from test_row_sharing import large
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.kernels.row_lists import list_weights
-from crfqn.objectives import row_blocks
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers import row_descent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.row_descent import RowDescent
@@ -127,7 +122,7 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
         papers_sweep(problem, w, *PENALTIES[kind], order, objective.constants if is_constant else None)
-        (blocks.sweep_constant if is_constant else blocks.sweep)(order, penalty_of(kind))
+        blocks.sweep(order, penalty_of(kind), None if is_constant else (0.01, 0.5))
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
 
@@ -137,11 +132,11 @@ def test_margins_stay_true(name):
     objective = objective_of(problem)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     for sweep in range(50):
-        update = blocks.sweep_constant if sweep % 2 == 0 else blocks.sweep
-        update(np.arange(F), penalty_of("L1/L2", 0.1))
+        blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), None if sweep % 2 == 0 else (0.01, 0.5))
     again = blocks.point().row_blocks()
-    np.testing.assert_allclose(blocks.margins, again.margins, atol=1e-10)
-    np.testing.assert_allclose(blocks.aid, again.aid, atol=1e-10)
+    np.testing.assert_allclose(blocks.state.margins, again.state.margins, atol=1e-10)
+    np.testing.assert_allclose(blocks.state.probabilities, again.state.probabilities, atol=1e-10)
+    np.testing.assert_array_equal(blocks.state.relevance, again.state.relevance)
     assert blocks.value(penalty_of("L2")) == pytest.approx(again.value(penalty_of("L2")), rel=1e-12)
 
 
@@ -223,84 +218,61 @@ def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
     assert np.all(whole.trace.n_active[~whole.trace.is_screening] == 200)
 
 
-def test_the_first_epoch_visits_the_strongest_rows(monkeypatch):
-    """From zero: what it leaves out and is needed after all comes at the next look, and the optimum is the same."""
-    objective, penalty = wide()
-    settings = {"tol": 1e-5, "max_iter": 800}
-    everything = minimize(objective, penalty, RowDescent(), **settings)
-    monkeypatch.setattr(row_descent, "FEWEST_FIRST", 5)
-    visited, gradient = [], objective.at(np.empty(0, np.int64), np.empty(0)).screen(0.0)
-    sweep = row_blocks.RowBlocks.sweep
-
-    def watched(self, order, *more):
-        visited.append(order)
-        return sweep(self, order, *more)
-
-    monkeypatch.setattr(row_blocks.RowBlocks, "sweep", watched)
-    some = minimize(objective, penalty, RowDescent(), **settings)
-    assert some.status is everything.status is Status.CONVERGED
-    assert some.value == pytest.approx(everything.value, rel=1e-5)
-    squares = np.bincount(gradient.coords % 200, gradient.gradient**2, minlength=200)
-    n_wanted = np.count_nonzero(squares > penalty.group_l1**2)
-    assert 5 < visited[0].size == int(n_wanted / 4)
-    assert np.setdiff1d(some.coords % 200, visited[0]).size > 3
-    np.testing.assert_array_equal(visited[0], np.sort(np.argsort(squares)[-visited[0].size :]))
-    again = minimize(objective, penalty, RowDescent(), start=(some.coords, some.weights), **settings)
-    assert again.n_iter <= 1
-
-
 def test_rows_that_are_no_longer_visited_are_let_go():
     objective, penalty = wide()
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     blocks.sweep(np.arange(200), penalty)
-    assert blocks.held.size == 200
+    assert blocks.stored_rows.size == 200
     kept = np.flatnonzero(table_at(blocks, 200).any(axis=1))
     before = table_at(blocks, 200)
     assert 3 < kept.size < 90
     order = np.array([kept[1], 0, kept[0]])
     assert 0 not in kept
+    blocks.store(order)
+    np.testing.assert_array_equal(blocks.stored_rows, np.union1d(kept, [0]))
     blocks.sweep(order, penalty)
-    np.testing.assert_array_equal(blocks.held, np.union1d(kept, [0]))
     others = np.setdiff1d(np.arange(200), order)
     np.testing.assert_array_equal(table_at(blocks, 200)[others], before[others])
+    assert np.any(table_at(blocks, 200)[order] != before[order])
     point = blocks.point()
     assert blocks.value(penalty) == pytest.approx(
         point.value + penalty.value(point.coords, point.weights), rel=1e-12
     )
+    blocks.sweep(np.arange(200), penalty)  # which stores what it visits
+    assert blocks.stored_rows.size == 200
 
 
 def table_at(blocks, n_features):
-    table = np.zeros((n_features, blocks.table.shape[1]))
-    table[blocks.held] = blocks.table
+    table = np.zeros((n_features, blocks.row_weights.shape[1]))
+    table[blocks.stored_rows] = blocks.row_weights
     return table
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_rows_as_lists(share):
-    random = np.random.default_rng(1)
-    table = random.normal(size=(7, 3)) * (random.random((7, 3)) < share)
-    features = np.sort(random.choice(50, 7, replace=False))
-    dense = np.zeros((50, 3))
-    dense[features] = table
-    coords, weights = list_weights(features, 50, table)
-    np.testing.assert_array_equal(coords, np.flatnonzero(dense.T))
-    np.testing.assert_array_equal(weights, dense.T[dense.T != 0])
+def test_rows_as_coordinates(share):
+    problem, random = make_problem(NAMES[0]), np.random.default_rng(1)
+    w = weights_like(problem) * (random.random((F, K)) < share)
+    point = point_at(problem, w, objective_of(problem)).row_blocks().point()
+    np.testing.assert_array_equal(point.coords, np.flatnonzero(w.T))
+    np.testing.assert_array_equal(point.weights, w.T[w.T != 0])
 
 
 @every_loss
-def test_a_trail_of_points(name):
+def test_a_history_of_points(name):
     """Combinations, and products of steps of the margins: s_r - s_y where there is one label, s_r of a ranking."""
     problem, objective = make_problem(name), objective_of(make_problem(name))
     tables = [weights_like(problem, seed) for seed in (1, 2, 3)]
     tables[1][2] = 0.0
     blocks = [point_at(problem, w, objective).row_blocks() for w in tables]
-    trail = blocks[0].trail(4)
-    for _ in range(2):  # a trail may be used again
-        trail.restart(blocks[0])
-        trail.add(blocks[1])
-        trail.add(blocks[2])
+    for own in blocks:
+        own.store(np.arange(F))
+    history = blocks[0].history(4)
+    for _ in range(2):  # a history may be used again
+        history.restart(blocks[0])
+        history.add(blocks[1])
+        history.add(blocks[2])
     penalty, w = penalty_of("L1/L2"), 1.5 * tables[1] - 0.5 * tables[2]
-    mixed = trail.combined(np.array([1.5, -0.5]))
+    mixed = history.combined(blocks[2], np.array([1.5, -0.5]))
     np.testing.assert_allclose(table_of(mixed.point()), w, atol=1e-14)
     expected = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
     assert mixed.value(penalty) == pytest.approx(expected, rel=1e-10)
@@ -316,12 +288,17 @@ def test_a_trail_of_points(name):
         scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
     expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
-    np.testing.assert_allclose(trail.step_products(), expected, rtol=1e-9)
-    trail.swap(blocks[0])
-    before = mixed.margins.copy()
-    other = trail.combined(np.array([0.5, 0.5]))
+    np.testing.assert_allclose(history.step_products(blocks[2]), expected, rtol=1e-9)
+    a, b = np.linalg.solve(expected, np.ones(2)) / np.linalg.solve(expected, np.ones(2)).sum()
+    led_to = history.extrapolated(blocks[2])
+    np.testing.assert_allclose(table_of(led_to.point()), a * tables[1] + b * tables[2], rtol=1e-6, atol=1e-8)
+    before = mixed.state.margins.copy()
+    other = history.combined(blocks[2], np.array([0.5, 0.5]))
     np.testing.assert_allclose(table_of(other.point()), 0.5 * (tables[1] + tables[2]), atol=1e-14)
-    np.testing.assert_array_equal(mixed.margins, before)  # whose room was given away
+    np.testing.assert_array_equal(mixed.state.margins, before)
+    history.restart(blocks[0])
+    history.add(blocks[0])
+    assert history.extrapolated(blocks[0]) is None
 
 
 def test_a_new_order_saves_sweeps():
@@ -417,23 +394,6 @@ def test_free_rows_are_an_intercept():
         minimize(objective, part, RowDescent())
 
 
-def test_more_rows_than_are_gathered_at_a_time(monkeypatch):
-    random = np.random.default_rng(0)
-    chunk, n = 200, 650
-    monkeypatch.setattr(row_blocks, "CHUNK_NUMBERS", 3 * chunk)
-    x = np.zeros((20, n))
-    x[random.integers(0, 20, n), np.arange(n)] = random.normal(size=n)
-    x[:, 3 * chunk :] *= 3.0
-    labels = random.integers(0, 3, 20).astype(np.int32)
-    store = FeatureStore.from_matrix(x, np.arange(21))
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, 3), n_threads=1)
-    penalty = GroupLasso(4.0, n_features=n, n_states=3)
-    result = minimize(objective, penalty, RowDescent(), tol=1e-3, max_iter=200)
-    assert result.status is Status.CONVERGED
-    assert np.any(result.coords % n >= 3 * chunk)
-    assert np.any(result.coords % n < chunk)
-
-
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize(
@@ -447,7 +407,7 @@ def test_a_sweep_knows_the_value(name, n_threads, order):
     point = blocks.point()
     value = point.value + penalty.value(point.coords, point.weights)
     assert blocks.value(penalty) == pytest.approx(value, rel=1e-12)
-    blocks.sweep_constant(order, penalty)
+    blocks.sweep(order, penalty, None)
     point = blocks.point()
     assert blocks.value(penalty) == pytest.approx(
         point.value + penalty.value(point.coords, point.weights), rel=1e-12
@@ -477,71 +437,6 @@ def flat_weights(w):
     return np.arange(w.size), w.T.ravel()
 
 
-def test_a_feature_twice_is_refused():
-    """Two threads could update its row at once."""
-    objective = objective_of(make_problem(NAMES[0]))
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
-    with pytest.raises(InputError, match="expected every feature once"):
-        blocks.sweep(np.array([1, 3, 1]), penalty_of("L1/L2"))
-
-
-@every_loss
-@pytest.mark.parametrize("n_together", [1, 3])
-def test_parallel_steps_by_hand(name, n_together):
-    """Richtarik and Takac: rows of a stretch start from the same weights, steps 1 / v_j with the sum of positions."""
-    problem, objective = make_problem(name, seed=2), objective_of(make_problem(name, seed=2))
-    (strengths, norm), w = PENALTIES["L1/L2"], weights_like(problem, scale=0.2)
-    among, order = np.array([0, 1, 3, 4, 5]), np.array([5, 1, 3, 0, 3, 4])
-    met = (problem.x[:, among] != 0).sum(axis=1)
-    weights = problem.weights * (1 + np.maximum(met - 1, 0) * (n_together - 1) / 4)
-    constants = loss_of(problem).constants(objective.map.store, weights)
-    np.testing.assert_allclose(objective.joint_constants(n_together, among), constants, rtol=1e-13)
-    blocks = point_at(problem, w, objective).row_blocks()
-    swept = blocks.sweep_constant(order, penalty_of("L1/L2"), n_together, among)
-    for start in range(0, 6, n_together):
-        gradient = problem.evaluate(w)[1]
-        for k, j in enumerate(order[start : start + n_together], start):
-            slope = gradient[j] + 2.0 * w[j] / max(np.linalg.norm(w[j]), 1e-300)
-            if w[j].any():
-                assert swept.violations[k] == pytest.approx(np.linalg.norm(slope), rel=1e-8)
-            w[j] = row_prox((w[j] - gradient[j] / constants[j])[None], 1.0 / constants[j], strengths, norm)[0]
-    np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
-
-
-@every_loss
-def test_joint_constants_bound_the_expected_rise(name):
-    """E F(W + D_S) <= F(W) + n_together / n (G'D + sum_j v_j / 2 ||D_j||^2) over all pairs S of rows."""
-    problem, objective = make_problem(name, seed=5), objective_of(make_problem(name, seed=5))
-    v, random = objective.joint_constants(2, np.arange(F)), np.random.default_rng(0)
-    pairs = list(combinations(range(F), 2))
-    tightest = 0.0
-    for scale in (0.01, 0.3, 3.0):
-        w, d = weights_like(problem, scale=0.1), scale * random.normal(size=(F, K))
-        value, g = problem.evaluate(w)
-        rises = []
-        for pair in pairs:
-            moved = w.copy()
-            moved[list(pair)] += d[list(pair)]
-            rises.append(problem.evaluate(moved)[0] - value)
-        quadratic = 2 / F * (0.5 * v @ (d**2).sum(axis=1))
-        excess = np.mean(rises) - 2 / F * np.sum(g * d)
-        assert excess <= quadratic
-        tightest = max(tightest, excess / quadratic)
-    assert tightest > 0.1
-
-
-def test_parallel_steps_converge_and_need_more_sweeps():
-    objective, penalty = wide(n_features=60)
-    sweeps = []
-    for n_together in (1, 8, 60):
-        solver = RowDescent(step="parallel", n_together=n_together)
-        result = minimize(objective, penalty, solver, tol=1e-3, max_iter=4000)
-        assert result.status is Status.CONVERGED
-        sweeps.append(result.n_iter)
-    assert sweeps[0] < sweeps[2]
-    assert sweeps[2] <= 1500
-
-
 BAD = [
     ({"step": "newton"}, r"step: expected one of .*, got 'newton'"),
     ({"sigma": 0.0}, r"sigma: expected a number between 0 and 1, got 0.0"),
@@ -550,7 +445,7 @@ BAD = [
     ({"cooling": -1.0}, r"cooling: expected a number between 0 and 1"),
     ({"max_sweeps": 0}, r"max_sweeps: expected an integer >= 1, got 0"),
     ({"memory": 1}, r"memory: expected 0 or an integer >= 2, got 1"),
-    ({"n_together": 0}, r"n_together: expected an integer >= 1, got 0"),
+    ({"step": "parallel"}, r"step: expected one of .*, got 'parallel'"),
     ({"seed": 0.5}, r"seed: expected an integer >= 0, got 0.5"),
 ]
 

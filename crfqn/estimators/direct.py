@@ -80,7 +80,6 @@ class DirectClassifier(FlatLabels):
         AUTO: BySize,
         "bcd": RowDescent,
         "bcd-constant": partial(RowDescent, step="constant"),
-        "bcd-parallel": partial(RowDescent, step="parallel"),
         "prox-qn": ProxQN,
         "prox-gd": ProxGD,
         "fista": FISTA,

@@ -59,7 +59,7 @@ class MulticlassClassifier(DirectClassifier):
         l1; l1 and l2; l2.
     solver : str or solver object, default "auto"
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
-        random; "bcd-parallel": several rows at a time. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
+        random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
         never to a small gap; "l-bfgs": the penalty "l2" only. "auto" is "l-bfgs" for "l2", "prox-qn" for "l1" and
         "elastic-net"; over rows it is "prox-qn" for up to 2,000 weights and, unless the loss is the squared hinge, for
         dense features, else "bcd".

@@ -11,6 +11,7 @@ position i = indices[e] and has the value x = values[e * stride].
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -34,6 +35,7 @@ ZEROS = ir.Constant(VECTOR, [ir.Constant(DOUBLE, 0.0)] * LANES)
 SUM = ("reassoc", "contract")
 AHEAD = 8  # entries whose margins are asked for before they are read: what a core waits for is their latency
 INDEX = types.intp
+ONE = np.ones(1)  # the value of every entry where all are 1
 
 
 def number_at(builder: Any, array: Any, place: Any) -> Any:
@@ -176,31 +178,38 @@ move_4, move_3, move_2, move_1 = (_move(n) for n in (4, 3, 2, 1))
 
 
 @inner
-def add_hinge_slopes(g, h, own, margins, indices, begin, end, values, stride, labels, weights):
-    """The slopes of all column blocks, from the entries begin ... end - 1."""
+def add_hinge_slopes(state, begin, end, g, h, own):
+    """Equations 5 and 6, half of both: g_r += c x max(A_r, 0), g_y -= their sum; h likewise; all column blocks.
+
+    state : a `row_losses.MarginState`
+    """
+    _, indices, values, labels, weights, margins = state[:6]
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
     width, column = margins.shape[1], 0
     while column + 4 * LANES <= width:
-        slopes_4(g, h, own, column, margins, indices, begin, end, values, stride, labels, weights)
+        slopes_4(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
         column += 4 * LANES
     if column + 3 * LANES == width:
-        slopes_3(g, h, own, column, margins, indices, begin, end, values, stride, labels, weights)
+        slopes_3(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
     elif column + 2 * LANES == width:
-        slopes_2(g, h, own, column, margins, indices, begin, end, values, stride, labels, weights)
+        slopes_2(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
     elif column < width:
-        slopes_1(g, h, own, column, margins, indices, begin, end, values, stride, labels, weights)
+        slopes_1(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
 
 
 @inner
-def move_hinge(d, margins, indices, begin, end, values, stride, labels, weights, step):
-    """Move all column blocks; returns the change of the loss."""
+def move_hinge(state, begin, end, step, d):
+    """A_r += step (d_r - d_y) x, all column blocks; returns the change of the loss."""
+    _, indices, values, labels, weights, margins = state[:6]
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
     width, column, change = margins.shape[1], 0, 0.0
     while column + 4 * LANES <= width:
-        change += move_4(d, column, margins, indices, begin, end, values, stride, labels, weights, step)
+        change += move_4(d, column, margins, indices, begin, end, numbers, stride, labels, weights, step)
         column += 4 * LANES
     if column + 3 * LANES == width:
-        change += move_3(d, column, margins, indices, begin, end, values, stride, labels, weights, step)
+        change += move_3(d, column, margins, indices, begin, end, numbers, stride, labels, weights, step)
     elif column + 2 * LANES == width:
-        change += move_2(d, column, margins, indices, begin, end, values, stride, labels, weights, step)
+        change += move_2(d, column, margins, indices, begin, end, numbers, stride, labels, weights, step)
     elif column < width:
-        change += move_1(d, column, margins, indices, begin, end, values, stride, labels, weights, step)
+        change += move_1(d, column, margins, indices, begin, end, numbers, stride, labels, weights, step)
     return change

@@ -1,240 +1,229 @@
-"""Sweeps over rows of the weights: Algorithm 1 of Blondel, Seki and Uehara (2013), by one thread or several at once.
+"""Sweeps over rows of the weights: Algorithms 1 and 2 of Blondel, Seki and Uehara (2013), by one thread or several.
 
-Large rows are shared out: each thread works on the positions of its own (`row_step.py`). Small ones that have no
-position in common (`row_colours.py`) go to a thread each. The updates, and with them the number of sweeps, are those of
-one thread.
+Threads share every row but the smallest: positions are cut into PARTS stretches of about as many entries, and a thread
+has the same ones in every row. It finds their part of the slopes, meets the others at a barrier, adds up all parts in
+their order, whoever has found them, takes the step that all others take, and moves its own positions. So the updates
+are those of one thread, bit by bit.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels import bare_kernel, inner, kernel
-from crfqn.kernels.row_losses import fill_losses, slopes
-from crfqn.kernels.row_step import (
-    LEAST_CURVATURE,
-    NO_PENALTY,
-    PARTS,
-    ROOM,
-    add_shares,
-    copy_row,
-    cut_entries,
-    descend_row,
-    measure_row,
-    move_parts,
-    parts_of,
-    propose_row,
-    share_slopes,
+from crfqn.kernels.columns import first_at
+from crfqn.kernels.row_losses import move, slopes
+from crfqn.kernels.row_penalty import (
+    FREE,
+    kkt_excess,
+    largest_of,
+    row_penalty,
+    row_violation,
+    shrink_row,
 )
-from crfqn.kernels.rows import LANES, prefetch_number
-from crfqn.kernels.team import join, looks_of, meet
+from crfqn.kernels.team import join, meet
 
-MOST_HALVED = 1000  # entries of a row that has two parts only
-AT_ONCE = 128  # entries of an upcoming row that are asked for; afterwards the processor sees where this leads
-ROW_COST = 20  # what a row costs besides its entries, in entries
-ALONE = (0, 1, 0)  # a seat
-
-
-@inner
-def stride_of(bounds):
-    """Every how manieth cut of a row is in use: a moderate one has two parts."""
-    return PARTS // 2 if bounds[-1] - bounds[0] < MOST_HALVED else 1
+PARTS = 4  # even shares for 1, 2 and 4 threads
+LEAST_SHARED = 100  # entries of a row that is worth a barrier; a smaller one is a single part
+LEAST_CURVATURE = 1e-12  # the paper's epsilon
+MOST_TRIALS = 30
 
 
-@inner
-def ask_for(begin, end, data):
-    """Ask for the entries begin ... end - 1 of a row that will come soon."""
-    for e in range(begin, end, LANES):
-        prefetch_number(data[0], e)
-        if data[1].size > 0:
-            prefetch_number(data[1], e)
+class StoredRows(NamedTuple):
+    """Rows of the weights.
 
-
-@bare_kernel
-def sweep_shared(
-    team, seat, loss, order, bounds, data, strengths, is_free, table, violations, excess, sigma, omega, shares, changes,
-    room,
-):  # fmt: skip
-    """Update rows one after another, all members at each; returns steps rejected, and how often they have met."""
-    (member, size, _), n_states, n_parts = seat, table.shape[1], changes.shape[0] // 2
-    g, h, w, n_rejected, n_meetings, is_ahead = room[5], room[6], room[7, :n_states], 0, 0, False
-    for k in range(order.size):
-        row, ends = order[k], bounds[k, :: stride_of(bounds[k])]
-        upcoming = bounds[k + 1, :: stride_of(bounds[k + 1])] if k + 1 < order.size else ends[:0]
-        if not is_ahead:
-            n_meetings += 1
-            share_slopes(seat, loss, ends, data, shares, 2 * n_parts * (n_meetings % 2), room[2:4])
-            meet(team, member, size, n_meetings)
-        if upcoming.size > 0:
-            begin = upcoming[parts_of(upcoming, seat)[0]]
-            ask_for(begin, min(begin + AT_ONCE, upcoming[-1]), data)
-        add_shares(shares, 2 * n_parts * (n_meetings % 2), ends.size - 1, g, h)
-        own = NO_PENALTY if is_free[row] else strengths
-        copy_row(w, table[row])  # for each its own: the first writes the new one while others may still read
-        outside, violation = measure_row(w, g[:n_states], own, room)
-        if member == 0:
-            excess[k], violations[k] = outside, violation
-        is_ahead = False
-        if outside > 0.0:
-            n_more, n_meetings, is_ahead = descend_row(
-                team, seat, n_meetings, loss, ends, upcoming, data, w, g, h, own, sigma, omega, shares, changes, room,
-            )  # fmt: skip
-            if member == 0:
-                copy_row(table[row], w)
-                n_rejected += n_more
-    return n_rejected, n_meetings
-
-
-@inner
-def deal_colour(start, colours, bounds, member, loads, mine):
-    """Deal the steps of a colour to the members, each to the one with the least work: where it ends, how many are mine.
-
-    loads : int64 (members,), mine : int64, out
+    weights : float64 (rows, K)
+    ends : int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end
+    is_free : bool (rows,), whether a row is without penalty
     """
-    k, n_mine = start, 0
-    loads[:] = 0
-    while k < colours.size and colours[k] == colours[start]:
-        owner = np.argmin(loads)
-        loads[owner] += ROW_COST + bounds[k, -1] - bounds[k, 0]
-        if owner == member:
-            mine[n_mine] = k
-            n_mine += 1
-        k += 1
-    return k, n_mine
+
+    weights: np.ndarray
+    ends: np.ndarray
+    is_free: np.ndarray
 
 
-@bare_kernel
-def sweep_apart(
-    team, member, size, n_meetings, loss, order, colours, bounds, data, strengths, is_free, table, violations, excess,
-    sigma, omega, mine, loads, alone, room,
-):  # fmt: skip
-    """Update rows colour by colour, a member each; returns the steps that this member has rejected."""
-    indices, values, labels, weights, margins, aid, _ = data
-    g, h, n_rejected, start = room[5], room[6], 0, 0
-    while start < order.size:
-        start, n_mine = deal_colour(start, colours, bounds, member, loads, mine)
-        for j in range(n_mine):
-            k, soon = mine[j], bounds[mine[min(j + 1, n_mine - 1)]]
-            w, ends = table[order[k]], bounds[k, :: bounds.shape[1] - 1]
-            slopes(loss, ends[0], ends[1], indices, values, labels, weights, margins, aid, g, h, room[2:4])
-            ask_for(soon[0], soon[-1], data)
-            own = NO_PENALTY if is_free[order[k]] else strengths
-            excess[k], violations[k] = measure_row(w, g[: w.size], own, room)
-            if excess[k] > 0.0:
-                n_more, _, _ = descend_row(
-                    team, ALONE, 0, loss, ends, ends[:0], data, w, g, h, own, sigma, omega, room, alone, room
-                )
-                n_rejected += n_more
-        n_meetings += 1
-        meet(team, member, size, n_meetings)
-    return n_rejected
+class StepRule(NamedTuple):
+    """Choice of L_j and alpha_j (section 4.4).
+
+    sigma, omega : of the line search, equation 7
+    constants : float64 (rows,), Lipschitz constants for steps without a search; (0,) for one
+    """
+
+    sigma: float
+    omega: float
+    constants: np.ndarray
 
 
-@bare_kernel
-def copy_rows(target, source, first, last):
-    """target[i] = source[i] for the rows first ... last - 1."""
-    for i in range(first, last):
-        copy_row(target[i], source[i])
+class Shared(NamedTuple):
+    """What the members of a thread group tell each other, in turns: what is read after a barrier is written anew after
+    the next one at the earliest.
+
+    slopes : float64 (2, PARTS, 2, width), g and h of a part; changes : float64 (2, PARTS, LANES), of the loss
+    """
+
+    slopes: np.ndarray
+    changes: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """A member's place in its thread group, and vectors of its own, float64 (width,).
+
+    barriers : int64 (1,), how many it has come to
+    own : float64 (2, width), see `slopes`; d : the direction, zero beside the states
+    """
+
+    team: np.ndarray
+    member: int
+    size: int
+    barriers: np.ndarray
+    g: np.ndarray
+    h: np.ndarray
+    own: np.ndarray
+    w: np.ndarray
+    target: np.ndarray
+    d: np.ndarray
+    spare: np.ndarray
 
 
 @kernel
-def sweep_rows(
-    team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, table, violations, excess, colours, bounds, sigma, omega, shares, changes,
-    record, tilt, looks,
-):  # fmt: skip
-    """Update the rows table[order[0]], table[order[1]], ..., large ones first, then small ones by their colours.
+def cut_rows(features, indptr, indices, cuts, ends):
+    """ends[i] = where the parts of the row features[i] begin and end, int64 (rows, PARTS + 1).
 
-    Steps are those of the generalised Hessian, with a line search (section 4.4.1).
+    cuts : int64 (PARTS + 1,), the first position of each part
+    """
+    for i in range(features.size):
+        begin, end = indptr[features[i]], indptr[features[i] + 1]
+        ends[i, 0], ends[i, 1:] = begin, end
+        for p in range(1, PARTS):
+            if end - begin >= LEAST_SHARED:
+                ends[i, p] = first_at(ends[i, p - 1], end, indices, cuts[p])
+
+
+@inner
+def parts_of(work):
+    """The parts that a member takes: the first, and the first that it does not."""
+    return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
+
+
+@inner
+def come_to_barrier(work):
+    work.barriers[0] += 1
+    meet(work.team, work.member, work.size, work.barriers[0])
+
+
+@bare_kernel
+def find_slopes(state, ends, shared, work):
+    """Algorithm 3: g and h of a row, each member its parts."""
+    first, last = parts_of(work)
+    found = shared.slopes[(work.barriers[0] + 1) % 2]
+    for p in range(first, last):
+        if ends[p] < ends[p + 1]:
+            slopes(state, ends[p], ends[p + 1], found[p, 0], found[p, 1], work.own)
+    come_to_barrier(work)
+    g, h = work.g, work.h
+    g[:] = 0.0
+    h[:] = 0.0
+    for p in range(PARTS):
+        if ends[p] < ends[p + 1]:
+            for r in range(g.size):
+                g[r] += found[p, 0, r]
+                h[r] += found[p, 1, r]
+
+
+@bare_kernel
+def move_margins(state, ends, step, shared, work):
+    """Move the margins by step * d, each member its parts; returns the change of the loss."""
+    first, last = parts_of(work)
+    found = shared.changes[(work.barriers[0] + 1) % 2]
+    for p in range(first, last):
+        if ends[p] < ends[p + 1]:
+            found[p, 0] = move(state, ends[p], ends[p + 1], step, work.d)
+    come_to_barrier(work)
+    change = 0.0
+    for p in range(PARTS):
+        change += found[p, 0] if ends[p] < ends[p + 1] else 0.0
+    return change
+
+
+@bare_kernel
+def propose(n, curvature, penalty, work):
+    """Equations 3 and 4: target <- prox(w - g / L_j), d <- target - w; returns g'd, and whether d has anything."""
+    w, g, target, d = work.w, work.g, work.target, work.d
+    for r in range(n):
+        target[r] = w[r] - g[r] / curvature
+    shrink_row(target[:n], curvature, penalty, work.spare[:n])
+    slope, has_moved = 0.0, False
+    for r in range(n):
+        d[r] = target[r] - w[r]
+        slope += g[r] * d[r]
+        has_moved = has_moved or d[r] != 0.0
+    return slope, has_moved
+
+
+@bare_kernel
+def search(state, ends, n, slope, penalty, rule, shared, work):
+    """The line search of equation 7: alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
+
+    slope : g'd
+    """
+    w, target, alpha, change = work.w[:n], work.target[:n], 0.0, 0.0
+    before = row_penalty(w, penalty)
+    promise = slope + row_penalty(target, penalty) - before
+    for trial in range(MOST_TRIALS + 1):
+        next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
+        change += move_margins(state, ends, next_alpha - alpha, shared, work)
+        alpha = next_alpha
+        if trial > 0:
+            for r in range(n):
+                target[r] = w[r] + alpha * work.d[r]
+        if change + row_penalty(target, penalty) - before <= rule.sigma * alpha * promise:
+            break
+
+
+@bare_kernel
+def update_row(row, state, rows, penalty, rule, shared, work):
+    """Algorithm 2: a step of one row, which the margins follow; returns its violation, and the excess if it is zero."""
+    ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
+    w, g, strengths = work.w[:n], work.g[:n], FREE if rows.is_free[row] else penalty
+    find_slopes(state, ends, shared, work)
+    for r in range(n):  # for each member its own: the first writes the new one while others may still read
+        w[r] = rows.weights[row, r]
+    excess = kkt_excess(w, g, strengths)
+    if excess <= 0.0:
+        return 0.0, excess
+    violation = row_violation(w, g, strengths, work.target[:n], work.spare[:n])
+    curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
+    slope, has_moved = propose(n, curvature, strengths, work)
+    if has_moved:
+        if has_search:
+            search(state, ends, n, slope, strengths, rule, shared, work)
+        else:
+            move_margins(state, ends, 1.0, shared, work)
+        if work.member == 0:
+            for r in range(n):
+                rows.weights[row, r] = work.target[r]
+    return violation, excess
+
+
+@kernel
+def sweep_rows(team, n_members, rank, order, state, rows, penalty, rule, shared, found):
+    """Algorithm 1's inner loop: update the rows order[0], order[1], ..., numbers in `rows`.
 
     Parameters
     ----------
     team, n_members, rank : as in `team.py`
-    cuts : int64 (parts + 1,), the first position of each part
-    loss, labels, weights, margins, aid, losses : as in `row_losses.py`; margins and aid follow, losses are those of
-        the end
-    order : int64 (steps,), rows of `table`, float64 (rows, K)
-    l1, l2, group, is_linf : the penalty; is_free : bool (rows,), rows without one
-    violations, excess : float64 (steps,), out: equation 9, and for zero rows how far they are from being wanted, inf
-        for others
-    colours : int64 (steps,), sorted, as from `row_colours.py`; -1 for large rows, which are shared out
-    bounds : int64 (steps, parts + 1), the rows' entries at the cuts
-    sigma, omega : of the line search (equation 7)
-    shares : float64 (4 parts, width), changes : float64 (2 parts, LANES): what the members tell each other
-    record : float64 (N, width), out: the margins of the end; or (0, width)
-    tilt : of two members the first has as many parts more; looks : int64 (members,), out, as in `team.py`
-
-    Returns
-    -------
-    The number of steps that the line searches rejected, each told by one member; -1 to members who came too late.
+    state : MarginState, whose margins and probabilities follow, and with LOGISTIC and RANKING its losses
+    penalty : RowStrengths
+    found : float64 (steps, 2), out, of each step: equation 9; and the excess of a zero row, inf for others
     """
     member, size = join(team, n_members, rank)
     if size == 0:
-        return -1
-    data = indices, values, labels, weights, margins, aid, losses
-    seat = member, size, tilt if size == 2 else 0
-    strengths, n = (l1, l2, group, is_linf), np.searchsorted(colours, 0)
-    room = np.zeros((ROOM, margins.shape[1]))
-    mine, loads, alone = np.empty(order.size, np.int64), np.empty(size, np.int64), np.empty((2, LANES))
-    n_rejected, n_meetings = sweep_shared(
-        team, seat, loss, order[:n], bounds[:n], data, strengths, is_free, table, violations, excess,
-        sigma, omega, shares, changes, room,
-    )  # fmt: skip
-    looks[member] += looks_of(team, member)
-    n_rejected += sweep_apart(
-        team, member, size, n_meetings, loss, order[n:], colours[n:], bounds[n:], data, strengths, is_free, table,
-        violations[n:], excess[n:], sigma, omega, mine, loads, alone, room,
-    )  # fmt: skip
-    first, last = parts_of(cuts, seat)
-    if aid.size == 0:  # otherwise they have followed
-        fill_losses(loss, cuts[first], cuts[last], margins, aid, losses)
-    if record.shape[0] > 0:
-        copy_rows(record, margins, cuts[first], cuts[last])
-    return n_rejected
-
-
-@kernel
-def sweep_together(
-    team, n_members, rank, cuts, loss, order, indices, values, labels, weights, margins, aid, losses,
-    l1, l2, group, is_linf, is_free, table, violations, excess, features, indptr, constants, n_together, shares,
-):  # fmt: skip
-    """Update the rows of `order` by constant steps, `n_together` at once, all from the same margins.
-
-    One at a time that is Algorithm 2 without its line search (section 4.4.2); several, different ones, are the parallel
-    coordinate descent of Richtarik and Takac (2012), the constants allowing for it. The members of a team share out
-    positions as in `sweep_rows`, and meet once for all rows together.
-
-    features : int64 (rows,), of the rows of `table`; constants : float64 (rows,), steps are 1 / constant
-    shares : float64 (4 n_together parts, width)
-    """
-    member, size = join(team, n_members, rank)
-    if size == 0:
-        return -1
-    n, width, n_parts, seat = table.shape[1], margins.shape[1], cuts.size - 1, (member, size, 0)
-    data, strengths = (indices, values, labels, weights, margins, aid, losses), (l1, l2, group, is_linf)
-    rows, ends = table if member == 0 else table.copy(), np.empty((n_together, n_parts + 1), np.int64)
-    room, d, changes = np.zeros((ROOM, width)), np.zeros((n_together, width)), np.empty((n_parts, LANES))
-    g, h, target = room[5], room[6], room[0, :n]
-    has_moved = np.zeros(n_together, np.bool_)
-    for meeting, start in enumerate(range(0, order.size, n_together)):
-        batch = order[start : start + n_together]
-        turn = 2 * n_parts * n_together * (meeting % 2)
-        for j in range(batch.size):
-            f = features[batch[j]]
-            cut_entries(indptr[f], indptr[f + 1], indices, cuts, ends[j])
-            share_slopes(seat, loss, ends[j], data, shares, turn + 2 * n_parts * j, room[2:4])
-        meet(team, member, size, meeting + 1)
-        for j in range(batch.size):
-            row = batch[j]
-            w, curvature = rows[row], max(constants[row], LEAST_CURVATURE)
-            own = NO_PENALTY if is_free[row] else strengths
-            add_shares(shares, turn + 2 * n_parts * j, n_parts, g, h)
-            outside, violation = measure_row(w, g[:n], own, room)
-            if member == 0:
-                excess[start + j], violations[start + j] = outside, violation
-            has_moved[j] = False
-            if outside > 0.0:
-                _, has_moved[j] = propose_row(w, g, curvature, own, target, d[j], room[4, :n])
-                w[:] = target
-        for j in range(batch.size):
-            if has_moved[j]:
-                move_parts(seat, loss, ends[j], data, 1.0, d[j], changes, 0)
-    return 0
+        return
+    own = np.zeros((8, state.margins.shape[1]))
+    work = Workspace(
+        team, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
+    )
+    for k in range(order.size):
+        violation, excess = update_row(order[k], state, rows, penalty, rule, shared, work)
+        if member == 0:
+            found[k, 0], found[k, 1] = violation, excess

@@ -24,6 +24,7 @@ from crfqn.kernels.row_losses import (
     MULTICLASS,
     MULTITASK,
     RANKING,
+    MarginState,
     add_probabilities,
     slopes,
     value_of,
@@ -97,6 +98,7 @@ def learn_rows(
     rows, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
     g, h, room, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
     label, own = np.zeros(1, labels.dtype), np.empty((2, width))
+    state = MarginState(loss, rows, nothing, label, one, margins, aid, aid, losses)
     for k in range(order.size):
         i = order[k]
         begin, end = indptr[i], indptr[i + 1]
@@ -112,7 +114,7 @@ def learn_rows(
                 aid[0, sets[e]] = 1.0
         label[0] = labels[i]
         turn_scores(loss, n_states, label[0], margins, aid, losses, rows, room, exponents)
-        slopes(loss, 0, 1, rows, nothing, label, one, margins, aid, g, h, own)
+        slopes(state, 0, 1, g, h, own)
         if loss == RANKING:
             aid[:] = 0.0
         eta = rates[ETA0] / np.sqrt(clock[STEPS] + 1.0)

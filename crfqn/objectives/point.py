@@ -19,6 +19,8 @@ from crfqn.objectives.coordinates import joined, merge_weights
 from crfqn.objectives.linear.screening import RowNorm, ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
 
+NO_SCORES = np.empty((0, 0))
+
 
 @dataclass(eq=False)
 class Point:
@@ -149,3 +151,21 @@ class Ray:
         start = self.origin
         coords, weights = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
         return Point(start.objective, coords, weights, scores, edges)
+
+
+class LazyPoint(Point):
+    """A point of which only the weights are known: its scores are computed when they are asked for."""
+
+    def __init__(self, objective: Any, coords: Coords, weights: Vector) -> None:
+        super().__init__(objective, coords, weights, NO_SCORES, NO_SCORES)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The pass over the data that the point costs once somebody asks for more than its weights."""
+        whole = self.objective.at(self.coords, self.weights)
+        self.scores, self.edges = whole.scores, whole.edges
+        return whole.evaluation
+
+    def along(self, coords: Coords, direction: Vector) -> Ray:
+        """Return the ray w + step * direction."""
+        return Ray(self.objective.at(self.coords, self.weights), coords, direction)

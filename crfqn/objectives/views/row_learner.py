@@ -22,8 +22,8 @@ from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.objectives.registry import offers
-from crfqn.objectives.row_penalty import RowPenalty
 from crfqn.objectives.views.online import check_memory
+from crfqn.objectives.views.row_penalty import RowPenalty
 from crfqn.penalties import ElasticNet, GroupLasso
 
 NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)

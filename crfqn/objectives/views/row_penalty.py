@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.kernels.row_penalty import RowStrengths
 from crfqn.kernels.union import found_in
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
@@ -44,9 +45,9 @@ class RowPenalty(NamedTuple):
         return cls(group_l1, l1, l2, penalty.norm == "linf", True, free)
 
     @property
-    def strengths(self) -> tuple[float, float, float, bool]:
-        """As kernels want them: l1, l2, group, is_linf."""
-        return self.l1, self.l2, self.group_l1, self.is_linf
+    def strengths(self) -> RowStrengths:
+        """The strengths of a row that is not free, as kernels want them."""
+        return RowStrengths(self.l1, self.l2, self.group_l1, self.is_linf)
 
     def is_free(self, features: Indices) -> NDArray[np.bool_]:
         """Which of some features are without penalty."""

@@ -1,4 +1,4 @@
-"""A look at all rows: the same evaluation, rows, violations and bounds as coordinate by coordinate."""
+"""The full gradient scan by rows: the same evaluation, rows, violations and bounds as coordinate by coordinate."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from crfqn.objectives.flat import FlatObjective
+from crfqn.objectives.row_gradients import evaluate_margins
 from margin_references import MarginProblem
 from test_margin_losses import point_at, weights_like
 from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
 from crfqn.objectives.losses import MulticlassSquaredHinge
-from crfqn.objectives.row_look import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.overview import look_at
@@ -54,7 +54,7 @@ def test_rows_tell_what_coordinates_do(name, kind, n_free, scale):
 @pytest.mark.parametrize("n_states", [8, 70])
 @pytest.mark.parametrize("group_l1", [0.0, 2.0])
 def test_any_number_of_states(name, n_states, group_l1):
-    """Whole registers, and more states than a tile of other looks has; a group penalty of nothing has groups still."""
+    """Whole registers, and more states than a tile of other scans has; a group penalty of nothing has groups still."""
     problem = make_problem(name, n_items=60, n_states=n_states)
     penalty = GroupLasso(group_l1, 0.3, n_features=F, n_states=n_states)
     w = weights_like(problem, scale=0.1)
@@ -63,10 +63,10 @@ def test_any_number_of_states(name, n_states, group_l1):
 
 
 def agree(point, penalty):
-    """Both looks at a point."""
+    """Compare both scans of a point."""
     blocks, expected = point.row_blocks(), look_at(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
-    found = blocks.look(penalty)
+    found = blocks.screen(penalty)
     np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))
     state = expected.state()
     assert found.value == pytest.approx(state.value, rel=1e-12)
@@ -88,7 +88,7 @@ def test_many_shares_of_features(n_threads):
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
     bound = float(np.median(norms))
     penalty = replace(penalty_of("L1/L2"), group_l1=bound, n_features=3000, n_states=3)
-    found = blocks.look(penalty)
+    found = blocks.screen(penalty)
     np.testing.assert_array_equal(found.features, np.flatnonzero(norms > bound))
-    np.testing.assert_allclose(found.norms, norms[norms > bound], rtol=1e-10)
+    np.testing.assert_allclose(found.dual_norms, norms[norms > bound], rtol=1e-10)
     assert found.violation == pytest.approx(norms.max() - bound, rel=1e-10)
