@@ -93,6 +93,17 @@ def test_a_folder_that_the_user_names(copied, tmp_path_factory):
     assert not any(copied.rglob("*.nbc"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for users' caches")
+def test_a_folder_beside_the_source_that_cannot_be_written(copied, tmp_path_factory):
+    """It is the user's folder then; a file in place of the folder also stops an administrator."""
+    (copied / "crfqn/kernels/family/__pycache__").touch()
+    user = tmp_path_factory.mktemp("user")
+    assert run(copied, XDG_CACHE_HOME=str(user)) == (23.0, 0, 1)
+    edit(copied / "crfqn/kernels/family/called.py", "x + 1.0", "x + 2.0")
+    assert run(copied, XDG_CACHE_HOME=str(user)) == (24.0, 0, 1)
+    assert any(user.rglob("caller.both*.nbc"))
+
+
 def test_without_compilation(copied):
     script = RUN.splitlines()[1] + "; print(both(2.0), 0, 0)"
     environment = {**os.environ, "PYTHONPATH": str(copied), "NUMBA_DISABLE_JIT": "1"}
