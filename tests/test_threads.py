@@ -346,6 +346,57 @@ def test_a_member_that_never_gets_to_the_kernel(failing, error):
     assert in_a_process(BEFORE_THE_KERNEL.format(failing=failing, error=error)) == "came through\n"
 
 
+REAL_KERNELS = """
+import threading
+import numpy as np
+from crfqn import MulticlassClassifier
+from crfqn.kernels.team import join, work_together
+from crfqn.objectives import row_blocks
+from crfqn.penalties import GroupLasso, group_lasso
+from crfqn.threads import Pool
+
+def failing(pool, n_members, run):
+    first = threading.Lock()
+    def member(team, rank):
+        if first.acquire(blocking=False):
+            print("members", join(team, n_members, rank)[1])
+            raise MemoryError
+        return run(team, rank)
+    return work_together(pool, n_members, member)
+
+row_blocks.work_together = group_lasso.work_together = failing
+random = np.random.default_rng(0)
+
+def rows():
+    x, y = random.normal(size=(2000, 30)), random.integers(0, 4, 2000)
+    MulticlassClassifier(group_l1=1.0, solver="bcd", n_threads=2).fit(x, y)
+
+def quadratic_model():
+    n = 5 * 525
+    matrix = np.eye(n, dtype=np.float32)
+    local = GroupLasso(1.0, n_features=525, n_states=5).at(np.arange(n))
+    sparse = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+    metric = matrix, *sparse, np.ones(n), np.zeros((n, 2)), np.zeros((n, 2))
+    with Pool(2) as pool:
+        d, base_d = np.zeros(n), np.zeros(n, np.float32)
+        local.descend(metric, np.zeros(n), random.normal(size=n), np.zeros(n), 4, 0.0, d, base_d, pool)
+
+for work in rows, quadratic_model:
+    try:
+        work()
+        print("no failure")
+    except MemoryError:
+        print("came through")
+"""
+
+
+def test_kernels_whose_other_member_has_failed():
+    """They come to an end, whatever the other one has left undone."""
+    lines = in_a_process(REAL_KERNELS).splitlines()
+    assert lines[1::2] == ["came through", "came through"]
+    assert all(line.startswith("members") for line in lines[::2])
+
+
 def test_who_comes_after_a_failure_does_not_begin():
     from crfqn.kernels.team import NO_RANK, give_up, join, new_team
 
