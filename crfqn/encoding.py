@@ -97,7 +97,7 @@ def _check_columns(
     names = sequences.feature_names
     if names is None or vocabulary is None:
         return vocabulary if names is None else Vocabulary(names)
-    if names != vocabulary.names:
+    if names is not vocabulary.names and names != vocabulary.names:
         column = next(i for i, name in enumerate(names) if name != vocabulary.names[i])
         raise InputError(
             f"expected the feature names of training, but column {column} is {names[column]!r} "
@@ -250,7 +250,9 @@ def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Seque
                 raise InputError(f"item {i}, position {t}: {reason}") from None
         offsets.append(len(buffers.row_ends) - 1)
     if vocabulary is not None:
-        return Sequences(buffers.matrix(len(vocabulary), None), offsets, vocabulary.names)
+        sequences = Sequences(buffers.matrix(len(vocabulary), None), offsets)
+        sequences.feature_names = vocabulary.names  # thousands, which need no second check for each sentence
+        return sequences
     found = list(buffers.columns_by_name)
     order = sorted(range(len(found)), key=found.__getitem__)
     rank = np.empty(len(found), np.int32)

@@ -124,7 +124,7 @@ class Sequences:
         """
         if self.feature_names is None:
             raise InputError("the columns have no names to choose them by")
-        if names == self.feature_names:
+        if names is self.feature_names or names == self.feature_names:
             return self
         import scipy.sparse
 

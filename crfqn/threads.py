@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from numbers import Integral
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 
 STRETCH = 1024  # things that a thread takes at a time where all are alike
+FEWEST_OPERATIONS = 100_000  # some 100 us: to hand out parts and wait for threads takes about as long
 N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enough to balance 16 threads
 
 
@@ -40,11 +43,74 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     return cuts
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def available_cores(root: Path = Path("/")) -> int:
+    """Return the number of cores that this process may use: by its affinity and by its container's quota.
+
+    From Python 3.13 on, PYTHON_CPU_COUNT takes the place of the affinity. A quota is rounded down: threads that wait
+    for each other would be stopped in turn. `root` is the folder under which /proc and /sys are found.
+    """
+    if hasattr(os, "process_cpu_count"):
+        allowed = os.process_cpu_count()
+    elif hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count()
+    return max(1, int(min(allowed or 1, core_quota(root))))
+
+
+@cache
+def core_quota(root: Path) -> float:
+    """Return how many cores the control groups of this process grant, inf without a limit; read once a process.
+
+    A group's limit holds for those below it, so the smallest counts, from the process's group up to the root. In a
+    container the path of the group may be the host's, and only the root can be found.
+    """
+    mount = root / "sys/fs/cgroup"
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except (OSError, ValueError):
+        return float("inf")
+    quotas = [float("inf")]
+    for line in lines:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not controllers:
+            quotas += [_quota_v2(folder) for folder in _with_parents(mount, path)]
+        elif "cpu" in controllers.split(","):
+            for name in {controllers, "cpu"}:
+                quotas += [_quota_v1(folder) for folder in _with_parents(mount / name, path)]
+    return min(quotas)
+
+
+def _with_parents(mount: Path, group: str) -> Iterator[Path]:
+    """Yield the folders of a control group and of those above it."""
+    names = [name for name in group.split("/") if name]
+    if ".." in names:  # a group outside of what is mounted
+        names = []
+    for depth in range(len(names), -1, -1):
+        yield mount.joinpath(*names[:depth])
+
+
+def _quota_v2(folder: Path) -> float:
+    """Return the cores that `cpu.max` grants: microseconds a period, or max, and the period."""
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+        return float("inf") if quota == "max" else _ratio(quota, period)
+    except (OSError, ValueError):
+        return float("inf")
+
+
+def _quota_v1(folder: Path) -> float:
+    """Return the cores that `cpu.cfs_quota_us` grants: microseconds a period, or -1."""
+    try:
+        quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return _ratio(quota, period)
+    except (OSError, ValueError):
+        return float("inf")
+
+
+def _ratio(quota: str, period: str) -> float:
+    """Return quota / period; inf unless both are positive."""
+    return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else float("inf")
 
 
 def check_n_threads(n_threads: int | None) -> int:
@@ -57,41 +123,57 @@ def check_n_threads(n_threads: int | None) -> int:
 
 
 class Pool:
-    """Runs `task(part)` for every part; `with Pool(n) as pool: pool.each(n_parts, task)`."""
+    """Runs `task(part)` for every part; `with Pool(n) as pool: pool.each(n_parts, task)`.
+
+    Threads are started by the first call that has work for them. A task that asks its own pool does all of that work
+    itself: the other threads may be waiting for it.
+    """
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = check_n_threads(n_threads)
-        self._local, ranks = threading.local(), count(1)
-        self._executor = None
-        if self.n_threads > 1:
-            self._executor = ThreadPoolExecutor(
-                self.n_threads - 1, initializer=lambda: setattr(self._local, "rank", next(ranks))
-            )
+        self._local, self._ranks, self._lock = threading.local(), count(1), threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._is_closed = False
 
     @property
     def rank(self) -> int:
         """A number of the thread that asks: 0 outside of the pool, 1 ... n_threads - 1 within."""
         return int(getattr(self._local, "rank", 0))
 
-    def each(self, n_parts: int, task: Callable[[int], object]) -> None:
-        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception is raised."""
-        if self._executor is None:
+    @property
+    def is_inside(self) -> bool:
+        """Whether the thread that asks is at a task of this pool."""
+        return bool(getattr(self._local, "is_inside", False))
+
+    def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
+        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised.
+
+        n_operations : about how many there are in all, one taking a nanosecond: few are done without other threads
+        """
+        if self.n_threads == 1 or n_parts <= 1 or n_operations < FEWEST_OPERATIONS or self.is_inside:
             for part in range(n_parts):
                 task(part)
             return
 
-        parts = deque(range(n_parts))
+        executor, parts = self._started(), deque(range(n_parts))
 
         def share(draw: Callable[[], int]) -> None:
-            while parts:
-                try:
-                    part = draw()  # which is atomic: every part goes to one thread
-                except IndexError:  # another one was faster
-                    return
-                task(part)
+            self._local.is_inside = True
+            try:
+                while True:
+                    try:
+                        part = draw()  # which is atomic: every part goes to one thread
+                    except IndexError:  # none is left
+                        return
+                    task(part)
+            except BaseException:
+                parts.clear()  # the others need not begin what nobody will look at
+                raise
+            finally:
+                self._local.is_inside = False
 
         # From both ends: so a thread finds in its cache much of what it left there in a pass before.
-        others = [self._executor.submit(share, parts.pop) for _ in range(1, min(self.n_threads, n_parts))]
+        others = [executor.submit(share, parts.pop) for _ in range(1, min(self.n_threads, n_parts))]
         try:
             share(parts.popleft)
         finally:
@@ -105,9 +187,22 @@ class Pool:
         self.each(-(-n // STRETCH), lambda part: task(part * STRETCH, min((part + 1) * STRETCH, n)))
 
     def close(self) -> None:
-        """Stop the threads; the pool cannot be used afterwards."""
+        """Stop the threads; the pool cannot start them again."""
+        with self._lock:
+            self._is_closed = True
         if self._executor is not None:
             self._executor.shutdown()
+
+    def _started(self) -> ThreadPoolExecutor:
+        """Return the executor, made when it is first asked for."""
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("a pool cannot start threads after shutdown")
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(
+                    self.n_threads - 1, initializer=lambda: setattr(self._local, "rank", next(self._ranks))
+                )
+            return self._executor
 
     def __enter__(self) -> Pool:
         return self

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from problems import Problem, ends_within, make_problem
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import crfqn
-from crfqn import ChainCRF, Sequences
+from crfqn import ChainCRF, Sequences, threads
 from crfqn.errors import CrfqnError, InputError
 from crfqn.estimators import chain as chain_module
 from crfqn.result import Status
@@ -415,6 +416,95 @@ class TestPrediction:
         y = [[*labels[:-1], 77] for labels in PROBLEM.labels]
         known = model.score(PROBLEM.sequences, PROBLEM.labels)
         assert 0 < model.score(PROBLEM.sequences, y) < known
+
+
+class TestOneSentence:
+    """What labels one sentence: counted, since seconds tell little on a busy machine."""
+
+    @pytest.fixture
+    def started(self, monkeypatch):
+        """How many executors have been made."""
+        made = []
+
+        def counting(*arguments, **options):
+            made.append(arguments)
+            return executor(*arguments, **options)
+
+        executor = threads.ThreadPoolExecutor
+        monkeypatch.setattr(threads, "ThreadPoolExecutor", counting)
+        return made
+
+    @pytest.fixture
+    def stores(self, monkeypatch):
+        """How many stores have been built."""
+        built = []
+
+        def counting(*arguments, **options):
+            built.append(arguments)
+            return build(*arguments, **options)
+
+        build = chain_module.FeatureStore.from_matrix
+        monkeypatch.setattr(chain_module.FeatureStore, "from_matrix", counting)
+        return built
+
+    @pytest.mark.parametrize("n_threads", [None, 1, 4])
+    def test_it_needs_no_threads_and_no_store(self, model, started, stores, n_threads):
+        many = clone(model).set_params(n_threads=n_threads)
+        vars(many).update({name: value for name, value in vars(model).items() if name.endswith("_")})
+        one = PROBLEM.sequences[:1]
+        assert same_paths(many.predict(one), model.predict(PROBLEM.sequences)[:1])
+        many.predict_marginals(one)
+        many.decode(one)
+        assert (started, stores) == ([], [])
+
+    def test_nor_do_names_need_another_check(self, monkeypatch):
+        model = ChainCRF(l1=0.5).fit(dicts(PROBLEM), PROBLEM.targets)
+        checked = []
+        monkeypatch.setattr("crfqn.sequences.check_names", lambda *arguments: checked.append(arguments))
+        model.predict(dicts(PROBLEM)[:1])
+        assert checked == []
+
+    def test_one_by_one_as_all_together(self, model, stores):
+        together = model.decode(PROBLEM.sequences), model.predict_marginals(PROBLEM.sequences)
+        for i, item in enumerate(PROBLEM.items):
+            for form in ([item], [sp.csr_array(item)], [sp.csc_array(item)]):
+                alone = model.decode(form), model.predict_marginals(form)
+                assert alone[0].labels[0].tolist() == together[0].labels[i].tolist()
+                np.testing.assert_allclose(
+                    alone[0].log_probability, together[0].log_probability[[i]], rtol=1e-12
+                )
+                np.testing.assert_allclose(alone[1][0], together[1][i], atol=1e-13)
+
+    def test_much_work_is_shared_and_the_same_bit_by_bit(self, started, stores):
+        """Above the threshold, and by a store."""
+        random = np.random.default_rng(2)
+        x = random.normal(size=(3000, 40))
+        many = Sequences(x, np.arange(0, 3001, 10))
+        found = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = ChainCRF(l1=1.0, max_iter=2).fit(many[:30], random.integers(0, 3, 300))
+        for n_threads in (1, 2, 3):
+            model.set_params(n_threads=n_threads)
+            started.clear()
+            stores.clear()
+            decoded, marginals = model.decode(many), model.predict_marginals(many)
+            assert len(stores) == 2
+            assert (len(started) > 0) == (n_threads > 1)
+            found.add((decoded.log_probability.tobytes(), np.concatenate(marginals).tobytes()))
+        assert len(found) == 1
+
+    def test_weights_that_have_been_changed(self, model):
+        changed = fitted()
+        changed.predict(PROBLEM.sequences[:1])
+        changed.coef_.data *= -1.0
+        other = fitted()
+        other.coef_ = -other.coef_
+        for i in range(5):
+            np.testing.assert_array_equal(
+                changed.predict_marginals(PROBLEM.sequences[[i]])[0],
+                other.predict_marginals(PROBLEM.sequences[[i]])[0],
+            )
 
 
 class TestMessages:

@@ -159,7 +159,13 @@ def test_a_breach_is_seen(name, source, message):
     assert [message in breach for breach in breaches(name, source)] == [True]
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("kernels.")])
+# How compiled code is kept, and how threads are started for it.
+AROUND_KERNELS = {"kernels.disk_cache", "kernels.team"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SOURCES if name.startswith("kernels.") and name not in AROUND_KERNELS]
+)
 def test_kernels_hold_no_classes_exceptions_or_prints(name):
     tree = ast.parse(SOURCES[name].read_text(encoding="utf-8"))
     for node in ast.walk(tree):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import warnings
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 import crfqn
-from crfqn import MulticlassCRF, TaxonomyCRF
+from crfqn import MulticlassCRF, TaxonomyCRF, threads
 from crfqn.errors import InputError
 from crfqn.estimators import items as items_module
 from crfqn.estimators import multiclass as multiclass_module
@@ -328,6 +329,26 @@ class TestPrediction:
         assert_same_model(one, other)
         assert one.result_.trace.value.tobytes() == other.result_.trace.value.tobytes()
         assert one.predict_proba(X).tobytes() == other.predict_proba(X).tobytes()
+
+
+class TestFewRows:
+    def test_they_need_no_threads(self, model, monkeypatch):
+        started = []
+        monkeypatch.setattr(
+            threads, "ThreadPoolExecutor", lambda *arguments, **options: started.append(arguments)
+        )
+        expected, many = model.predict(X), copy(model)
+        many.n_threads = 4
+        for form in (X[:3], sp.csr_array(X[:3])):
+            assert many.predict(form).tolist() == expected[:3].tolist()
+            np.testing.assert_allclose(many.predict_proba(form), model.predict_proba(X)[:3], rtol=1e-12)
+        assert started == []
+
+    def test_one_by_one_as_all_together(self, model):
+        together = model.decision_function(X)
+        for i in range(0, len(X), 7):
+            for form in (X[[i]], sp.csr_array(X[[i]]), sp.csc_array(X[[i]])):
+                np.testing.assert_allclose(model.decision_function(form), together[[i]], atol=1e-12)
 
 
 class TestTop:

@@ -1,13 +1,29 @@
 """The pool: every part once whatever the number of threads, errors that come through, clear messages."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from crfqn.errors import InputError
-from crfqn.threads import Pool, available_cores, check_n_threads
+from crfqn.threads import FEWEST_OPERATIONS, Pool, available_cores, check_n_threads, core_quota
+
+
+def in_a_process(script):
+    """What a script prints, which is killed if it hangs: threads that wait for ever cannot be stopped from within."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "script.py")
+        path.write_text(script)
+        command = [sys.executable, "-W", "error", str(path)]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -57,9 +73,10 @@ def test_exceptions_come_through(n_threads, bad):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_no_task_outlives_an_error(error):
-    finished = []
+    finished, is_under_way = [], threading.Barrier(2, timeout=20)
 
     def task(part):
+        is_under_way.wait()
         if part == 0:
             raise error
         time.sleep(0.1)
@@ -69,6 +86,85 @@ def test_no_task_outlives_an_error(error):
         with pytest.raises(error):
             pool.each(2, task)
         assert finished == [1]
+
+
+@pytest.mark.parametrize("bad", [0, 99])
+def test_nothing_begins_after_an_error(bad):
+    done, has_failed = [], threading.Event()
+
+    def task(part):
+        if part == bad:
+            has_failed.set()
+            raise ZeroDivisionError
+        assert has_failed.wait(20)
+        time.sleep(0.05)  # until the exception has left the other thread's task
+        done.append(part)
+
+    with Pool(2) as pool, pytest.raises(ZeroDivisionError):
+        pool.each(100, task)
+    assert len(done) <= 1  # what the other thread was at
+
+
+NESTED = """
+import threading
+from crfqn.threads import Pool
+done = []
+with Pool({n_threads}) as pool:
+    def outer(i):
+        own = threading.get_ident()
+        pool.each(3, lambda j: pool.each(2, lambda k: done.append((i, j, k, threading.get_ident() == own))))
+    pool.each(8, outer)
+    assert not pool.is_inside
+print(sorted(done) == [(i, j, k, True) for i in range(8) for j in range(3) for k in range(2)])
+"""
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_a_task_that_asks_its_own_pool(n_threads):
+    """The threads would wait for each other, so each does the work that it asks for itself."""
+    assert in_a_process(NESTED.format(n_threads=n_threads)) == "True\n"
+
+
+def test_another_pool_has_threads_of_its_own():
+    meeting = threading.Barrier(2, timeout=20)
+    with Pool(2) as outer, Pool(2) as inner:
+        outer.each(2, lambda part: inner.each(2, lambda _: meeting.wait()) if part == 0 else None)
+
+
+class TestThreadsAreStartedForWork:
+    """Counted at the executor: to start one takes longer than to label a sentence."""
+
+    @pytest.fixture
+    def started(self, monkeypatch):
+        made = []
+
+        def counting(n_workers, **options):
+            made.append(n_workers)
+            return executor(n_workers, **options)
+
+        from crfqn import threads
+
+        executor = threads.ThreadPoolExecutor
+        monkeypatch.setattr(threads, "ThreadPoolExecutor", counting)
+        return made
+
+    def test_none_for_one_part_or_few_operations(self, started):
+        done = []
+        with Pool(4) as pool:
+            pool.each(0, done.append)
+            pool.each(1, done.append)
+            pool.each(5, done.append, n_operations=FEWEST_OPERATIONS - 1)
+            assert done == [0, 0, 1, 2, 3, 4]
+            assert started == []
+
+    def test_once_for_more(self, started):
+        done = []
+        with Pool(4) as pool:
+            for _ in range(3):
+                pool.each(5, done.append, n_operations=FEWEST_OPERATIONS)
+            pool.each(5, done.append)
+        assert sorted(done) == sorted(4 * [0, 1, 2, 3, 4])
+        assert started == [3]
 
 
 def test_sums_by_part_do_not_depend_on_the_order():
@@ -94,6 +190,74 @@ def test_all_cores_by_default():
         assert pool.n_threads == available_cores()
 
 
+class TestQuota:
+    """Control groups under a folder in place of the root."""
+
+    def tree(self, root, groups, **files):
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/cgroup").write_text(groups)
+        for name, content in files.items():
+            path = root / "sys/fs/cgroup" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return root
+
+    @pytest.mark.parametrize(
+        ("limit", "cores"),
+        [("200000 100000", 2), ("50000 100000", 0.5), ("150000 100000", 1.5), ("max 100000", np.inf)],
+    )
+    def test_version_2(self, tmp_path, limit, cores):
+        assert core_quota(self.tree(tmp_path, "0::/\n", **{"cpu.max": limit + "\n"})) == cores
+
+    def test_the_smallest_of_a_group_and_those_above(self, tmp_path):
+        files = {"cpu.max": "max 100000", "a/cpu.max": "300000 100000", "a/b/cpu.max": "800000 100000"}
+        assert core_quota(self.tree(tmp_path, "0::/a/b/c\n", **files)) == 3
+
+    @pytest.mark.parametrize("group", ["/docker/0123", "/../other"])
+    def test_a_group_that_cannot_be_found(self, tmp_path, group):
+        files = {"cpu.max": "400000 100000", "../other/cpu.max": "100000 100000"}
+        assert core_quota(self.tree(tmp_path, f"0::{group}\n", **files)) == 4
+
+    @pytest.mark.parametrize("controllers", ["cpu", "cpu,cpuacct"])
+    @pytest.mark.parametrize("folder", ["", "slice/"])
+    def test_version_1(self, tmp_path, controllers, folder):
+        files = {
+            f"{controllers}/{folder}cpu.cfs_quota_us": "250000\n",
+            f"{controllers}/{folder}cpu.cfs_period_us": "50000\n",
+            f"{controllers}/other/cpu.cfs_quota_us": "1000\n",
+            f"{controllers}/other/cpu.cfs_period_us": "50000\n",
+        }
+        groups = f"5:memory:/slice\n4:cpuset:/slice\n3:{controllers}:/slice\n0::/\n"
+        assert core_quota(self.tree(tmp_path, groups, **files)) == 5
+
+    def test_version_1_without_a_limit(self, tmp_path):
+        files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
+        assert core_quota(self.tree(tmp_path, "1:cpu:/\n", **files)) == np.inf
+
+    @pytest.mark.parametrize("content", ["", "nonsense", "1 2 3", "100000 0", "-5 100000", "\xff"])
+    def test_what_cannot_be_understood_sets_no_limit(self, tmp_path, content):
+        assert core_quota(self.tree(tmp_path, "garbage\n0::/\n", **{"cpu.max": content})) == np.inf
+
+    def test_no_control_groups(self, tmp_path):
+        assert core_quota(tmp_path) == np.inf
+
+    def test_cores(self, tmp_path):
+        all_cores = available_cores(tmp_path / "nowhere")
+        for name, limit, cores in [
+            ("half", "50000 100000", 1),
+            ("one", "199999 100000", min(1, all_cores)),
+            ("two", "200000 100000", min(2, all_cores)),
+            ("many", "99900000 100000", all_cores),
+        ]:
+            assert available_cores(self.tree(tmp_path / name, "0::/\n", **{"cpu.max": limit})) == cores
+
+    def test_the_interpreters_own_limit(self, tmp_path, monkeypatch):
+        """From Python 3.13 on: the affinity, or PYTHON_CPU_COUNT."""
+        monkeypatch.setattr(os, "process_cpu_count", lambda: 7, raising=False)
+        assert available_cores(tmp_path) == 7
+        assert available_cores(self.tree(tmp_path / "limited", "0::/", **{"cpu.max": "300000 100000"})) == 3
+
+
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, 2.0, "2", True, False, [2]])
 def test_bad_numbers_of_threads(n_threads):
     with pytest.raises(InputError) as caught:
@@ -110,3 +274,132 @@ def test_closed():
     pool.close()
     with pytest.raises(RuntimeError, match="after shutdown"):
         pool.each(2, lambda part: None)
+
+
+GROUP = """
+import numpy as np
+from crfqn.kernels import kernel
+from crfqn.kernels.team import join, meet, work_together
+from crfqn.threads import Pool
+
+@kernel
+def work(team, n_members, rank, failing, n_barriers):
+    member, size = join(team, n_members, rank)
+    for barrier in range(n_barriers):
+        if barrier == 1 and member == failing and size == n_members:
+            return np.zeros(1 << 50).sum() + size  # no machine has that much memory
+        meet(team, member, size, barrier + 1)
+    return 1.0 * size
+
+def outcome(pool, n_members, failing):
+    work(np.zeros(64, np.int64), 1, 0, -1, 1)  # compiled
+    for _ in range(1000):  # on a busy machine a group may go ahead before all have come: then again
+        try:
+            sizes = work_together(pool, n_members, lambda team, rank: work(team, n_members, rank, failing, 100))
+        except MemoryError:
+            return "failed"
+        if max(sizes) == n_members:
+            return "done"
+
+with Pool(3) as pool:
+    print(*(outcome(pool, n, failing) for n, failing in [(2, 0), (2, 1), (3, 0), (3, 2), (3, -1), (2, -1)]))
+"""
+
+
+def test_a_member_of_a_thread_group_that_runs_out_of_memory():
+    """The others stop waiting for it, the exception comes through, and the pool goes on."""
+    assert in_a_process(GROUP).split() == 4 * ["failed"] + 2 * ["done"]
+
+
+BEFORE_THE_KERNEL = """
+from threading import Barrier
+from crfqn.kernels import kernel
+from crfqn.kernels.team import join, meet, work_together
+from crfqn.threads import Pool
+
+@kernel
+def work(team, n_members, rank):
+    member, size = join(team, n_members, rank)
+    if size > 0:
+        meet(team, member, size, 1)
+    return size
+
+everybody = Barrier(2)
+
+def run(team, rank):
+    everybody.wait()
+    if rank == {failing}:
+        raise {error}
+    return work(team, 2, rank)
+
+with Pool(2) as pool:
+    try:
+        work_together(pool, 2, run)
+    except {error}:
+        print("came through")
+"""
+
+
+@pytest.mark.parametrize("error", ["ZeroDivisionError", "KeyboardInterrupt"])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_member_that_never_gets_to_the_kernel(failing, error):
+    assert in_a_process(BEFORE_THE_KERNEL.format(failing=failing, error=error)) == "came through\n"
+
+
+REAL_KERNELS = """
+import threading
+import numpy as np
+from crfqn import MulticlassClassifier
+from crfqn.kernels.team import join, work_together
+from crfqn.objectives import row_blocks
+from crfqn.penalties import GroupLasso, group_lasso
+from crfqn.threads import Pool
+
+def failing(pool, n_members, run):
+    first = threading.Lock()
+    def member(team, rank):
+        if first.acquire(blocking=False):
+            print("members", join(team, n_members, rank)[1])
+            raise MemoryError
+        return run(team, rank)
+    return work_together(pool, n_members, member)
+
+row_blocks.work_together = group_lasso.work_together = failing
+random = np.random.default_rng(0)
+
+def rows():
+    x, y = random.normal(size=(2000, 30)), random.integers(0, 4, 2000)
+    MulticlassClassifier(group_l1=1.0, solver="bcd", n_threads=2).fit(x, y)
+
+def quadratic_model():
+    n = 5 * 525
+    matrix = np.eye(n, dtype=np.float32)
+    local = GroupLasso(1.0, n_features=525, n_states=5).at(np.arange(n))
+    sparse = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+    metric = matrix, *sparse, np.ones(n), np.zeros((n, 2)), np.zeros((n, 2))
+    with Pool(2) as pool:
+        d, base_d = np.zeros(n), np.zeros(n, np.float32)
+        local.descend(metric, np.zeros(n), random.normal(size=n), np.zeros(n), 4, 0.0, d, base_d, pool)
+
+for work in rows, quadratic_model:
+    try:
+        work()
+        print("no failure")
+    except MemoryError:
+        print("came through")
+"""
+
+
+def test_kernels_whose_other_member_has_failed():
+    """They come to an end, whatever the other one has left undone."""
+    lines = in_a_process(REAL_KERNELS).splitlines()
+    assert lines[1::2] == ["came through", "came through"]
+    assert all(line.startswith("members") for line in lines[::2])
+
+
+def test_who_comes_after_a_failure_does_not_begin():
+    from crfqn.kernels.team import NO_RANK, give_up, join, new_team
+
+    team = new_team(2)
+    give_up(team)
+    assert join(team, 2, NO_RANK) == (0, 0)

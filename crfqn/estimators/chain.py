@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.encoding import encode_sequences
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_interrupt
+from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import check_item_weights
 from crfqn.estimators.storage import (
@@ -245,10 +246,13 @@ class ChainCRF(SparseCRF):
         """The chain over new items, with the scores of its nodes and edges."""
         check_is_fitted(self)
         sequences = self._encode(X)
+        chain = Chain(sequences.offsets, len(self.classes_))
+        scores = few_scores(sequences.matrix, self.coef_, np.zeros(chain.n_states))
+        if scores is not None:
+            return chain, scores, self.edge_coef_.toarray()
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
         with Pool(self.n_threads) as pool:
-            scores, edges = self._scores(store, pool)
-        return Chain(store.offsets, len(self.classes_)), scores, edges
+            return chain, *self._scores(store, pool)
 
     def _infer(
         self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS

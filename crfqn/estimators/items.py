@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, check_flags
+from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import item_weights
 from crfqn.estimators.label_space import LabelSpace
@@ -153,6 +154,10 @@ class ItemModel(ClassifierMixin, SparseCRF):
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         space = self._space
         n_items, n_block = X.shape[0], max(1, BLOCK_NUMBERS // space.n_nodes)
+        if n_items <= n_block and (scores := few_scores(X, self.coef_, self.intercept_)) is not None:
+            with Pool(self.n_threads) as pool:
+                yield space.over(n_items), scores, pool
+            return
         if n_items > n_block and hasattr(X, "tocsr"):
             X = X.tocsr()
         kept = np.unique(self.coef_.indices)

@@ -2,7 +2,8 @@
 
 One place for the compiler's flags. `fastmath` lets sums be
 re-associated (vectorised) but keeps NaN and infinity meaningful. `nogil` lets the thread pool run one kernel on
-several parts at once; `cache` keeps the machine code on disk, because compilation is part of the user's time.
+several parts at once. The machine code is kept on disk (`disk_cache.py`), because compilation is part of the user's
+time.
 """
 
 import warnings
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numba
+
+from crfqn.kernels.disk_cache import KernelCache
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -19,9 +22,11 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
 
     counts : whether references to arrays are counted, which a kernel needs that makes or returns one
     """
-    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath), "_nrt": counts}
+    result = numba.njit(nogil=True, error_model="numpy", fastmath=set(fastmath), _nrt=counts)(function)
+    if numba.config.DISABLE_JIT:
+        return result
     try:
-        return numba.njit(cache=True, **flags)(function)
+        result._cache = KernelCache(function)  # as `cache=True` does with numba's own
     except RuntimeError as error:  # numba found no place for the cache
         warnings.warn(
             f"compiled code cannot be kept, so every process compiles anew ({error}); "
@@ -29,7 +34,7 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
             RuntimeWarning,
             stacklevel=4,
         )
-        return numba.njit(**flags)(function)
+    return result
 
 
 def kernel(function: Any) -> Any:

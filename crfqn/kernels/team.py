@@ -1,11 +1,15 @@
-"""Threads that work on one thing and wait for each other a hundred thousand times a second.
+"""Thread groups: threads that run one kernel and wait for each other a hundred thousand times a second.
 
-A thread pool hands out parts in 50 microseconds; a row of block coordinate descent takes 5. So the members of a team
-run the same kernel on shares of the same row and meet within it: each writes how many meetings it has come to, and
-watches the others' counts. Whatever a member has written before a meeting, the others read after it.
+A thread pool hands out parts in 50 microseconds; a row of block coordinate descent takes 5. So the members of a group
+(a team) run the same kernel on shares of the same row and meet at barriers within it: each writes how many barriers it
+has come to, and watches the others' counts. Whatever a member has written before a barrier, the others read after it.
 
-team: int64 (places,), zeros before, from `new_team`: place 0 counts arrivals, then a cache line for each member:
-its meetings, and its looks at others while it waited.
+A member that fails comes to no barrier any more. It says so (`give_up`), and from then on nobody waits: the others run
+to the end of the kernel, or leave where they look at `has_failed`, what they find is of no use, and the exception
+reaches whoever started the group.
+
+team: int64 (places,), zeros before, from `new_team`: place 0 counts arrivals, place 1 is 1 once a member has failed;
+then a cache line for each member: its barriers, and its looks at others while it waited (the spin count).
 """
 
 import sys
@@ -22,6 +26,7 @@ from crfqn.kernels.rows import LANES, array_at
 
 MOST_LOOKS = 2000  # at another's count before the core is offered to others: some microseconds
 NO_RANK = -1
+FAILED = 1  # the place that says so
 PATIENCE = 4000  # offers of the core before a team goes without those who have not come: a millisecond
 
 yield_core = types.ExternalFunction(
@@ -72,19 +77,40 @@ def new_team(n_members: int) -> np.ndarray:
 
 
 def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Any]) -> list[Any]:
-    """What run(team, rank) returns in n_members threads of a pool (`threads.Pool`), in no promised order."""
+    """Return what run(team, rank) returns in n_members threads of a pool (`threads.Pool`), in no promised order.
+
+    A member's exception is raised once all have come back; what the group has written is then of no use.
+    """
     team, found = new_team(n_members), []
 
     def come(_: int) -> None:
-        found.append(run(team, pool.rank if n_members == pool.n_threads else NO_RANK))
+        try:
+            found.append(run(team, pool.rank if n_members == pool.n_threads else NO_RANK))
+        except BaseException:
+            give_up(team)
+            raise
 
     pool.each(n_members, come)
     return found
 
 
 @bare_kernel
+def give_up(team):
+    """Tell the others that a member has failed, so that they wait for it no longer."""
+    show(team, FAILED, 1)
+
+
+@inner
+def has_failed(team):
+    """Whether a member has failed: a kernel may leave early, all results being of no use."""
+    return look(team, FAILED) != 0
+
+
+@bare_kernel
 def join(team, n_members, rank):
     """Join a team of up to n_members; returns the member's number and how many there are, or (0, 0) if too late.
+
+    Too late are also those who come when a member has failed.
 
     In a full team a thread's number is its rank, if it has one, so that it finds in its cache what it left there the
     last time. A team whose members do not all come goes ahead with those that have: a pool may be busy or interrupted.
@@ -93,7 +119,7 @@ def join(team, n_members, rank):
     number = look(team, 0)
     while number >= 0 and not exchange(team, number, number + 1):
         number = look(team, 0)
-    if number < 0:
+    if number < 0 or has_failed(team):
         return 0, 0
     n_looks = 0
     while True:
@@ -111,7 +137,7 @@ def join(team, n_members, rank):
 
 @inner
 def meet(team, number, n_members, meeting):
-    """Wait until all members have come to the `meeting`, counted from 1."""
+    """Wait until all members have come to the barrier `meeting`, counted from 1, or one has failed."""
     show(team, (number + 1) * LANES, meeting)
     n_all = 0
     for other in range(n_members):
@@ -119,6 +145,8 @@ def meet(team, number, n_members, meeting):
         while look(team, (other + 1) * LANES) < meeting:
             n_looks += 1
             if n_looks > MOST_LOOKS:
+                if has_failed(team):
+                    break
                 yield_core()
         n_all += n_looks
     if n_all > 0:

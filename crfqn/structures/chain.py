@@ -17,6 +17,8 @@ from crfqn.kernels.viterbi import viterbi
 from crfqn.structures.structure import NO_TARGETS, Decoded, Inference, Lineages
 from crfqn.threads import Pool, cut_into_parts
 
+PASS = 4  # operations of an inference pass for each product of Viterbi's
+
 
 @dataclass(frozen=True, eq=False)
 class Chain:
@@ -99,7 +101,7 @@ class Chain:
                     sums,
                 )
 
-        (pool or Pool(1)).each(n_parts, run)
+        (pool or Pool(1)).each(n_parts, run, PASS * residual.size * self.n_states)
         return Inference(
             log_partition=sums[:, 0],
             target_score=sums[:, 2],
@@ -163,7 +165,8 @@ class Chain:
         parts = cut_into_parts(self.offsets)
 
         def run(part: int) -> None:
-            viterbi(parts[part], parts[part + 1], self.offsets, scores, edges, states, best)
+            if parts[part] < parts[part + 1]:
+                viterbi(parts[part], parts[part + 1], self.offsets, scores, edges, states, best)
 
-        (pool or Pool(1)).each(parts.size - 1, run)
+        (pool or Pool(1)).each(parts.size - 1, run, scores.size * self.n_states)
         return Decoded(states, best)

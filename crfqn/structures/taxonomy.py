@@ -19,6 +19,7 @@ from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference,
 from crfqn.threads import N_PARTS, Pool
 
 Vector = NDArray[np.float64]
+PASS = 10  # operations for each score: an exponential and its surroundings
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,8 @@ class Taxonomy:
         return Decoded(states, best)
 
     def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
-        """run(first, last) over a fixed number of stretches of items."""
-        cuts = self.n_items * np.arange(N_PARTS + 1) // N_PARTS
-        (pool or Pool(1)).each(N_PARTS, lambda part: run(cuts[part], cuts[part + 1]))
+        """run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
+        n_parts = min(N_PARTS, self.n_items)
+        cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
+        n_operations = PASS * self.n_items * self.n_states
+        (pool or Pool(1)).each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)

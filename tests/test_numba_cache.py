@@ -1,0 +1,112 @@
+"""Compiled code on disk: kept while no kernel's source changes, compiled anew once one does."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import crfqn.kernels
+
+CALLED = """
+from crfqn.kernels import inner, kernel
+
+@inner
+def grown(x):
+    return x + 1.0
+
+@kernel
+def scaled(x):
+    return 10.0 * x
+"""
+CALLER = """
+from crfqn.kernels import kernel
+from crfqn.kernels.family.called import grown, scaled
+
+@kernel
+def both(x):
+    return grown(x) + scaled(x)
+"""
+RUN = """
+from crfqn.kernels.family.caller import both
+print(both(2.0), sum(both.stats.cache_hits.values()), sum(both.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The kernels' package alone in a folder, with two more files of kernels in a folder of their own."""
+    kernels = tmp_path / "crfqn/kernels"
+    kernels.mkdir(parents=True)
+    (tmp_path / "crfqn/__init__.py").touch()
+    for path in Path(crfqn.kernels.__file__).parent.glob("*.py"):
+        shutil.copy(path, kernels)
+    (kernels / "family").mkdir()
+    for name, source in ("__init__", ""), ("called", CALLED), ("caller", CALLER):
+        (kernels / f"family/{name}.py").write_text(source)
+    return tmp_path
+
+
+def run(folder, **environment):
+    """What a new process finds: the value, and how often compiled code was found on disk, and how often not."""
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))
+    }
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN],
+        cwd=folder,
+        env={**variables, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert found.returncode == 0, found.stderr
+    value, hits, misses = found.stdout.split()
+    return float(value), int(hits), int(misses)
+
+
+def edit(path, old, new):
+    source = path.read_text()
+    assert source.count(old) == 1
+    path.write_text(source.replace(old, new))
+
+
+def test_an_edit_of_a_kernel_within_another(copied):
+    called = copied / "crfqn/kernels/family/called.py"
+    assert run(copied) == (23.0, 0, 1)
+    os.utime(called)  # what counts is the content
+    assert run(copied) == (23.0, 1, 0)
+    edit(called, "x + 1.0", "x + 2.0")
+    edit(called, "10.0 * x", "20.0 * x")
+    assert run(copied) == (44.0, 0, 1)
+
+
+def test_a_folder_that_the_user_names(copied, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("compiled")
+    assert run(copied, NUMBA_CACHE_DIR=str(elsewhere)) == (23.0, 0, 1)
+    edit(copied / "crfqn/kernels/family/called.py", "10.0 * x", "20.0 * x")
+    assert run(copied, NUMBA_CACHE_DIR=str(elsewhere)) == (43.0, 0, 1)
+    assert run(copied, NUMBA_CACHE_DIR=str(elsewhere)) == (43.0, 1, 0)
+    assert any(elsewhere.rglob("caller.both*.nbc"))
+    assert not any(copied.rglob("*.nbc"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for users' caches")
+def test_a_folder_beside_the_source_that_cannot_be_written(copied, tmp_path_factory):
+    """It is the user's folder then; a file in place of the folder also stops an administrator."""
+    (copied / "crfqn/kernels/family/__pycache__").touch()
+    user = tmp_path_factory.mktemp("user")
+    assert run(copied, XDG_CACHE_HOME=str(user)) == (23.0, 0, 1)
+    edit(copied / "crfqn/kernels/family/called.py", "x + 1.0", "x + 2.0")
+    assert run(copied, XDG_CACHE_HOME=str(user)) == (24.0, 0, 1)
+    assert any(user.rglob("caller.both*.nbc"))
+
+
+def test_without_compilation(copied):
+    script = RUN.splitlines()[1] + "; print(both(2.0), 0, 0)"
+    environment = {**os.environ, "PYTHONPATH": str(copied), "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "error", "-c", script]
+    found = subprocess.run(command, cwd=copied, env=environment, capture_output=True, text=True, timeout=180)
+    assert found.stdout.split()[0] == "23.0", found.stderr
