@@ -17,7 +17,7 @@ from crfqn.kernels.union import found_in
 from crfqn.solvers.protocols import Coords, Point, Vector
 
 MOST_STEPS, MOST_HALVINGS = 60, 30
-SOLVED = 1e-13  # of the loss: `leftover` that needs no further step
+SOLVED = 1e-10  # of the loss: `leftover` that needs no further step
 NEGLIGIBLE = 1e-8  # of the loss: `leftover` that a bound may be charged with
 MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
 MEMORY = 30  # secant pairs

@@ -25,7 +25,6 @@ SOONEST, LATEST = (
     0.25,
     0.9,
 )  # of the violation at the last bound with free coordinates: when to look for another
-SMALLEST = float(np.finfo(float).tiny)
 
 
 def minimize(
@@ -42,11 +41,11 @@ def minimize(
 ) -> Result:
     """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
 
-    The run has converged when value - dual_value <= tol * value, proved by the duality gap. Where a coordinate is
-    unpenalised, its gradient has to be zero for that: as the violation falls the free coordinates are solved, the
-    others held, and the objective there counts as the run's. Where nothing is proved (no penalty at all) the run ends
-    as `Status.STATIONARY` once the largest KKT violation has fallen below tol * l1, and below tol * its first value
-    where it starts from zero or l1 = 0.
+    The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
+    all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls the free
+    coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
+    proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
+    tol * l1, and below tol * its first value where it starts from zero or l1 = 0.
 
     Parameters
     ----------
@@ -97,6 +96,13 @@ def minimize(
         return result
 
 
+def relative_gap(value: float, dual_value: float) -> float:
+    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
+    if not (np.isfinite(value) and np.isfinite(dual_value)):
+        return np.nan
+    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
+
+
 class _Run:
     """The record of one run: the best weights so far, the best dual value, the trace."""
 
@@ -127,9 +133,7 @@ class _Run:
     @property
     def gap(self) -> float:
         """The certified relative gap of the best value; nan while nothing is proved."""
-        if not np.isfinite(self.dual_value) or not np.isfinite(self.value):
-            return np.nan
-        return max(self.value - self.dual_value, 0.0) / abs(self.value) if self.value != 0 else 0.0
+        return relative_gap(self.value, self.dual_value)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
@@ -142,11 +146,11 @@ class _Run:
         """Add a state to the trace; returns why to stop, or None to go on."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
-        if state.is_screening and self.penalty.free.size:
-            state = self._with_free_solved(state)
         if state.value <= self.value:
             self.value, self.best = state.value, state.point.light
         self.dual_value = max(self.dual_value, state.dual_value)
+        if state.is_screening and self.penalty.free.size:
+            state = self._with_free_solved(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -162,24 +166,32 @@ class _Run:
         return self._verdict(state, progress, asked_to_stop)
 
     def _with_free_solved(self, state: State) -> State:
-        """The state with its free coordinates solved and what it proves then, once the violation has fallen enough.
+        """Bound the optimum from the state's point with its free coordinates solved, once the violation has fallen.
 
-        A gap falls as the violation does, or as its square: the next one is worth its passes when that could do.
+        The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
+        falls as the violation does, or as its square: the next look is due when it could be small enough.
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
         point = solve_free(state.point, self.penalty.free)
         value = point.value + self.penalty.value(point.coords, point.weights)
         dual_value = best_dual_value(point, self.penalty, self.penalty.screen(point))
-        gap = (min(value, self.value) - dual_value) / max(abs(value), SMALLEST)
-        share = np.sqrt(self.tol / gap) if 0 < gap < np.inf else 1.0
+        self.dual_value = max(self.dual_value, dual_value)
+        gap = relative_gap(value, self.dual_value)
+        share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
         self.solves_below = state.violation * min(max(share, SOONEST), LATEST)
-        if value > state.value:  # by rounding
-            return replace(state, dual_value=max(dual_value, state.dual_value))
-        return replace(state, point=point, value=value, dual_value=dual_value)
+        if not gap <= self.tol < self.gap:
+            return state
+        self.value, self.best = value, point.light
+        return replace(state, point=point, value=value)
 
     def finish(self, status: Status) -> Status:
-        """Go on by Newton's method on the support, if the problem is small; returns why the run ended."""
+        """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
+
+        A run that has not moved is left alone: who starts at an optimum gets it back.
+        """
+        if self.n_iter == 0:
+            return status
         seen = newton_on_support(
             self.objective, self.penalty, self.objective.at(self.best.coords, self.best.weights)
         )
@@ -209,11 +221,10 @@ class _Run:
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
         scale = max(self.scale, self.penalty.strength) if state.is_final else self.scale
-        is_still = state.is_screening and state.violation <= self.tol * scale
         if self.gap <= self.tol:
             return Status.CONVERGED
-        if is_still and not np.isfinite(self.dual_value):
-            return Status.STATIONARY
+        if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
+            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
