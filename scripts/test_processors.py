@@ -48,7 +48,9 @@ assert total(x) == 1000.0 == x @ x
 
 def main() -> int:
     """Run the tests under each setting; returns 1 if some fail."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--all", action="store_true", help="the whole suite")
     parser.add_argument("arguments", nargs="*", help="arguments of pytest, after --")
     options = parser.parse_args()

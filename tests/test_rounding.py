@@ -59,7 +59,9 @@ def test_what_ends_as_converged_is_within_the_tolerance(name):
 
 
 @pytest.mark.parametrize(
-    "model", [MulticlassClassifier("logistic", "l2", l2=0.0), MulticlassCRF(l1=0.0)], ids=["classifier", "crf"]
+    "model",
+    [MulticlassClassifier("logistic", "l2", l2=0.0), MulticlassCRF(l1=0.0)],
+    ids=["classifier", "crf"],
 )
 def test_without_penalty_nothing_is_claimed(model):
     with pytest.warns(ConvergenceWarning, match="nothing tells how far the optimum is"):

@@ -91,6 +91,8 @@ def minimize(
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
+        if penalty.free.size:
+            point = solve_free(point, penalty.free)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
         return result
