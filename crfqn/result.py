@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 class Status(Enum):
     """Why a run ended; the value is the message for people."""
 
-    CONVERGED = "converged: the tolerance is reached"
+    CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
+    STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     STALLED = "stopped: rounding hides any further decrease of the objective"
     LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
@@ -109,7 +110,7 @@ class Result:
     ----------
     coords, weights : sorted int64 coordinates of the non-zero weights, and their values
     value : objective, penalty included
-    gap : certified relative gap, nan where no certificate exists (an unpenalised coordinate)
+    gap : certified relative gap, nan where no certificate exists (no penalty)
     violation : largest KKT violation over all coordinates at the last full check
     status : why the run ended
     passes, n_iter, seconds : what it cost

@@ -132,7 +132,6 @@ class TestOptimum:
         monkeypatch.setattr(direct, "DENSE", 1.1)
         sparse = fitted(loss="logistic", group_l1=2.0)
         assert sparse.result_.n_iter == fitted(loss="logistic", group_l1=2.0, solver="bcd").result_.n_iter
-        assert sparse.result_.value != dense.result_.value
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
         assert MulticlassClassifier(random_state=3)._make_solver().sparse.seed > 0
         assert MulticlassClassifier()._make_solver().sparse.seed == 0
@@ -148,8 +147,7 @@ class TestIntercept:
         table = np.c_[model.coef_.toarray(), model.intercept_].T
         _, gradient = problem_of(loss, np.c_[X, np.ones(len(X))]).evaluate(table)
         assert np.abs(gradient[-1]).max() <= 2.0 * 1e-6
-        assert np.isnan(model.result_.gap)
-        assert model.result_.violation <= 2.0 * 1e-6
+        assert model.result_.gap <= 1e-6
         assert model.result_.value == pytest.approx(objective(model, (0, 0, 2.0), "l2"), rel=1e-12)
         scaled = problem_of(loss, np.c_[X, np.full(len(X), 100.0)])
         best, _ = optimum(scaled, (0, 0, 2.0), "l2", n_steps=20_000)

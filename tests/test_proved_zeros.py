@@ -241,10 +241,15 @@ class TestResults:
         assert result.n_proved_zeros is None
 
     def test_none_without_a_certificate(self):
-        problem = make_problem(0)
-        result = minimize(problem.objective(), ElasticNet(0.5, free=np.array([2])), ProxQN(), tol=1e-6)
-        assert result.status is Status.CONVERGED
+        result = minimize(make_problem(0).objective(), ElasticNet(), ProxQN(), tol=1e-3)
+        assert result.status is Status.STATIONARY
         assert result.n_proved_zeros is None
+
+    def test_with_free_coordinates(self):
+        problem, free = make_problem(0), [2]
+        result = minimize(problem.objective(), ElasticNet(2.0, free=np.array(free)), ProxQN(), tol=1e-6)
+        _, w = problem.optimum(2.0, 0.0, free)
+        assert 0 < result.n_proved_zeros <= np.count_nonzero(np.abs(w) < 1e-6)
 
     def test_none_are_zero_without_l1(self):
         result = minimize(make_problem(0).objective(), ElasticNet(0.0, 1.0), ProxQN(), tol=1e-6)

@@ -242,6 +242,7 @@ class SparseCRF(BaseEstimator):
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
                 callback=callback,
+                to_rounding=True,
             )
 
     def _keep(self, result: Result) -> None:

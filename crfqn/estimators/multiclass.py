@@ -36,13 +36,13 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all classes or for none.
     fit_intercept : bool, default True
     penalize_intercept : bool, default False
-        Penalise b as W. Without, there is no certificate: the training ends when no gradient is off its bound by more
-        than `tol` * l1 (or by `tol` of the first, if l1 = 0), and `result_.gap` is nan; b sums up to 0.
+        Penalise b as W. Without, b sums up to 0.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved.
+        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
+        problems are solved on by Newton's method, until rounding is all that is left.
     max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
         As in `ChainCRF`.
 

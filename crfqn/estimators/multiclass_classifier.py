@@ -68,13 +68,12 @@ class MulticlassClassifier(DirectClassifier):
     fit_intercept : bool, default True
         The paper has none.
     penalize_intercept : bool, default False
-        Penalise b as a feature that is always 1. Without, there is no certificate: the training ends when no gradient
-        is off its bound by more than `tol` times group_l1 + l1 (by `tol` of the first, if both are 0), and
-        `result_.gap` is nan.
+        Penalise b as a feature that is always 1. Without, b is solved for given W whenever a certificate is due.
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved.
+        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
+        problems are solved on by Newton's method, until rounding is all that is left.
     max_iter : int, default 1000
         Sweeps over rows, or steps.
     warm_start : bool, default False

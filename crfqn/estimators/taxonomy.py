@@ -49,8 +49,7 @@ class TaxonomyCRF(ItemClassifier):
     group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     fit_intercept : bool, default False
-        A constant for each node, b_k. With it and without `penalize_intercept` there is no certificate, see
-        `MulticlassCRF`; b has mean 0 under each node that is no label.
+        A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
     penalize_intercept, class_weight, tol
         As in `MulticlassCRF`.
     max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback

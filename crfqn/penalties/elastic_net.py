@@ -157,6 +157,10 @@ class LocalElasticNet:
         """The largest of them."""
         return float(self.violation(w, g).max(initial=0.0))
 
+    def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but free ones."""
+        return np.sign(w) * self.l1 + self.l2 * w, np.diag(self.l2)
+
     def descend(
         self,
         model: tuple[NDArray, ...],

@@ -275,6 +275,22 @@ class LocalGroupLasso:
             s -= excess[worst] / slope
         return 0.0
 
+    def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but free ones; None for largest sizes.
+
+        The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
+        """
+        if self.is_linf:
+            return None
+        blocks = self.blocks
+        norms = np.sqrt(blocks.squares(w))
+        bend = np.divide(self.group, norms, out=np.zeros_like(norms), where=norms > 0)
+        hessian = np.diag(blocks.spread(bend + self.l2))
+        for b in np.flatnonzero(bend):
+            own = blocks.order[blocks.starts[b] : blocks.starts[b + 1]]
+            hessian[np.ix_(own, own)] -= bend[b] * np.outer(w[own], w[own]) / norms[b] ** 2
+        return blocks.spread(bend + self.l2) * w + blocks.spread(self.l1) * np.sign(w), hessian
+
     def descend(
         self,
         model: tuple[NDArray, ...],

@@ -1,7 +1,10 @@
 """The duality gap of a penalised likelihood: a proof of how far the optimum can be.
 
 For any point the mixtures of its distributions with the observed labels are dual points with the gradient s g;
-each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w).
+each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w). Where l2 > 0, F(w) - D(1) is at most
+||smallest subgradient||^2 / (2 l2), what strong convexity allows; without L1 it is the same number.
+
+Free coordinates must have a gradient of zero: see `free_coordinates.solve_free`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.kernels.union import found_in
+from crfqn.solvers.free_coordinates import is_solved, leftover
 from crfqn.solvers.protocols import Penalty, Point, Screening
 
 
@@ -25,15 +30,20 @@ NOTHING = Bound(-np.inf, np.nan)
 
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
-    """The best lower bound that the point proves; -inf where it proves none (an unpenalised coordinate).
+    """The best lower bound that the point proves; -inf where it proves none (a free coordinate that is not solved).
 
     `screening`: what `penalty.screen` has found at the point.
     """
-    if np.any(point.gradient(penalty.free)):
+    if not is_solved(point, penalty.free):
         return NOTHING
     coords, gradient = screening.coords, screening.gradient
+    if penalty.free.size:
+        gradient = gradient.copy()
+        place, is_there = found_in(coords, penalty.free)
+        gradient[place[is_there]] = 0.0  # up to what is left over
     scales = penalty.dual_scales(coords, gradient)
-    return best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
+    bound = best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
+    return bound._replace(dual_value=bound.dual_value - leftover(point, penalty.free))
 
 
 def best_of(

@@ -10,6 +10,9 @@ import numpy as np
 
 from crfqn.errors import InputError, ViewError
 from crfqn.result import Progress, Result, Status, Trace
+from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.free_coordinates import solve_free
+from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
     Objective,
@@ -25,7 +28,12 @@ from crfqn.solvers.proved_zeros import count_proved_zeros
 Callback = Callable[[Progress], object]
 NO_COORDS = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty(0)
-ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED)  # others are asked to stop at once
+# Others are asked to stop at once.
+ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+SOONEST, LATEST = (
+    0.25,
+    0.9,
+)  # of the violation at the last bound with free coordinates: when to look for another
 
 
 def minimize(
@@ -38,17 +46,22 @@ def minimize(
     max_seconds: float | None = None,
     callback: Callback | None = None,
     proves_zeros: bool = True,
+    to_rounding: bool = False,
 ) -> Result:
     """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
 
-    The run has converged when value - dual_value <= tol * value, proved by the duality gap. Where a coordinate is
-    unpenalised, which leaves no certificate unless its gradient is exactly zero, it is enough that the largest KKT
-    violation falls below tol * l1, and below tol * its first value where the run starts from zero or l1 = 0.
+    The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
+    all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls the free
+    coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
+    proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
+    tol * l1, and below tol * its first value where it starts from zero or l1 = 0.
 
     Parameters
     ----------
     callback : called with every `Progress`; a true answer stops the run.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
+    to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
+        rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.
 
     Raises
     ------
@@ -70,14 +83,19 @@ def minimize(
             status = run.record(state) if state.share == 1.0 else run.preview(state)
             if status is not None:
                 break
+        status = status or Status.STALLED
+        if to_rounding and status in ENDS:
+            status = run.finish(status)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    result = run.result(status or Status.STALLED)
+    result = run.result(status)
     if not proves_zeros or result.status not in ENDS or np.isnan(result.gap):
         return result
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
+        if penalty.free.size:
+            point = solve_free(point, penalty.free)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
         return result
@@ -95,6 +113,13 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
         raise InputError(
             f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
         )
+
+
+def relative_gap(value: float, dual_value: float) -> float:
+    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
+    if not (np.isfinite(value) and np.isfinite(dual_value)):
+        return np.nan
+    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
 
 
 class _Run:
@@ -117,6 +142,7 @@ class _Run:
         self.value, self.best, self.latest = np.inf, start, start
         self.dual_value = -np.inf
         self.violation = np.nan
+        self.solves_below = np.inf  # the violation from which the free coordinates are worth solving
         self.n_iter = 0
         is_cold = start.coords.size == 0
         self.scale = np.nan if is_cold or penalty.strength == 0 else penalty.strength  # nan: not known yet
@@ -126,14 +152,7 @@ class _Run:
     @property
     def gap(self) -> float:
         """The certified relative gap of the best value; nan while nothing is proved."""
-        if not np.isfinite(self.dual_value) or not np.isfinite(self.value):
-            return np.nan
-        return max(self.value - self.dual_value, 0.0) / abs(self.value) if self.value != 0 else 0.0
-
-    @property
-    def is_uncertified(self) -> bool:
-        """Whether a point need not prove anything: an unpenalised coordinate's gradient is hardly ever exactly zero."""
-        return self.penalty.free.size > 0 or not np.isfinite(self.dual_value)
+        return relative_gap(self.value, self.dual_value)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
@@ -149,11 +168,9 @@ class _Run:
         if state.value <= self.value:
             self.value, self.best = state.value, state.point.sparse_weights
         self.dual_value = max(self.dual_value, state.dual_value)
+        if state.is_screening and self.penalty.free.size:
+            state = self._with_free_solved(state)
         if state.is_screening:
-            if self.penalty.free.size:
-                self.dual_value = (
-                    state.dual_value
-                )  # an old bound, from where the gradient was exactly zero, misleads
             self.violation = state.violation
             if np.isnan(self.scale):
                 self.scale = (
@@ -166,6 +183,45 @@ class _Run:
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return self._verdict(state, progress, asked_to_stop)
+
+    def _with_free_solved(self, state: State) -> State:
+        """Bound the optimum from the state's point with its free coordinates solved, once the violation has fallen.
+
+        The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
+        falls as the violation does, or as its square: the next look is due when it could be small enough.
+        """
+        if state.violation > self.solves_below and not state.is_final:
+            return state
+        point = solve_free(state.point, self.penalty.free)
+        value = point.value + self.penalty.value(point.coords, point.weights)
+        dual_value = best_dual_value(point, self.penalty, self.penalty.screen(point))
+        self.dual_value = max(self.dual_value, dual_value)
+        gap = relative_gap(value, self.dual_value)
+        share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
+        self.solves_below = state.violation * min(max(share, SOONEST), LATEST)
+        if not gap <= self.tol < self.gap:
+            return state
+        self.value, self.best = value, point.sparse_weights
+        return replace(state, point=point, value=value)
+
+    def finish(self, status: Status) -> Status:
+        """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
+
+        A run that has not moved is left alone: who starts at an optimum gets it back.
+        """
+        if self.n_iter == 0:
+            return status
+        seen = newton_on_support(
+            self.objective, self.penalty, self.objective.at(self.best.coords, self.best.weights)
+        )
+        if seen is None:
+            return status
+        self.value, self.solves_below = (
+            np.inf,
+            np.inf,
+        )  # rounding may have added to the value: no reason to go back
+        verdict = self.record(seen.state())
+        return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
         return Progress(
@@ -184,9 +240,10 @@ class _Run:
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
         scale = max(self.scale, self.penalty.strength) if state.is_final else self.scale
-        is_still = self.is_uncertified and state.is_screening and state.violation <= self.tol * scale
-        if self.gap <= self.tol or is_still:
+        if self.gap <= self.tol:
             return Status.CONVERGED
+        if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
+            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:

@@ -61,6 +61,8 @@ class LocalPenalty(Protocol):
 
     def largest_violation(self, w: Vector, g: Vector) -> float: ...
 
+    def derivatives(self, w: Vector) -> tuple[Vector, NDArray[np.float64]] | None: ...
+
     def descend(
         self,
         model: tuple[NDArray, ...],

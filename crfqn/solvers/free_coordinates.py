@@ -1,0 +1,132 @@
+"""Free coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
+
+An unpenalised coordinate has the conjugate 0 at a gradient of 0 and infinity elsewhere, so that a point proves a bound
+only where its free gradient is zero. At min over b of loss(w, b) it is, for any w: K intercepts are found by Newton's
+method, in the scores only, at about the price of as many inference passes as it takes steps.
+
+Shapes: n free coordinates.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from crfqn.kernels.union import found_in
+from crfqn.objectives.protocols import CurvatureView
+from crfqn.solvers.protocols import Coords, Point, Vector
+
+MOST_STEPS, MOST_HALVINGS = 60, 30
+SOLVED = 1e-10  # of the loss: `leftover` that needs no further step
+NEGLIGIBLE = 1e-8  # of the loss: `leftover` that a bound may be charged with
+MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
+MEMORY = 30  # secant pairs
+LONGEST = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
+RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
+ROUNDING = 8 * np.finfo(float).eps
+
+
+def leftover(point: Point, free: Coords) -> float:
+    """How much of the loss the free coordinates may still win, by their gradient: 10 sum_j |g_j| (1 + |w_j|).
+
+    By convexity the loss falls by no more than g'(w - w*), which is less unless an optimal w*_j is over ten times as
+    far from zero as w_j. At a point from `solve_free` it is rounding.
+    """
+    if free.size == 0:
+        return 0.0
+    return 10.0 * float(np.abs(point.gradient(free)) @ (1.0 + np.abs(weights_at(point, free))))
+
+
+def is_solved(point: Point, free: Coords) -> bool:
+    """Whether no more of the loss than rounding is to be won in the free coordinates."""
+    return free.size == 0 or leftover(point, free) <= NEGLIGIBLE * abs(point.value)
+
+
+def weights_at(point: Point, coords: Coords) -> Vector:
+    """The point's weights at sorted `coords`."""
+    out = np.zeros(coords.size)
+    place, is_there = found_in(point.coords, coords)
+    out[is_there] = point.weights[place[is_there]]
+    return out
+
+
+def solve_free(point: Point, free: Coords) -> Point:
+    """The point with its free coordinates at their minimum, as far as Newton's method gets; the others unchanged.
+
+    Parameters
+    ----------
+    free : sorted coordinates without penalty, (n,)
+
+    Notes
+    -----
+    The Hessian is the token-wise model for up to 100 coordinates, which is exact where items have one position; for
+    more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
+    """
+    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MEMORY)
+    g = point.gradient(free)
+    for _ in range(MOST_STEPS):
+        if leftover(point, free) <= SOLVED * abs(point.value):
+            break
+        d = -newton_direction(point, free, g, pairs)
+        found = search(point, free, g, d)
+        if found is None and pairs:
+            pairs.clear()
+            continue
+        if found is None:
+            break
+        point, alpha, after = found
+        y = after - g
+        if float(d @ y) > ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
+            pairs.append((alpha * d, y))
+        g = after
+    return point
+
+
+def newton_direction(point: Point, free: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
+    """H^-1 g, no entry longer than `LONGEST` by its own curvature."""
+    curvature = point.view(CurvatureView)
+    unit = curvature.feature_scale(free)
+    diagonal = np.maximum(curvature.diagonal(free), np.abs(g) * np.sqrt(unit) / LONGEST)
+    diagonal[diagonal == 0] = 1.0
+    matrix = curvature.matrix(free, 1 << 62, MOST_DENSE) if free.size <= MOST_DENSE else None
+    if matrix is None:
+        return inverse_times(pairs, g, diagonal)
+    dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
+    scale = 1.0 / np.sqrt(diagonal)
+    dense *= scale[:, None] * scale
+    dense[np.diag_indices_from(dense)] = 1.0 + RIDGE
+    return scale * np.linalg.lstsq(dense, scale * g, rcond=RIDGE)[0]
+
+
+def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vector) -> Vector:
+    """The recursion of L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
+    out, shares = g.copy(), []
+    for s, y in reversed(pairs):
+        shares.append(float(s @ out) / float(s @ y))
+        out -= shares[-1] * y
+    out /= diagonal
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        out += (share - float(y @ out) / float(s @ y)) * s
+    return out
+
+
+def search(point: Point, free: Coords, g: Vector, d: Vector) -> tuple[Point, float, Vector] | None:
+    """The first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
+
+    Where rounding hides what is to be won, the first that makes the slope along the direction smaller.
+    """
+    slope, unseen = float(g @ d), ROUNDING * abs(point.value)
+    if not slope < 0:
+        return None
+    ray = point.along(free, d)
+    for power in range(MOST_HALVINGS):
+        alpha = 0.5**power
+        trial = ray.at(alpha)
+        if trial.value <= point.value + 1e-4 * alpha * slope + unseen:
+            after = trial.gradient(free)
+            if -alpha * slope > 10 * unseen or np.abs(after).max() < np.abs(g).max():
+                return trial, alpha, after
+        elif -alpha * slope <= unseen:
+            return None
+    return None

@@ -1,0 +1,152 @@
+"""Newton's method on the support: a small problem that is nearly solved, solved until rounding is all that is left.
+
+A method that compares values sees no step shorter than some 1e-8 of the weights: the objective is flat there to the
+last digit. What it ends with depends on the order in which sums are taken, hence on the processor. Newton's method
+on the weights that are not zero,
+
+    (H + penalty'') d = -(g + penalty'),
+
+goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
+zero; zeros that the gradient pulls out enter by a proximal step. H of a hinge is the generalised Hessian.
+
+Shapes: n weights that are not zero or free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.objectives.protocols import CurvatureView, has_view
+from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.overview import Overview, look_at
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
+
+MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
+MOST_STEPS, MOST_TRIALS = 30, 12
+RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
+LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
+FLOOR = 1e-3  # of the curvature, in units of max x^2
+
+
+def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> Overview | None:
+    """The view of the point that Newton steps lead to; None where there are none to be taken.
+
+    That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
+    of a row), and where the point cannot be improved.
+    """
+    if not has_view(objective, CurvatureView):
+        return None
+    here, found = look_at(penalty, point), None
+    for _ in range(MOST_STEPS):
+        there = enter(objective, here) or newton_step(objective, here)
+        if there is None:
+            return found
+        here = found = there
+    return found
+
+
+def newton_step(objective: Objective, here: Overview) -> Overview | None:
+    """The first acceptable of the steps w + d, w + d / 2, ...; None if there is none."""
+    is_free = np.isin(here.coords, here.penalty.free)
+    inside = np.flatnonzero((here.w != 0) | is_free)
+    coords, w = here.coords[inside], here.w[inside]
+    system = newton_system(objective, here, inside)
+    if system is None:
+        return None
+    slopes, hessian = system
+    for ridge in RIDGES:
+        d = -solved(hessian, slopes, ridge)
+        slope = float(slopes @ d)
+        if slope < 0:
+            break
+    else:
+        return None
+    for power in range(MOST_TRIALS):
+        step = 0.5**power
+        v = kept_in_orthant(here.penalty, coords, w, w + step * d)
+        there = accepted(objective, here, coords, v, -step * slope)
+        if there is not None:
+            return there
+        if -step * slope <= ROUNDING * abs(here.value):
+            break
+    return None
+
+
+def newton_system(
+    objective: Objective, here: Overview, inside: NDArray[np.intp]
+) -> tuple[Vector, NDArray[np.float64]] | None:
+    """Gradient and Hessian of the whole objective on the coordinates number `inside` of the view, (n,) and (n, n)."""
+    n, coords = inside.size, here.coords[inside]
+    if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
+        return None
+    derivatives = here.penalty.at(coords).derivatives(here.w[inside])
+    model = (
+        None
+        if derivatives is None
+        else here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
+    )
+    if derivatives is None or model is None:
+        return None
+    first, second = derivatives
+    dense = model if isinstance(model, np.ndarray) else model.toarray()
+    return here.g[inside] + first, dense.astype(np.float64) + second
+
+
+def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:
+    """(H + ridge D)^-1 slopes, D the diagonal; coordinates without curvature stay where they are."""
+    diagonal = np.diagonal(hessian)
+    scale = np.divide(1.0, np.sqrt(np.abs(diagonal)), out=np.zeros(slopes.size), where=diagonal > 0)
+    scaled = hessian * scale[:, None] * scale
+    scaled[np.diag_indices_from(scaled)] = 1.0 + ridge
+    return scale * np.linalg.solve(scaled, scale * slopes)
+
+
+def kept_in_orthant(penalty: Penalty, coords: Coords, w: Vector, v: Vector) -> Vector:
+    """The weights v, zero where a kink of the penalty lies between them and w: a sign changes, or a row turns round."""
+    local, product = penalty.at(coords), w * v
+    has_turned = local.blocks.spread(local.blocks.total(product) <= 0) & (local.bound > 0)
+    has_changed = (product <= 0) & (penalty.l1_of(coords) > 0)
+    return np.where(has_turned | has_changed, 0.0, v)
+
+
+def enter(objective: Objective, here: Overview) -> Overview | None:
+    """A proximal step of the zeros that the gradient pulls out, if they violate more than the other weights."""
+    local = here.penalty.at(here.coords)
+    violation = local.violation(here.w, here.g)
+    is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
+    is_zero &= ~np.isin(here.coords, here.penalty.free)
+    outside = np.flatnonzero(is_zero & (violation > 0))
+    if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
+        return None
+    coords, g = here.coords[outside], here.g[outside]
+    curvature = here.point.view(CurvatureView)
+    sizes = curvature.diagonal(coords) + FLOOR * curvature.feature_scale(coords)
+    length = 1.0 / float(sizes.sum())
+    v = here.penalty.prox(coords, -length * g, length)
+    gain = 0.5 * float(v @ v) / length
+    return accepted(objective, here, coords, v, gain) if v.any() else None
+
+
+def accepted(
+    objective: Objective, here: Overview, coords: Coords, v: Vector, promised: float
+) -> Overview | None:
+    """The point with the weights v at `coords`, if it is better: by its value, or where that is hidden, its violation.
+
+    promised : what the step would win to first order
+    """
+    w = here.w.copy()
+    w[np.searchsorted(here.coords, coords)] = v
+    used = np.flatnonzero(w)
+    there = look_at(here.penalty, objective.at(here.coords[used], w[used]))
+    unseen = ROUNDING * abs(here.value)
+    if not there.value <= here.value + unseen:
+        return None
+    is_visible = here.value - there.value > max(1e-4 * promised, 10 * unseen)
+    is_better = violation_of(there) <= LEAST_GAIN * violation_of(here)
+    return there if is_visible or is_better else None
+
+
+def violation_of(seen: Overview) -> float:
+    """The largest over all coordinates."""
+    return seen.penalty.at(seen.coords).largest_violation(seen.w, seen.g)
