@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from margin_problems import NAMES, make_problem, objective_of, weights_like
 from margin_references import MarginProblem, optimum, row_prox
 from problems import make_problem as make_chain
-from test_margin_losses import NAMES, make_problem, objective_of, weights_like
 
 from crfqn.errors import InputError
 from crfqn.kernels import row_learning
@@ -73,7 +73,7 @@ def test_lazy_steps_are_the_published_ones(name, kind):
     has_weight = np.flatnonzero(problem.weights > 0)
     start = weights_like(problem, scale=0.3)
     start[3] = 0.0
-    learner = objective_of(problem).row_learner(coords_of(start), penalty_of(kind).scaled(40.0))
+    learner = objective_of(problem).view(RowLearningView).start(coords_of(start), penalty_of(kind).scaled(40.0))
     assert learner.n_items == has_weight.size == N - 1 - np.sum(problem.weights[3:] == 0)
     random, order = np.random.default_rng(0), np.empty(0, np.int64)
     n_zeros = 0
@@ -93,7 +93,7 @@ def test_lazy_steps_are_the_published_ones(name, kind):
 def test_free_rows_take_plain_steps(kind):
     problem = make_problem("multiclass", seed=2)
     free = 2 + F * np.arange(K)
-    learner = objective_of(problem).row_learner(coords_of(np.zeros((F, K))), penalty_of(kind, free))
+    learner = objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty_of(kind, free))
     order = np.arange(learner.n_items)
     learner.learn(order, 0.1)
     items = np.flatnonzero(problem.weights > 0)
@@ -105,7 +105,7 @@ def test_a_tiny_scale_is_no_end(monkeypatch):
     """A quadratic penalty that leaves nothing of the weights in a step: sums start anew before numbers run out."""
     problem = make_problem("multiclass", seed=2)
     penalty = ElasticNet(1e-3, 1e32)
-    learner = objective_of(problem).row_learner(coords_of(np.zeros((F, K))), penalty)
+    learner = objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty)
     learner.learn(np.arange(learner.n_items), 1.0)
     assert learner.clock[row_learning.STEPS] == learner.n_items
     assert np.isfinite(learner.table).all()

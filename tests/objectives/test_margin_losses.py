@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.ranking import MultilabelRanking
 from margin_references import MarginProblem, optimum
 from problems import curvature_at, make_likelihood
 
@@ -97,7 +95,7 @@ def test_second_derivatives_by_definition(name):
     problem = make_problem(name)
     loss, scores = loss_of(problem), (problem.x @ weights_like(problem)).T.copy()
     exact = problem.score_hessians(scores.T)
-    evaluation = loss.evaluate(scores, problem.weights, Pool(1))
+    evaluation = loss.evaluate(scores, NO_EDGES, problem.weights, Pool(1))
     diagonal = loss.curvature(scores, evaluation, problem.weights)
     for r in range(problem.n_states):
         np.testing.assert_allclose(diagonal[r], problem.weights * exact[:, r, r], atol=1e-12)
@@ -115,9 +113,11 @@ def test_the_model_is_the_generalised_hessian(name):
     model = curvature_at(point).matrix(coords, 1000, 1000)
     model = model if isinstance(model, np.ndarray) else model.toarray()
     np.testing.assert_allclose(model, exact, atol=2e-5 * exact.max())
-    np.testing.assert_allclose(point.curvature(coords), np.diag(exact), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(curvature_at(point).diagonal(coords), np.diag(exact), rtol=1e-10, atol=1e-10)
     some = np.array([0, 3, 7, 20])
-    np.testing.assert_allclose(point.curvature(some), np.diag(exact)[some], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        curvature_at(point).diagonal(some), np.diag(exact)[some], rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -126,7 +126,7 @@ def test_a_model_of_some_positions_keeps_the_diagonal(name):
     w = weights_like(problem)
     point, coords = point_at(problem, w), np.arange(w.size)
     model = curvature_at(point).matrix(coords, 15, 1000)
-    np.testing.assert_allclose(np.diag(model), point.curvature(coords), rtol=1e-6)
+    np.testing.assert_allclose(np.diag(model), curvature_at(point).diagonal(coords), rtol=1e-6)
     assert np.linalg.eigvalsh(model.astype(float)).min() > -1e-4 * np.diag(model).max()
     assert curvature_at(point).matrix(coords, 15, w.size - 1) is None
 
@@ -165,7 +165,9 @@ def test_the_logistic_loss_is_the_flat_crf():
     one, other = ours.at(coords, w), crf.at(coords, w)
     assert one.value == pytest.approx(other.value, rel=1e-14)
     np.testing.assert_array_equal(one.gradient(coords), other.gradient(coords))
-    np.testing.assert_allclose(one.curvature(coords), other.curvature(coords), rtol=1e-12)
+    np.testing.assert_allclose(
+        curvature_at(one).diagonal(coords), curvature_at(other).diagonal(coords), rtol=1e-12
+    )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
     hinge = point_at(make_problem("multiclass"), np.ones((6, 4)))
     for name in ("count_within", "incremental"):  # what belongs to likelihoods
@@ -208,7 +210,7 @@ def test_no_point_proves_more_than_the_optimum(name, norm):
 def test_constants_bound_the_rows_of_the_hessian(name):
     problem = make_problem(name)
     loss, objective = loss_of(problem), objective_of(problem)
-    constants = loss.constants(objective.map.store, objective.weights)
+    constants = loss.constants(objective.map, objective.weights)
     largest = np.zeros(6)
     for seed in range(15):
         w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0, 10.0)[seed % 4])
@@ -237,7 +239,7 @@ def test_no_curvature_is_above_the_bound(name):
         problem = make_problem(name)
         x = np.abs(problem.x) if is_positive else problem.x
         problem = MarginProblem(name, x, problem.sets, problem.weights)
-        bound = objective_of(problem).lipschitz_bound()
+        bound = objective_of(problem).view(LipschitzView).bound()
         for seed in range(6):
             w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0)[seed % 3])
             assert np.linalg.eigvalsh(problem.hessian(w)).max() <= bound

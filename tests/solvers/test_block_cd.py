@@ -12,7 +12,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crfqn.objectives.incremental import Incremental
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF
