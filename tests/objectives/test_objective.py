@@ -467,8 +467,9 @@ def test_bit_identical_for_any_number_of_threads(kind):
         states = np.arange(0, objective.loss.structure.n_states, 2)
         return [
             np.array(point.value), point.gradient(coords), screening.coords, screening.gradient,
-            curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords), Marginals(point).variance(states), trial.scores,
-            np.array(trial.value), np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
+            curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords),
+            Marginals(point).variance(states), trial.scores, np.array(trial.value),
+            np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
         ]  # fmt: skip
 
     first = [array.tobytes() for array in run(1)]

@@ -237,7 +237,7 @@ def test_no_weights_prove_more_than_the_optimum(name, l2):
 def test_learning_item_by_item_refuses(name):
     """It knows scores of the weights alone."""
     case = around(name)
-    with pytest.raises(ViewError, match="SGDL1 cannot train this: .* has an offset"):
+    with pytest.raises(ViewError, match=r"SGDL1 cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), SGDL1())
     with pytest.raises(ViewError, match="has an offset"):
         BlockedObjective.of_blocks(case.part, 9).view(OnlineView)
@@ -247,7 +247,7 @@ def test_learning_item_by_item_refuses(name):
 @pytest.mark.parametrize("name", HINGES)
 def test_learning_rows_refuses(name):
     case = around(name)
-    with pytest.raises(ViewError, match="FOBOS cannot train this: .* has an offset"):
+    with pytest.raises(ViewError, match=r"FOBOS cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), FOBOS())
     assert case.whole.view(RowLearningView) is not None
 
