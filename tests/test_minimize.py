@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from problems import CountedChain, dense_weights, ends_within, make_problem
 
-from crfqn.errors import InputError
-from crfqn.objectives.coordinates import SparseWeights
+from crfqn.arrays import SparseWeights
+from crfqn.errors import InputError, ViewError
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -34,7 +34,7 @@ class Spot:
     value: float = 5.0
 
     @property
-    def light(self) -> SparseWeights:
+    def sparse_weights(self) -> SparseWeights:
         return SparseWeights(self.coords, self.weights)
 
 
@@ -46,6 +46,9 @@ class Plain:
 
     def at(self, coords: np.ndarray, weights: np.ndarray) -> Spot:
         return Spot(coords, weights)
+
+    def view(self, kind: type) -> Any:
+        raise ViewError(f"Plain has no {kind.__name__}")
 
 
 def state(value: float, dual: float = -np.inf, violation: float = 1.0, **kinds: Any) -> State:

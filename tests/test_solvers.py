@@ -18,8 +18,9 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression
 
 from crfqn import ChainCRF, MulticlassCRF
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.protocols import LipschitzView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers import lbfgs, prox_gd
@@ -79,7 +80,7 @@ def objective_of(name: str):
 def penalty_of(name: str, problem: str):
     if PENALTIES[name] is not None:
         return PENALTIES[name]
-    n_features = PROBLEMS[problem].objective().store.n_features
+    n_features = PROBLEMS[problem].objective().map.n_features
     return GroupLasso(0.8, 0.1, n_features=n_features, n_states=PROBLEMS[problem].n_states)
 
 
@@ -337,7 +338,7 @@ class TestProxGD:
     @pytest.mark.parametrize("name", PROBLEMS)
     def test_the_bound_is_above_every_curvature(self, name):
         """The Hessian by differences of exact gradients, at random weights small and large."""
-        problem, bound = PROBLEMS[name], objective_of(name).lipschitz_bound()
+        problem, bound = PROBLEMS[name], objective_of(name).view(LipschitzView).bound()
         rng = np.random.default_rng(0)
         largest = 0.0
         for scale in (0.0, 0.5, 2.0):
@@ -368,12 +369,10 @@ class TestProxGD:
 
     def test_no_bound_is_said(self):
         class NoBound(Wrong):
-            def __getattr__(self, name):
-                if name == "lipschitz_bound":
-                    raise AttributeError(name)
-                return super().__getattr__(name)
+            def view(self, kind):
+                raise ViewError(f"NoBound has no {kind.__name__}")
 
-        with pytest.raises(InputError, match='ProxGD: lipschitz = "bound", but this objective knows none'):
+        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no LipschitzView"):
             minimize(NoBound(CHAIN.objective()), ElasticNet(1.0), ProxGD(lipschitz="bound"))
 
     @pytest.mark.parametrize(

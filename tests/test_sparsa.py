@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from margin_problems import NAMES, make_problem, objective_of
 from margin_references import optimum, penalty_value, row_prox
-from test_margin_losses import NAMES, make_problem, objective_of
 
 from crfqn.errors import InputError
 from crfqn.penalties import ElasticNet, GroupLasso

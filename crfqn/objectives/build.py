@@ -19,13 +19,21 @@ BLOCK_NUMBERS = 1 << 25  # scores of a block: 256 MiB
 
 
 def build_objective(
-    features: FeatureMap, loss: ScoreLoss, weights: Vector | None = None, support: Support | None = None
+    features: FeatureMap,
+    loss: ScoreLoss,
+    weights: Vector | None = None,
+    support: Support | None = None,
+    most_numbers: int = MOST_NUMBERS,
+    block_numbers: int = BLOCK_NUMBERS,
 ) -> Objective | BlockedObjective:
-    """Build the objective of a loss over features; parameters as of `Objective`."""
+    """Build the objective of a loss over features; parameters as of `Objective`.
+
+    With more than `most_numbers` scores it comes in blocks of about `block_numbers`.
+    """
     whole = Objective(features, loss, weights, support)
-    if loss.n_states * features.n_positions <= MOST_NUMBERS:
+    if loss.n_states * features.n_positions <= most_numbers:
         return whole
-    return BlockedObjective.of_blocks(whole, max(BLOCK_NUMBERS // loss.n_states, 1))
+    return BlockedObjective.of_blocks(whole, max(block_numbers // loss.n_states, 1))
 
 
 def likelihood(

@@ -67,7 +67,9 @@ class Point:
     @cached_property
     def dual(self) -> DualLoss:
         """The dual loss along the mixtures that the point proves bounds with."""
-        return self.objective.loss.dual(self.evaluation, self.objective.weights)
+        owner, found = self.objective, self.evaluation
+        dual = owner.loss.dual(found, owner.weights)
+        return dual if owner.offset is None else dual.around(float(np.vdot(found.residual, owner.offset)))
 
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""

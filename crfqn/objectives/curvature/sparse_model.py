@@ -65,14 +65,14 @@ class Lists:
 
 
 def sparse_model(
-    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int
+    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, block_numbers: int = BLOCK_NUMBERS
 ) -> scipy.sparse.csr_array:
-    """The model from about `n_sampled` positions."""
+    """The model from about `n_sampled` positions, blocks of rows with about `block_numbers` pairs at a time."""
     lists = Lists(marginals, split, n_sampled)
     pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
     limits = np.sqrt(LEAST * found)
-    model = mirrored(*node_rows(marginals, lists, pairs, limits))
+    model = mirrored(*node_rows(marginals, lists, pairs, limits, block_numbers))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         model = bordered(model, edges, lists.matrix(), split, limits)
@@ -80,12 +80,14 @@ def sparse_model(
     return scaled_to_diagonal(model, found, diagonal)
 
 
-def node_rows(marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits) -> Compressed:
+def node_rows(
+    marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits, block_numbers: int
+) -> Compressed:
     """The nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
     below = states_below(owner.loss.structure.lineages, lists.states)
-    tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)))
+    tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)), block_numbers)
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
@@ -150,12 +152,12 @@ def scaled_to_diagonal(
     return model
 
 
-def row_blocks(most_entries: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tuple[int, int, int]]:
     """(first row, the one after the last, entries at the most) of blocks of rows."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
     blocks, first, n = [], 0, most_entries.size
     while first < n:
-        after = int(np.searchsorted(ends, ends[first] + BLOCK_NUMBERS, side="right")) - 1
+        after = int(np.searchsorted(ends, ends[first] + block_numbers, side="right")) - 1
         last = max(after, first + 1)
         blocks.append((first, last, int(ends[last] - ends[first])))
         first = last

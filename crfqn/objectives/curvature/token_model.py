@@ -27,17 +27,24 @@ MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 
 
 def token_model(
-    marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, max_dense: int, share: float = 1.0
+    marginals: Marginals,
+    split: Split,
+    diagonal: Vector,
+    n_sampled: int,
+    max_dense: int,
+    share: float = 1.0,
+    pair: float = PAIR,
+    most_pairs: float = MOST_PAIRS,
 ) -> Matrix | None:
     """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
 
     The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
     many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
-    for a sparse one.
+    for a sparse one, `most_pairs`. `pair` is what one costs, in multiplications.
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
-    budget = MOST_PAIRS if n > max_dense else n * n * n_dense / PAIR
+    budget = most_pairs if n > max_dense else n * n * n_dense / pair
     if n <= max_dense and features.count_entries(split) ** 2 * n_dense > budget * features.n_positions**2:
         # By Cauchy and Schwarz the pairs of n_dense positions cost more than the products: no need to count them.
         return dense_model(marginals, split, diagonal, n_sampled)

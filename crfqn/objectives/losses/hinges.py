@@ -45,7 +45,8 @@ class HingeDual:
 
     Attributes
     ----------
-    slack, loss : float, sums over the items, weighed
+    slack : float, half of the slope at s = 0: the weighed sum of the slacks, unless scores are fixed
+    loss : float, the sum over the items, weighed
     """
 
     slack: float
@@ -53,11 +54,15 @@ class HingeDual:
 
     def value(self, scale: float) -> float:
         """Return the largest dual loss up to `scale`."""
-        s = min(scale, self.slack / self.loss) if self.loss > 0 else scale
+        s = min(scale, max(self.slack / self.loss, 0.0)) if self.loss > 0 else scale
         return 2.0 * s * self.slack - s**2 * self.loss
 
     def __add__(self, other: HingeDual) -> HingeDual:
         return HingeDual(self.slack + other.slack, self.loss + other.loss)
+
+    def around(self, fixed: float) -> HingeDual:
+        """Return the dual around fixed scores: the term linear in s changes."""
+        return HingeDual(self.slack + 0.5 * fixed, self.loss)
 
 
 def hinge_dual(evaluation: HingeEvaluation, weights: Vector) -> HingeDual:

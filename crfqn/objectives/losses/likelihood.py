@@ -7,7 +7,7 @@ Shapes as in `score_loss.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,7 +41,7 @@ class MixtureDual:
 
     Attributes
     ----------
-    entropy : float, the weighted sum of the entropies of the p_i
+    entropy : float, the weighted sum of the entropies of the p_i, and what is proportional to s as well
     item_losses : float64 (I,), -log p_i(y_i)
     weights : float64 (I,)
     """
@@ -59,6 +59,10 @@ class MixtureDual:
         r_log_r = r * np.log(np.maximum(r, np.finfo(float).tiny))
         total = self.weights @ (s * pi * log_pi - s * (1.0 - pi) * np.log(s) - r_log_r)
         return float(s * self.entropy + total)
+
+    def around(self, fixed: float) -> MixtureDual:
+        """Return the dual around fixed scores: what the mixtures expect of them less what is observed, like entropy."""
+        return replace(self, entropy=self.entropy + fixed)
 
     def __add__(self, other: MixtureDual) -> MixtureDual:
         losses = np.concatenate([self.item_losses, other.item_losses])

@@ -26,6 +26,12 @@ class DualLoss(Protocol):
 
     def __add__(self, other: Self) -> Self: ...
 
+    def around(self, fixed: float) -> Self:
+        """Return the dual loss where fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
+
+        The loss is sup_q <q - y, scores> - conjugate(q), so its dual gains <q - y, fixed scores>.
+        """
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

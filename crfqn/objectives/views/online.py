@@ -222,4 +222,8 @@ def learning(owner: Objective | BlockedObjective, parts: list[Objective]) -> Lik
         raise ViewError(
             f"learning item by item needs a likelihood; the loss is {type(parts[0].loss).__name__}"
         )
+    if parts[0].offset is not None:
+        raise ViewError(
+            "learning item by item knows scores of the weights alone; this objective has an offset"
+        )
     return LikelihoodLearning(owner, parts)

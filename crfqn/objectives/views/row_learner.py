@@ -127,4 +127,6 @@ def row_learning_of(objective: Objective) -> RowLearning:
     """Return what learns a loss of margins."""
     if not hasattr(objective.loss, "margins"):
         raise ViewError(f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none")
+    if objective.offset is not None:
+        raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
     return RowLearning(objective)

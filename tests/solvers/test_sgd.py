@@ -10,14 +10,17 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 
+import margin_problems
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF, MulticlassCRF
-from crfqn.errors import InputError
-from crfqn.objectives import online
+from crfqn.errors import InputError, ViewError
+from crfqn.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.protocols import OnlineView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -196,7 +199,7 @@ class TestIterates:
         objective = BlockedObjective.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
-        weights = objective.online(NO_START, 0.5, 0.0, np.empty(0, np.int64))
+        weights = objective.view(OnlineView).start(NO_START, 0.5, 0.0, np.empty(0, np.int64))
         order = np.random.default_rng(1).permutation(problem.n_items)
         weights.learn(order, ETA0)
         block_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -350,13 +353,14 @@ class TestRefusals:
         with pytest.raises(InputError, match=message):
             SGDL1(**settings)
 
-    def test_arrays_too_large(self, monkeypatch):
-        problem = PROBLEMS["chains"]
-        monkeypatch.setattr(online, "LARGEST_BYTES", 1000)
+    def test_arrays_too_large(self):
+        x = sp.csr_array((np.ones(3), [0, 5, 299_999], [0, 1, 2, 3]), (3, 300_000))
+        store = FeatureStore.from_matrix(x, np.array([0, 2, 3]))
+        objective = make_likelihood(store, Chain(store.offsets, 1000), np.array([0, 1, 2], np.int32))
         with pytest.raises(
-            InputError, match=r"6 x 3 would take 1\.15e-06 GB, and at most 1e-06 GB are allowed"
+            InputError, match=r"300000 x 1000 would take 4\.82 GB, and at most 4 GB are allowed"
         ):
-            minimize(problem.objective(), ElasticNet(1.0), SGDL1())
+            minimize(objective, ElasticNet(0.1), SGDL1(eta0=0.1))
 
     def test_groups(self):
         problem = PROBLEMS["chains"]
@@ -365,10 +369,12 @@ class TestRefusals:
             minimize(problem.objective(), penalty, SGDL1())
 
     def test_objectives_without_items(self):
-        problem = PROBLEMS["chains"]
-        point = problem.objective().at(*NO_START)
-        with pytest.raises(InputError, match="learn item by item"):
-            next(SGDL1().steps(object(), ElasticNet(1.0), point))
+        objective = margin_problems.objective_of(margin_problems.make_problem("multiclass"))
+        with pytest.raises(
+            ViewError, match="SGDL1 cannot train this: learning item by item needs a likelihood"
+        ):
+            minimize(objective, ElasticNet(1.0), SGDL1())
+        assert objective.n_passes == 0
 
     def test_no_item_that_counts(self):
         problem = replace(PROBLEMS["chains"], weights=np.zeros(12))

@@ -13,14 +13,13 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import dense_weights, ends_within, make_problem, make_tree_problem, point_at
+from problems import TreeProblem, dense_weights, ends_within, make_problem, make_tree_problem, point_at
 from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, load
 from crfqn.errors import InputError
 from crfqn.kernels.clusters import MOST_CLUSTERED, cut_clusters
-from crfqn.objectives import screening
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
@@ -28,6 +27,7 @@ from crfqn.penalties.group_lasso import FEWEST_SHARED
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
 from crfqn.threads import Pool
@@ -392,6 +392,13 @@ CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_proble
 TREE = make_tree_problem("forest", 4, n_features=8, has_weights=True)
 FLAT = make_tree_problem("flat", 3, n_items=60, n_features=12)
 PROBLEMS = {"chain": CHAIN, "real": REAL, "forest": TREE, "flat": FLAT}
+MANY_STATES = TreeProblem(
+    np.random.default_rng(8).normal(size=(50, 25)),
+    np.full(150, -1, np.int32),
+    np.ones(150, bool),
+    np.arange(50, dtype=np.int32) * 3,
+    np.ones(50),
+)
 PENALTIES: dict[str, dict[str, Any]] = {
     "rows": {"group_l1": 0.9},
     "sparse rows": {"group_l1": 0.5, "l1": 0.3},
@@ -537,7 +544,8 @@ class TestProxQN:
 
     def test_a_solver_for_single_weights_refuses(self):
         class Separable:
-            needs_separable = True
+            def requires(self, objective):
+                return Requirements(is_separable=True)
 
         with pytest.raises(
             InputError, match="Separable needs a penalty of single weights; GroupLasso has groups"
@@ -548,15 +556,15 @@ class TestProxQN:
 class TestScreening:
     @norms
     @pytest.mark.parametrize("l1", [0.0, 0.4])
-    @pytest.mark.parametrize("name", PROBLEMS)
-    @pytest.mark.parametrize("widest", [2, 64])
-    def test_finds_the_rows_above_the_bound_and_those_with_weights(self, name, norm, l1, widest, monkeypatch):
-        monkeypatch.setattr(screening, "WIDEST", widest)
-        problem, random = PROBLEMS[name], np.random.default_rng(9)
-        w = np.where(random.random(problem.n_coords) < 0.1, random.normal(size=problem.n_coords), 0.0)
+    @pytest.mark.parametrize("name", [*PROBLEMS, "three tiles of states"])
+    def test_finds_the_rows_above_the_bound_and_those_with_weights(self, name, norm, l1):
+        problem, random = PROBLEMS.get(name, MANY_STATES), np.random.default_rng(9)
+        sizes = {"n_features": n_features(problem), "n_states": problem.n_states}
+        share = min(0.1, 0.5 / problem.n_states)  # some rows stay zero
+        w = np.where(random.random(problem.n_coords) < share, random.normal(size=problem.n_coords), 0.0)
         g, everywhere = problem.evaluate(w)[1], np.arange(problem.n_coords)
         for quantile in (0.2, 0.7):
-            penalty = replace(penalty_of(name, "rows", norm), l1=l1)
+            penalty = GroupLasso(1.0, l1, 0.0, norm, **sizes)
             pull = penalty.at(everywhere).pull(w, g)
             penalty = replace(penalty, group_l1=float(np.quantile(pull[np.isfinite(pull)], quantile)) + 1e-6)
             expected = np.flatnonzero(pull > penalty.group_l1)

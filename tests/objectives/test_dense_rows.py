@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from crfqn.objectives.by_feature import MOST_STATES, Rows
-from crfqn.objectives.flat import FlatObjective
+from margin_problems import flat_objective
 from problems import curvature_at
 
 from crfqn.features import FeatureStore
-from crfqn.objectives import by_feature
-from crfqn.objectives.coordinates import split_coords
-from crfqn.objectives.losses import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.coordinates import Split, split_coords
+from crfqn.objectives.linear.dense_rows import MOST_STATES, DenseRows
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.threads import Pool
 
 N, F = 700, 40
@@ -29,7 +29,7 @@ def problem(n_states, is_binary=False, density=0.6, share=0.8):
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_against_dense_products(n_states, is_binary):
     x, store, split, random = problem(n_states, is_binary)
-    rows = Rows.of(store, split, n_states)
+    rows = DenseRows.of(store, split, n_states)
     if n_states == 2:  # a register of eight for two numbers
         assert rows is None
         return
@@ -55,26 +55,53 @@ def test_against_dense_products(n_states, is_binary):
 )
 def test_where_it_does_not_pay(n_states, change):
     _, store, split, _ = problem(n_states, **change)
-    assert Rows.of(store, split, n_states) is None
+    assert DenseRows.of(store, split, n_states) is None
 
 
 def test_nothing_asked_for():
     _, store, _, _ = problem(16)
-    assert Rows.of(store, split_coords(np.empty(0, np.int64), 16, F), 16) is None
+    assert DenseRows.of(store, split_coords(np.empty(0, np.int64), 16, F), 16) is None
+
+
+def by_state(split, n_states):
+    """The same coordinates, those of one state at a time: too few for rows, so each is read as a column."""
+    for state in range(n_states):
+        own = split.states == state
+        yield own, Split(split.states[own], split.features[own], split.edges)
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_rows_and_columns_are_two_ways_to_the_same(is_binary):
+    _, store, split, random = problem(13, is_binary)
+    assert DenseRows.of(store, split, 13) is not None
+    assert all(DenseRows.of(store, part, 13) is None for _, part in by_state(split, 13))
+    weights, table = random.normal(size=split.n_nodes), random.normal(size=(13, N))
+    with Pool(2) as pool:
+        linear = SparseMap(store, pool)
+        scores = np.zeros((2, 13, N))
+        linear.image(split, weights, scores[0])
+        sums, squares = linear.adjoint(split, table), linear.squares(split, table)
+        for own, part in by_state(split, 13):
+            linear.image(part, weights[own], scores[1])
+            np.testing.assert_allclose(sums[own], linear.adjoint(part, table), rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(squares[own], linear.squares(part, table), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-11, atol=1e-13)
+    assert np.abs(scores).max() > 1
 
 
 @pytest.mark.parametrize("loss", [MulticlassSquaredHinge, MultitaskSquaredHinge])
 @pytest.mark.parametrize("is_binary", [False, True])
-def test_curvatures_do_not_depend_on_the_way(loss, is_binary, monkeypatch):
+def test_curvatures_do_not_depend_on_the_way(loss, is_binary):
     _, store, split, random = problem(13, is_binary)
     labels = random.integers(0, 13, N).astype(np.int32)
-    objective = FlatObjective(store, loss(labels, 13), random.integers(0, 3, N).astype(float), n_threads=2)
+    objective = flat_objective(store, loss(labels, 13), random.integers(0, 3, N).astype(float), n_threads=2)
     coords = split.states * F + split.features
-    weights, found = 0.1 * random.normal(size=coords.size), []
-    for fewest in (by_feature.FEWEST_ENTRIES, np.inf):
-        monkeypatch.setattr(by_feature, "FEWEST_ENTRIES", fewest)
-        assert (Rows.of(store, split, 13) is None) == (fewest == np.inf)
-        point = objective.at(coords, weights)
-        found.append(np.array([curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords)]))
-    assert found[0].all()
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
+    point = objective.at(coords, 0.1 * random.normal(size=coords.size))
+    ways = [np.ones(coords.size, bool)], [own for own, _ in by_state(split, 13)]
+    for question in ("diagonal", "majorant"):
+        rows, columns = (
+            np.concatenate([getattr(curvature_at(point), question)(coords[own]) for own in way])
+            for way in ways
+        )
+        assert rows.all()
+        np.testing.assert_allclose(rows, columns, rtol=1e-11)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from crfqn.objectives.screening import possible_features, screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import (
@@ -23,15 +22,15 @@ from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.objectives import screening as screening_module
 from crfqn.objectives.coordinates import merge_weights, split_coords
 from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.linear.screening import possible_features, row_gradients, screen_nodes
 from crfqn.structures.chain import Chain
-from crfqn.structures.flat import flat
-from crfqn.structures.structure import Inference
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.threads import Pool
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
+ALONE = Pool(1)
 
 
 def random_weights(problem, seed=0, scale=1.0, density=0.7):
@@ -153,9 +152,7 @@ class TestItems:
         problem = random_problem(2)
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
         chain = Chain(np.array([0, store.n_positions]), problem.n_states)
-        with pytest.raises(
-            InputError, match=rf"a structure over the store's {store.n_items} items, got 1 items$"
-        ):
+        with pytest.raises(InputError, match=rf"over {store.n_items} items .* got 1 items and 14 positions$"):
             make_likelihood(store, chain, problem.targets)
 
     @pytest.mark.parametrize("wrong", [1e-310, -1.0, np.nan, np.inf])
@@ -176,7 +173,7 @@ class TestTargets:
     def test_must_fit(self):
         problem = random_problem(2)
         store = FeatureStore.from_matrix(problem.x, problem.offsets)
-        with pytest.raises(InputError, match=r"expected 14 targets, one a position, got shape \(13,\)"):
+        with pytest.raises(InputError, match=r"over 6 items and 14 positions, .* 6 items and 13 positions$"):
             make_likelihood(store, Chain(store.offsets, 3), problem.targets[1:])
 
     @pytest.mark.parametrize(("wrong", "span"), [(10, r"2 \.\.\. 10"), (-1, r"-1 \.\.\. 9")])
@@ -289,14 +286,10 @@ def test_skipped_features_never_hide_a_coordinate(case):
     """The same coordinates and gradients, bit for bit, as with every feature looked at; and they are the right ones."""
     x, residual, threshold = case
     store = FeatureStore.from_matrix(x, np.arange(len(x) + 1))
-    objective = make_likelihood(store, flat(len(residual), len(x)), np.zeros(len(x), np.int32), n_threads=1)
-    inference = Inference(np.empty(0), np.empty(0), 0.0, residual, np.empty(0))
-    found = screen(objective, inference, threshold)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(screening_module, "possible_features", lambda *_: np.arange(store.n_features))
-        whole = screen(objective, inference, threshold)
-    assert found.coords.tobytes() == whole.coords.tobytes()
-    assert found.gradient.tobytes() == whole.gradient.tobytes()
+    found = screen_nodes(store, ALONE, residual, threshold)
+    whole = row_gradients(store, ALONE, residual, np.arange(store.n_features)).ravel()
+    assert found.coords.tobytes() == np.flatnonzero(np.abs(whole) > threshold).tobytes()
+    assert found.gradient.tobytes() == whole[found.coords].tobytes()
     gradient = (residual @ x).ravel()
     certain = np.flatnonzero(np.abs(gradient) > threshold * (1 + 1e-12) + 1e-14)
     assert np.isin(certain, found.coords).all()
@@ -307,15 +300,13 @@ def test_skipped_features_never_hide_a_coordinate(case):
 def test_features_that_cannot_reach_the_threshold_are_skipped():
     """Otherwise the ceilings cost time and save none."""
     point, gradient = wide_problem(200, 300, 300, is_binary=False)
-    objective, residual = point.objective, point.evaluation.residual
+    store, residual = point.objective.map.store, point.evaluation.residual
     largest = np.abs(residual[:64]).max(axis=0)
-    x = sp.csc_array(
-        (objective.map.store.values, objective.map.store.indices, objective.map.store.indptr), (300, 300)
-    )
+    x = sp.csc_array((store.values, store.indices, store.indptr), (300, 300))
     ceilings = np.abs(x).T @ largest
     for share in (0.2, 0.5, 0.9):
         threshold = np.quantile(ceilings, share)
-        found = possible_features(objective, largest, threshold * (1 + 1e-8))
+        found = possible_features(store, ALONE, largest, threshold * (1 + 1e-8))
         np.testing.assert_array_equal(found, np.flatnonzero(ceilings > threshold))
     assert (np.abs(gradient.reshape(200, 300)[:64]).max(axis=0) <= ceilings * (1 + 1e-12)).all()
 
@@ -427,7 +418,7 @@ def test_what_was_asked_before_does_not_matter(problem):
     """Curvature and roughness are kept for the subsets that a shrinking active set asks for."""
     w = random_weights(problem)
     objective, random = objective_of(problem), np.random.default_rng(2)
-    point = point_at(objective, w)
+    curvature = curvature_at(point_at(objective, w))
     sets = [
         np.arange(0, 19, 3),
         np.arange(0, 19, 6),
@@ -437,12 +428,11 @@ def test_what_was_asked_before_does_not_matter(problem):
         np.arange(19),
     ]
     for coords in [*sets, *(np.sort(random.choice(19, 8, replace=False)) for _ in range(5)), *sets]:
-        fresh = point_at(objective, w)
-        np.testing.assert_array_equal(curvature_at(point).diagonal(coords), fresh.curvature(coords))
-        np.testing.assert_array_equal(
-            curvature_at(point).majorant(coords), curvature_at(point_at(objective, w)).majorant(coords)
-        )
-        curvature_at(point).diagonal(coords)[:] = -1.0  # what is handed out is not what is kept
+        fresh = curvature_at(point_at(objective, w))
+        np.testing.assert_array_equal(curvature.diagonal(coords), fresh.diagonal(coords))
+        fresh = curvature_at(point_at(objective, w))
+        np.testing.assert_array_equal(curvature.majorant(coords), fresh.majorant(coords))
+        curvature.diagonal(coords)[:] = -1.0  # what is handed out is not what is kept
 
 
 def problem_observed(problem):
@@ -477,8 +467,9 @@ def test_bit_identical_for_any_number_of_threads(kind):
         states = np.arange(0, objective.loss.structure.n_states, 2)
         return [
             np.array(point.value), point.gradient(coords), screening.coords, screening.gradient,
-            curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords), Marginals(point).variance(states), trial.scores,
-            np.array(trial.value), np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
+            curvature_at(point).diagonal(coords), curvature_at(point).majorant(coords),
+            Marginals(point).variance(states), trial.scores, np.array(trial.value),
+            np.array(point.dual_value(0.5)), objective.sample(3).at(coords, 1.0 * coords).scores,
         ]  # fmt: skip
 
     first = [array.tobytes() for array in run(1)]

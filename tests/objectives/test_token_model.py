@@ -5,9 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from crfqn.objectives.dense_model import dense_model
-from crfqn.objectives.sampling import sample_positions
-from crfqn.objectives.sparse_model import LEAST, sparse_model
 from problems import (
     SHAPES,
     TreeProblem,
@@ -21,21 +18,28 @@ from references import finite_differences, random_problem
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.token_rows import FAINT
-from crfqn.objectives import sparse_model as sparse_module
-from crfqn.objectives import token_model as module
+from crfqn.objectives.curvature.dense_model import dense_model
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.sampling import sample_positions
+from crfqn.objectives.curvature.sparse_model import LEAST, sparse_model
+from crfqn.objectives.curvature.token_model import token_model
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
 
 
+def parts_of(point, coords):
+    """What a model is made from: marginals, the coordinates taken apart, the exact diagonal."""
+    return Marginals(point), point.objective.split(coords), curvature_at(point).diagonal(coords)
+
+
 def dense_form(point, coords, n_sampled):
-    return dense_model(point, coords, point.objective.split(coords), n_sampled)
+    return dense_model(*parts_of(point, coords), n_sampled)
 
 
 def sparse_form(point, coords, n_sampled):
-    split = point.objective.split(coords)
-    return sparse_model(point, coords, split, n_sampled)
+    return sparse_model(*parts_of(point, coords), n_sampled)
 
 
 FORMS = {"dense": dense_form, "sparse": sparse_form}
@@ -164,13 +168,10 @@ class TestTaxonomies:
         """The tests above can tell: without the pairs of a node and its ancestor, another matrix comes out."""
         problem = make_tree_problem()
         w = random_weights(problem)
-        flat = TreeProblem(
-            problem.x, np.full(10, -1, np.int32), np.ones(10, bool), problem.targets, problem.item_weights
-        )
-        point = point_at(objective_of(problem), w)
-        object.__setattr__(point.objective.loss.structure, "lineages", flat.objective().structure.lineages)
-        found = FORMS["dense"](point, np.arange(w.size), EVERY)
-        assert np.abs(found - problem.hessian(w)).max() > 0.1
+        p = problem.marginals(w)
+        without = sum(np.kron(covariance(p[:, t]), np.outer(x, x)) for t, x in enumerate(problem.x))
+        found = form(point_at(objective_of(problem), w), np.arange(w.size))
+        assert np.abs(found - without).max() > 0.1
 
 
 @pytest.fixture(params=["binary", "real"])
@@ -357,12 +358,11 @@ class TestLargerModels:
         assert coords.size > 3 * 256  # tiles of the dense form
         assert_close(form, form(point, coords), expected, rounding=3e-5)  # sums of 1,000 terms near 1
 
-    def test_blocks_of_rows_do_not_matter(self, text, monkeypatch):
+    def test_blocks_of_rows_do_not_matter(self, text):
         point, coords, _ = text
         whole = sparse_form(point, coords, EVERY)
         for numbers in (1, 7 * coords.size, 100 * coords.size):
-            monkeypatch.setattr(sparse_module, "BLOCK_NUMBERS", numbers)
-            found = sparse_form(point, coords, EVERY)
+            found = sparse_model(*parts_of(point, coords), EVERY, block_numbers=numbers)
             assert (found != whole).nnz == 0
 
     def test_entries_are_left_out_where_they_are_small(self, text):
@@ -403,9 +403,12 @@ class TestWhichForm:
                               np.arange(len(x), dtype=np.int32) % n_states, np.ones(len(x)))  # fmt: skip
         return point_at(objective_of(problem), np.zeros(problem.n_coords)), np.arange(problem.n_coords)
 
+    def model(self, point, coords, n_sampled, max_dense, **costs):
+        return token_model(*parts_of(point, coords), n_sampled, max_dense, **costs)
+
     def test_active_coordinates_are_counted(self):
         point, coords, x = text_problem(n_items=200)
-        found = module.active_counts(point, point.objective.split(coords))
+        found = point.objective.map.count_active(point.objective.split(coords))
         features = coords % point.objective.map.store.n_features
         expected = (x != 0).astype(int) @ np.bincount(features, minlength=x.shape[1])
         np.testing.assert_array_equal(found, expected)
@@ -414,28 +417,26 @@ class TestWhichForm:
         point, coords = self.point(self.MEET_RARELY)
         assert sp.issparse(curvature_at(point).matrix(coords, 1500, 6000))
 
-    def test_many_meetings_are_products(self, monkeypatch):
+    def test_many_meetings_are_products(self):
         point, coords = self.point(self.MEET_ALWAYS)
-        monkeypatch.setattr(module, "PAIR", 1.1)
-        assert isinstance(curvature_at(point).matrix(coords, 1500, 6000), np.ndarray)
+        assert isinstance(self.model(point, coords, 1500, 6000, pair=1.1), np.ndarray)
 
-    def test_large_models_are_sparse_or_none(self, monkeypatch):
+    def test_large_models_are_sparse_or_none(self):
         for x in (self.MEET_RARELY, self.MEET_ALWAYS):
             point, coords = self.point(x)
             assert sp.issparse(curvature_at(point).matrix(coords, 1500, coords.size - 1))
-        monkeypatch.setattr(module, "MOST_PAIRS", 1000)
-        assert curvature_at(point).matrix(coords, 1500, coords.size - 1) is None
-        assert isinstance(curvature_at(point).matrix(coords, 1500, coords.size), np.ndarray)
+        assert self.model(point, coords, 1500, coords.size - 1, most_pairs=1000) is None
+        assert isinstance(self.model(point, coords, 1500, coords.size, most_pairs=1000), np.ndarray)
         point, coords = self.point(self.MEET_RARELY)  # 40 positions with 3 coordinates each: 360 pairs
-        assert sp.issparse(curvature_at(point).matrix(coords, 1500, coords.size - 1))
+        assert sp.issparse(self.model(point, coords, 1500, coords.size - 1, most_pairs=1000))
 
     @pytest.mark.parametrize(("n_asked", "n_taken"), [(10, 20), (20, 20), (21, None)])
-    def test_a_sparse_sample_is_as_large_as_the_budget_and_no_smaller_than_asked(
-        self, n_asked, n_taken, monkeypatch
-    ):
-        asked = []
-        monkeypatch.setattr(module, "sparse_model", lambda *args: asked.append(args[-1]))
-        point, coords = self.point(self.MEET_ALWAYS)  # 120^2 pairs at each of 40 positions
-        monkeypatch.setattr(module, "MOST_PAIRS", 20 * 120**2)
-        assert curvature_at(point).matrix(coords, n_asked, 100) is None
-        assert asked == ([] if n_taken is None else [n_taken])
+    def test_a_sparse_sample_is_as_large_as_the_budget_and_no_smaller_than_asked(self, n_asked, n_taken):
+        x = np.random.default_rng(0).uniform(1.0, 2.0, (40, 40))  # 120^2 pairs at each of 40 positions
+        point, coords = self.point(x)
+        found = self.model(point, coords, n_asked, 100, most_pairs=20 * 120**2)
+        if n_taken is None:
+            assert found is None
+            return
+        assert (found != sparse_form(point, coords, n_taken)).nnz == 0
+        assert (found != sparse_form(point, coords, n_taken - 5)).nnz > 0

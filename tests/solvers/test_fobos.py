@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from margin_problems import NAMES, flat_objective, make_problem, objective_of, weights_like
 from margin_references import MarginProblem, optimum, row_prox
 from problems import make_problem as make_chain
-from test_margin_losses import NAMES, make_problem, objective_of, weights_like
 
 from crfqn.errors import InputError
+from crfqn.features import FeatureStore
 from crfqn.kernels import row_learning
-from crfqn.objectives import online
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.protocols import RowLearningView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.fobos import FOBOS, RATES
@@ -73,7 +76,9 @@ def test_lazy_steps_are_the_published_ones(name, kind):
     has_weight = np.flatnonzero(problem.weights > 0)
     start = weights_like(problem, scale=0.3)
     start[3] = 0.0
-    learner = objective_of(problem).row_learner(coords_of(start), penalty_of(kind).scaled(40.0))
+    learner = (
+        objective_of(problem).view(RowLearningView).start(coords_of(start), penalty_of(kind).scaled(40.0))
+    )
     assert learner.n_items == has_weight.size == N - 1 - np.sum(problem.weights[3:] == 0)
     random, order = np.random.default_rng(0), np.empty(0, np.int64)
     n_zeros = 0
@@ -93,7 +98,9 @@ def test_lazy_steps_are_the_published_ones(name, kind):
 def test_free_rows_take_plain_steps(kind):
     problem = make_problem("multiclass", seed=2)
     free = 2 + F * np.arange(K)
-    learner = objective_of(problem).row_learner(coords_of(np.zeros((F, K))), penalty_of(kind, free))
+    learner = (
+        objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty_of(kind, free))
+    )
     order = np.arange(learner.n_items)
     learner.learn(order, 0.1)
     items = np.flatnonzero(problem.weights > 0)
@@ -101,11 +108,11 @@ def test_free_rows_take_plain_steps(kind):
     np.testing.assert_allclose(table_of(learner.weights()), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_a_tiny_scale_is_no_end(monkeypatch):
+def test_a_tiny_scale_is_no_end():
     """A quadratic penalty that leaves nothing of the weights in a step: sums start anew before numbers run out."""
     problem = make_problem("multiclass", seed=2)
     penalty = ElasticNet(1e-3, 1e32)
-    learner = objective_of(problem).row_learner(coords_of(np.zeros((F, K))), penalty)
+    learner = objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty)
     learner.learn(np.arange(learner.n_items), 1.0)
     assert learner.clock[row_learning.STEPS] == learner.n_items
     assert np.isfinite(learner.table).all()
@@ -186,7 +193,7 @@ def test_a_rate_that_is_too_large_diverges():
     assert result.coords.size == 0  # the best so far
 
 
-def test_what_does_not_fit(monkeypatch):
+def test_what_does_not_fit():
     objective = objective_of(make_problem("multiclass"))
     both = GroupLasso(1.0, 0.5, n_features=F, n_states=K)
     with pytest.raises(InputError, match=r"expected l1 = 0 or group_l1 = 0, got 0.5 and 1"):
@@ -195,16 +202,24 @@ def test_what_does_not_fit(monkeypatch):
         InputError, match=r"all 4 weights of a feature to be free or none, got 1 of feature 3"
     ):
         minimize(objective, penalty_of("L1/L2", [3]), FOBOS())
-    with pytest.raises(InputError, match=r"FOBOS needs rows that learn item by item"):
+    with pytest.raises(
+        InputError,
+        match=r"FOBOS cannot train this: learning rows needs a loss of margins; Likelihood has none",
+    ):
         minimize(make_chain(0).objective(), ElasticNet(1.0), FOBOS())
     alone = objective.take(np.array([0]))
     with pytest.raises(InputError, match=r"at least two items with a weight above 0 to hold some out"):
         minimize(alone, penalty_of("L1"), FOBOS())
     with pytest.raises(InputError, match=r"at least one item with a weight above 0, got none"):
         minimize(objective.take(np.array([2])), penalty_of("L1"), FOBOS())
-    monkeypatch.setattr(online, "LARGEST_BYTES", 100)
-    with pytest.raises(InputError, match=r"6 x 4 would take .* GB"):
-        minimize(objective, penalty_of("L1"), FOBOS())
+
+
+def test_arrays_too_large():
+    x = sp.csr_array((np.ones(3), [0, 5, 299_999], [0, 1, 2, 3]), (3, 300_000))
+    store = FeatureStore.from_matrix(x, np.arange(4))
+    objective = flat_objective(store, MulticlassSquaredHinge(np.arange(3, dtype=np.int32), 1000))
+    with pytest.raises(InputError, match=r"300000 x 1000 would take 4\.8 GB, and at most 4 GB are allowed"):
+        minimize(objective, ElasticNet(0.1), FOBOS(eta0=0.1))
 
 
 @pytest.mark.parametrize(

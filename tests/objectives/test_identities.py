@@ -97,9 +97,13 @@ def test_every_number_of_a_point(name, kind, scale):
     assert other.value == pytest.approx(one.value, rel=1e-13)
     np.testing.assert_allclose(other.item_losses, one.item_losses, rtol=1e-12, atol=1e-12)
     everything = np.arange(N_CLASSES * N_FEATURES)
-    for question in ("gradient", "curvature", "roughness", "unit"):
-        found = getattr(other, question)(everything + shift(name))
-        np.testing.assert_allclose(found, getattr(one, question)(everything), rtol=1e-11, atol=1e-11)
+    questions = other.gradient, one.gradient
+    for question in ("diagonal", "majorant", "feature_scale"):
+        questions += getattr(curvature_at(other), question), getattr(curvature_at(one), question)
+    for found, expected in zip(questions[::2], questions[1::2], strict=True):
+        np.testing.assert_allclose(
+            found(everything + shift(name)), expected(everything), rtol=1e-11, atol=1e-11
+        )
     for s in (1.0, 0.7, 0.01):
         assert other.dual_value(s) == pytest.approx(one.dual_value(s), rel=1e-11, abs=1e-10)
     found, expected = other.screen(0.8), one.screen(0.8)

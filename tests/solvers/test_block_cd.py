@@ -12,7 +12,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crfqn.objectives.incremental import Incremental
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF
@@ -21,6 +20,9 @@ from crfqn.features import FeatureStore
 from crfqn.kernels.block_descent import newton_direction, search
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.objectives.views.feature_blocks import FeatureBlocks
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.block_cd import BlockCD
@@ -44,15 +46,20 @@ PROBLEMS = {
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
 
 
-def start_of(objective: Objective, scale: float, seed: int = 0) -> Incremental:
+def blocks_at(point: Point) -> FeatureBlocks:
+    """The loss from a point on."""
+    return point.objective.view(FeatureBlockView).at(point)
+
+
+def start_of(objective: Objective, scale: float, seed: int = 0) -> FeatureBlocks:
     """The loss at random weights, half of them zeros."""
     random = np.random.default_rng(seed)
     w = scale * random.normal(size=objective.n_coords) * (random.random(objective.n_coords) < 0.5)
     coords = np.flatnonzero(w)
-    return objective.at(coords, w[coords]).incremental()
+    return blocks_at(objective.at(coords, w[coords]))
 
 
-def check_against_scratch(loss: Incremental, tol: float) -> None:
+def check_against_scratch(loss: FeatureBlocks, tol: float) -> None:
     """Losses, gradients, curvatures and weights equal those of a point evaluated from scratch; `tol` is relative."""
     point = loss.point()
     size = max(1.0, float(np.abs(point.evaluation.log_partition).max()))
@@ -147,7 +154,7 @@ class TestInferenceCounted:
         point = objective.at(np.empty(0, np.int64), np.empty(0))
         assert point.value > 0
         assert objective.n_passes == 1
-        loss, delta = point.incremental(), np.array([0.3, -0.2])
+        loss, delta = blocks_at(point), np.array([0.3, -0.2])
         counted = [
             lambda: loss.look(0),  # forward 0, 1, 2; backward 2, 1 (the last one is always known)
             lambda: loss.look(0),  # nothing more
@@ -172,7 +179,7 @@ class TestInferenceCounted:
         point = objective.at(np.empty(0, np.int64), np.empty(0))
         assert point.value > 0
         before = objective.n_passes
-        loss = point.incremental()
+        loss = blocks_at(point)
         assert objective.n_passes == before + 1
         n_holding = np.count_nonzero(problem.x[:, 2])
         delta = np.ones(problem.n_states)
@@ -310,13 +317,14 @@ class TestSearch:
     def test_a_penalty_that_has_only_a_proximal_map_may_fail_too(self):
         problem = PROBLEMS["chain"]
 
-        class Uphill(Incremental):
+        class Uphill(FeatureBlocks):
             def look(self, block):
                 g, h = super().look(block)
                 return -g, h
 
         group = GroupLasso(0.01, n_features=25, n_states=3)
-        loss = Uphill(problem.objective().at(np.empty(0, np.int64), np.empty(0)))
+        objective = problem.objective()
+        loss = Uphill(objective.at(np.empty(0, np.int64), np.empty(0)), objective.loss)
         value = loss.value
         update = BlockCD().update(group, loss, 1, (0.0, 0.0), 1e-12)
         assert (update.n_moved, update.n_failed) == (0, 1)
@@ -337,7 +345,7 @@ class TestFlooredCurvature:
         problem = PROBLEMS["flat"]
         coords = np.arange(problem.n_coords)
         start = (coords, 60.0 * np.random.default_rng(5).normal(size=coords.size))
-        assert problem.objective().at(*start).curvature(coords).min() < 1e-12
+        assert curvature_at(problem.objective().at(*start)).diagonal(coords).min() < 1e-12
         result = minimize(problem.objective(), ElasticNet(0.4), BlockCD(), start, tol=1e-5, max_iter=900)
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(reference("flat", 0.4, 0.0), rel=1e-6)
@@ -400,7 +408,9 @@ def test_the_end_of_what_rounding_shows():
 
 def test_objectives_in_blocks_of_items_are_refused():
     objective = BlockedObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
-    with pytest.raises(InputError, match="BlockCD needs incremental; this objective has none"):
+    with pytest.raises(
+        InputError, match="BlockCD cannot train this: BlockedObjective has no FeatureBlockView"
+    ):
         minimize(objective, ElasticNet(1.0), BlockCD())
 
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.ranking import MultilabelRanking
+from margin_problems import (
+    HINGES,
+    NAMES,
+    flat_objective,
+    loss_of,
+    make_problem,
+    objective_of,
+    point_at,
+    weights_like,
+)
 from margin_references import MarginProblem, optimum
 from problems import curvature_at, make_likelihood
 
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore
-from crfqn.objectives.losses import (
-    MulticlassSquaredHinge,
-    MultinomialLogistic,
-    MultitaskSquaredHinge,
-)
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import NO_EDGES
+from crfqn.objectives.protocols import FeatureBlockView, LipschitzView, OnlineView, ZeroProofView, has_view
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -24,48 +32,7 @@ from crfqn.solvers.prox_gd import FISTA
 from crfqn.structures.flat import flat
 from crfqn.threads import Pool
 
-NAMES = ("multiclass", "multitask", "logistic", "ranking")
-HINGES = ("multiclass", "multitask", "ranking")
-SINGLE = {
-    "multiclass": MulticlassSquaredHinge,
-    "multitask": MultitaskSquaredHinge,
-    "logistic": MultinomialLogistic,
-}
 every_loss = pytest.mark.parametrize("name", NAMES)
-
-
-def make_problem(name, seed=0, n_items=25, n_features=6, n_states=4):
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(n_items, n_features)) * (random.random((n_items, n_features)) < 0.6)
-    sets = np.eye(n_states, dtype=np.int64)[random.integers(0, n_states, n_items)]
-    if name == "ranking":
-        sets = (random.random((n_items, n_states)) < 0.4).astype(np.int64)
-        sets[0], sets[1] = 0, 1  # no relevant label, and no irrelevant one: no pairs
-    weights = random.choice([0.5, 1.0, 2.0], n_items)
-    weights[2] = 0.0
-    return MarginProblem(name, x, sets, weights)
-
-
-def loss_of(problem):
-    if problem.loss == "ranking":
-        return MultilabelRanking.from_indicators(problem.sets)
-    return SINGLE[problem.loss](problem.labels, problem.n_states)
-
-
-def objective_of(problem):
-    store = FeatureStore.from_matrix(problem.x, np.arange(problem.weights.size + 1))
-    return FlatObjective(store, loss_of(problem), problem.weights, n_threads=1)
-
-
-def point_at(problem, w, objective=None):
-    """W (F, K); coordinates are k F + f."""
-    flat_weights = w.T.ravel()
-    coords = np.flatnonzero(flat_weights)
-    return (objective or objective_of(problem)).at(coords, flat_weights[coords])
-
-
-def weights_like(problem, seed=1, scale=0.5):
-    return scale * np.random.default_rng(seed).normal(size=(problem.x.shape[1], problem.n_states))
 
 
 @every_loss
@@ -92,12 +59,12 @@ def test_gradient_by_differences(name):
     assert np.sum(gradient * direction) == pytest.approx((rise - fall) / (2 * step), rel=1e-6)
 
 
-@every_loss
+@pytest.mark.parametrize("name", HINGES)
 def test_second_derivatives_by_definition(name):
     problem = make_problem(name)
     loss, scores = loss_of(problem), (problem.x @ weights_like(problem)).T.copy()
     exact = problem.score_hessians(scores.T)
-    evaluation = loss.evaluate(scores, problem.weights, Pool(1))
+    evaluation = loss.evaluate(scores, NO_EDGES, problem.weights, Pool(1))
     diagonal = loss.curvature(scores, evaluation, problem.weights)
     for r in range(problem.n_states):
         np.testing.assert_allclose(diagonal[r], problem.weights * exact[:, r, r], atol=1e-12)
@@ -115,9 +82,11 @@ def test_the_model_is_the_generalised_hessian(name):
     model = curvature_at(point).matrix(coords, 1000, 1000)
     model = model if isinstance(model, np.ndarray) else model.toarray()
     np.testing.assert_allclose(model, exact, atol=2e-5 * exact.max())
-    np.testing.assert_allclose(point.curvature(coords), np.diag(exact), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(curvature_at(point).diagonal(coords), np.diag(exact), rtol=1e-10, atol=1e-10)
     some = np.array([0, 3, 7, 20])
-    np.testing.assert_allclose(point.curvature(some), np.diag(exact)[some], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        curvature_at(point).diagonal(some), np.diag(exact)[some], rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -126,7 +95,7 @@ def test_a_model_of_some_positions_keeps_the_diagonal(name):
     w = weights_like(problem)
     point, coords = point_at(problem, w), np.arange(w.size)
     model = curvature_at(point).matrix(coords, 15, 1000)
-    np.testing.assert_allclose(np.diag(model), point.curvature(coords), rtol=1e-6)
+    np.testing.assert_allclose(np.diag(model), curvature_at(point).diagonal(coords), rtol=1e-6)
     assert np.linalg.eigvalsh(model.astype(float)).min() > -1e-4 * np.diag(model).max()
     assert curvature_at(point).matrix(coords, 15, w.size - 1) is None
 
@@ -165,12 +134,13 @@ def test_the_logistic_loss_is_the_flat_crf():
     one, other = ours.at(coords, w), crf.at(coords, w)
     assert one.value == pytest.approx(other.value, rel=1e-14)
     np.testing.assert_array_equal(one.gradient(coords), other.gradient(coords))
-    np.testing.assert_allclose(one.curvature(coords), other.curvature(coords), rtol=1e-12)
+    np.testing.assert_allclose(
+        curvature_at(one).diagonal(coords), curvature_at(other).diagonal(coords), rtol=1e-12
+    )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
-    hinge = point_at(make_problem("multiclass"), np.ones((6, 4)))
-    for name in ("count_within", "incremental"):  # what belongs to likelihoods
-        assert hasattr(one, name)
-        assert not hasattr(hinge, name)
+    for kind in (ZeroProofView, FeatureBlockView, OnlineView):  # what belongs to likelihoods
+        assert has_view(ours, kind)
+        assert not has_view(objective_of(make_problem("multiclass")), kind)
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -204,11 +174,15 @@ def test_no_point_proves_more_than_the_optimum(name, norm):
     assert max(bounds) == pytest.approx(value, rel=1e-3)  # no gap near the optimum
 
 
+def constants_of(problem):
+    objective = objective_of(problem)
+    return objective.loss.constants(objective.map, objective.weights)
+
+
 @every_loss
 def test_constants_bound_the_rows_of_the_hessian(name):
     problem = make_problem(name)
-    loss, objective = loss_of(problem), objective_of(problem)
-    constants = loss.constants(objective.map.store, objective.weights)
+    constants = constants_of(problem)
     largest = np.zeros(6)
     for seed in range(15):
         w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0, 10.0)[seed % 4])
@@ -221,13 +195,13 @@ def test_constants_bound_the_rows_of_the_hessian(name):
 def test_constants_of_the_multiclass_loss_are_sharp_and_below_the_papers():
     problem = make_problem("multiclass", n_items=200)
     squares = problem.weights @ problem.x**2
-    found = objective_of(problem).constants
+    found = constants_of(problem)
     assert np.all(found < 0.5 * 4 * 3 * squares)  # 4 (m - 1) sum x^2, appendix A
     one_class = MarginProblem(
         "multiclass", problem.x, np.eye(4, dtype=int)[np.zeros(200, int)], problem.weights
     )
     exact = [np.linalg.eigvalsh(one_class.row_hessian(np.zeros((6, 4)), f)).max() for f in range(6)]
-    np.testing.assert_allclose(objective_of(one_class).constants, exact, rtol=1e-12)
+    np.testing.assert_allclose(constants_of(one_class), exact, rtol=1e-12)
 
 
 @every_loss
@@ -237,7 +211,7 @@ def test_no_curvature_is_above_the_bound(name):
         problem = make_problem(name)
         x = np.abs(problem.x) if is_positive else problem.x
         problem = MarginProblem(name, x, problem.sets, problem.weights)
-        bound = objective_of(problem).lipschitz_bound()
+        bound = objective_of(problem).view(LipschitzView).bound()
         for seed in range(6):
             w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0)[seed % 3])
             assert np.linalg.eigvalsh(problem.hessian(w)).max() <= bound
@@ -290,7 +264,7 @@ BAD = [
     (lambda: MulticlassSquaredHinge(LABELS, 2), r"labels within 0 ... 1, got 0 ... 2"),
     (lambda: MultitaskSquaredHinge(LABELS, 1), r"n_states: expected an integer >= 2, got 1"),
     (
-        lambda: MultinomialLogistic(LABELS / 2, 3),
+        lambda: MultinomialLogistic.of_labels(LABELS / 2, 3),
         r"1-D array of integers, got shape \(3,\) and dtype float64",
     ),
     (lambda: MultilabelRanking.from_indicators(np.array([[0, 2]])), r"table of 0 and 1"),
@@ -298,18 +272,21 @@ BAD = [
     (lambda: MultilabelRanking(np.array([0, 1]), np.array([3]), 3), r"labels within 0 ... 2, got 3 ... 3"),
     (lambda: MultilabelRanking(np.array([0, 2]), np.array([1]), 3), r"starts from 0 to 1"),
     (
-        lambda: FlatObjective(
+        lambda: flat_objective(
             FeatureStore.from_matrix(np.ones((3, 1)), [0, 3]), MulticlassSquaredHinge(LABELS, 3)
         ),
-        r"one position an item, got 3 in 1 items",
+        r"a loss over 1 items and 3 positions, as the features have, got 3 items and 3 positions",
     ),
     (
-        lambda: FlatObjective(
+        lambda: flat_objective(
             FeatureStore.from_matrix(np.ones((2, 1)), [0, 1, 2]), MulticlassSquaredHinge(LABELS, 3)
         ),
-        r"a loss over 2 positions, as the features, got 3",
+        r"a loss over 2 items and 2 positions, as the features have, got 3 items and 3 positions",
     ),
-    (lambda: objective_of(make_problem("multiclass")).online(), r"the loss is MulticlassSquaredHinge"),
+    (
+        lambda: objective_of(make_problem("multiclass")).view(OnlineView),
+        r"the loss is MulticlassSquaredHinge",
+    ),
 ]
 
 

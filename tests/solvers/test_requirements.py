@@ -1,0 +1,199 @@
+"""What solvers ask of a problem: views and single weights are asked for before the first step, and nothing else is.
+
+`Strict` stands for an objective on another machine: it answers what `objectives/protocols.py` lists, and fails a test
+that asks it for anything more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import margin_problems
+import numpy as np
+import pytest
+from problems import make_problem, make_tree_problem
+
+from crfqn.errors import InputError, ViewError
+from crfqn.estimators.direct import BySize
+from crfqn.objectives import protocols
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.protocols import (
+    CurvatureView,
+    FeatureBlockView,
+    LipschitzView,
+    OnlineView,
+    RowLearningView,
+    RowView,
+    ZeroProofView,
+    has_view,
+)
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.result import Status
+from crfqn.solvers.block_cd import BlockCD
+from crfqn.solvers.fobos import FOBOS
+from crfqn.solvers.lbfgs import LBFGS
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.owl_qn import OWLQN
+from crfqn.solvers.prox_gd import FISTA, ProxGD
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.sgd import SGDL1
+from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.strong_rule import StrongRule
+
+CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
+VIEWS = (
+    CurvatureView, LipschitzView, ZeroProofView, OnlineView, RowLearningView, FeatureBlockView, RowView,
+)  # fmt: skip
+WRAPPERS = {
+    "alone": lambda solver: solver,
+    "strong rule": lambda solver: StrongRule(solver, before=2.0, after=0.5, tol=1e-3),
+    "automatic": lambda solver: BySize(few=solver),
+    "automatic within the strong rule": lambda solver: StrongRule(BySize(few=solver), 2.0, 0.5, 1e-3),
+}
+wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
+
+
+def names_of(protocol: type) -> set[str]:
+    """The members that a protocol lists."""
+    listed = set(vars(protocol)) | set(protocol.__annotations__)
+    return {name for name in listed if not name.startswith("_")}
+
+
+class Strict:
+    """Something that answers what a protocol lists; `wraps` are the methods whose answers are strict, too."""
+
+    PROTOCOL: type = protocols.Objective
+    WRAPS: dict[str, type] = {}  # noqa: RUF012
+
+    def __init__(self, inner: Any) -> None:
+        self.__dict__["inner"] = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in names_of(self.PROTOCOL):
+            raise AssertionError(f"asked a {self.PROTOCOL.__name__} for {name}")
+        found = getattr(self.inner, name)
+        if name not in self.WRAPS:
+            return found
+        return lambda *arguments: self.WRAPS[name](found(*arguments))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.inner, name, value)
+
+    def view(self, kind: type) -> Any:
+        raise ViewError(f"Strict has no {kind.__name__}")
+
+
+class StrictPoint(Strict):
+    PROTOCOL = protocols.Point
+
+
+class StrictRay(Strict):
+    PROTOCOL, WRAPS = protocols.Ray, {"at": StrictPoint}
+
+
+Strict.WRAPS = {"at": StrictPoint, "sample": Strict}
+StrictPoint.WRAPS = {"along": StrictRay}
+
+
+def refused(objective, penalty, solver, error, message):
+    """The run is refused before anything is evaluated, and before anyone is told of a step."""
+    seen: list[Any] = []
+    with pytest.raises(error, match=message):
+        minimize(objective, penalty, solver, callback=seen.append)
+    assert not seen
+    assert objective.n_passes == 0
+
+
+@wrapped
+class TestRefusals:
+    @pytest.mark.parametrize("solver", [OWLQN(), SGDL1()], ids=["OWL-QN", "SGD"])
+    def test_groups_where_single_weights_are_asked_for(self, solver, wrapper):
+        penalty = GroupLasso(1.0, n_features=8, n_states=4)
+        message = "needs a penalty of single weights; GroupLasso has groups"
+        refused(FLAT.objective(), penalty, WRAPPERS[wrapper](solver), InputError, message)
+
+    @pytest.mark.parametrize("name", margin_problems.HINGES)
+    @pytest.mark.parametrize("solver", [SGDL1(), BlockCD()], ids=["SGD", "BlockCD"])
+    def test_hinges_where_a_likelihood_is_asked_for(self, name, solver, wrapper):
+        objective = margin_problems.objective_of(margin_problems.make_problem(name))
+        message = f"cannot train this: .* needs? a likelihood.*{type(objective.loss).__name__}"
+        refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), ViewError, message)
+
+    def test_likelihoods_where_margins_are_asked_for(self, wrapper):
+        message = "cannot train this: learning rows needs a loss of margins"
+        refused(CHAIN.objective(), ElasticNet(1.0), WRAPPERS[wrapper](FOBOS()), ViewError, message)
+
+    @pytest.mark.parametrize(
+        ("solver", "view"),
+        [
+            (ProxQN(), "CurvatureView"),
+            (ProxQN.paper(), "CurvatureView"),
+            (LBFGS(), "CurvatureView"),
+            (ProxGD(lipschitz="bound"), "LipschitzView"),
+            (FISTA(lipschitz="bound"), "LipschitzView"),
+            (SGDL1(), "OnlineView"),
+            (BlockCD(), "FeatureBlockView"),
+            (FOBOS(), "RowLearningView"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    )
+    def test_an_objective_without_views(self, solver, view, wrapper):
+        """Whatever else it may have: it is asked for the view only."""
+        objective = Strict(FLAT.objective())
+        refused(objective, ElasticNet(1.0), WRAPPERS[wrapper](solver), ViewError, f"Strict has no {view}$")
+
+
+class TestWhatIsAskedFor:
+    @pytest.mark.parametrize("solver", [OWLQN(), ProxGD(), FISTA(), SpaRSA()], ids=lambda s: type(s).__name__)
+    @wrapped
+    def test_the_protocol_is_enough(self, solver, wrapper):
+        """Values, gradients, screenings and rays: the same iterates as of the objective itself."""
+        runs = [
+            minimize(objective, ElasticNet(1.0, 0.1), WRAPPERS[wrapper](solver), tol=1e-5, max_iter=900)
+            for objective in (Strict(FLAT.objective()), FLAT.objective())
+        ]
+        assert [run.status for run in runs] == [Status.CONVERGED] * 2
+        assert runs[0].trace.value.tobytes() == runs[1].trace.value.tobytes()
+        assert runs[0].n_proved_zeros is None
+
+    def test_groups_ask_for_screenings_of_rows(self):
+        penalty = GroupLasso(1.5, n_features=8, n_states=4)
+        found = minimize(Strict(FLAT.objective()), penalty, FISTA(), tol=1e-5, max_iter=900)
+        assert found.status is Status.CONVERGED
+
+    def test_the_automatic_solver_looks_for_rows_by_their_view(self):
+        solver = BySize(few=OWLQN(), dense=ProxGD(), sparse=FISTA())
+        small = Strict(FLAT.objective())
+        assert isinstance(solver.chosen(small), OWLQN)
+        large = Strict(make_tree_problem("flat", 3, n_items=40, n_features=600, density=0.02).objective())
+        assert isinstance(solver.chosen(large), ProxGD)  # which needs no rows
+
+
+class TestWhoHasWhat:
+    LIKELIHOOD = (CurvatureView, LipschitzView, ZeroProofView, OnlineView, FeatureBlockView)
+    HINGE = (CurvatureView, LipschitzView, RowLearningView)
+
+    def views(self, objective):
+        """Rows apart: row descent has tests of its own."""
+        return {kind for kind in VIEWS if kind is not RowView and has_view(objective, kind)}
+
+    @pytest.mark.parametrize("problem", [CHAIN, FLAT], ids=["chain", "flat"])
+    def test_likelihoods(self, problem):
+        objective = problem.objective()
+        assert self.views(objective) == set(self.LIKELIHOOD)
+        blocks = BlockedObjective.of_blocks(objective, 10)
+        assert self.views(blocks) == set(self.LIKELIHOOD) - {FeatureBlockView}
+
+    @pytest.mark.parametrize("name", margin_problems.NAMES)
+    def test_losses_of_margins(self, name):
+        objective = margin_problems.objective_of(margin_problems.make_problem(name))
+        both = set(self.LIKELIHOOD) | set(self.HINGE) if name == "logistic" else set(self.HINGE)
+        assert self.views(objective) == both
+        blocks = BlockedObjective.of_blocks(objective, 10)
+        assert self.views(blocks) == both - {FeatureBlockView, RowLearningView}
+
+    def test_views_are_taken_at_points(self):
+        objective = FLAT.objective()
+        point = objective.at(np.empty(0, np.int64), np.empty(0))
+        for kind in (CurvatureView, FeatureBlockView):
+            assert objective.view(kind).at(point) is not None
