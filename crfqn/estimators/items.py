@@ -20,6 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crfqn.columns import check_sparse
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, check_flags
 from crfqn.estimators.fingerprint import fingerprint
@@ -88,6 +89,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         """The items that count and their labels, checked; `checked` takes the columns' names."""
         names, n_levels = self._label_names(y)
+        check_sparse(X)
         X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
         classes, codes = encode_labels(names, np.arange(names.size + 1))
         check_names(names, classes)
@@ -150,6 +152,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         No other columns are read than those of features that have a weight.
         """
         check_is_fitted(self)
+        check_sparse(X)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         space = self._space
         n_items, n_block = X.shape[0], max(1, BLOCK_NUMBERS // space.n_nodes)
