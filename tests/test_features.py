@@ -495,7 +495,7 @@ def damaged(layout):
 @pytest.mark.parametrize("layout", ["csr", "csc", "bsr"])
 def test_every_damage_is_found(layout):
     for matrix in damaged(layout):
-        with pytest.raises(InputError, match="^damaged sparse matrix"):
+        with pytest.raises(InputError, match=r"^damaged sparse matrix"):
             check_sparse(matrix)
         with pytest.raises(InputError, match="damaged sparse matrix"):
             FeatureStore.from_matrix(matrix, [0, 6])
