@@ -9,6 +9,8 @@ from __future__ import annotations
 import doctest
 import itertools
 import re
+import subprocess
+import sys
 
 import networkx as nx
 import numpy as np
@@ -521,3 +523,30 @@ def test_many_names_are_no_ground_for_a_warning():
     """scikit-learn suspects a regression where most labels occur once; names are none (warnings are errors here)."""
     X, y = np.eye(6), [f"a/{i}" for i in range(6)]
     assert TaxonomyCRF(l1=0.01).fit(X, y).score(X, y) == 1.0
+
+
+DEEP = """
+import numpy as np
+from crfqn import TaxonomyCRF
+from crfqn.errors import InputError
+
+def labels(n_levels):
+    return ["/".join(f"p{level}" for level in range(n_levels)), "p0/x", "b", "c"] * 2
+
+X = np.random.default_rng(0).normal(size=(8, 3))
+model = TaxonomyCRF(tol=0.1, max_iter=2, n_threads=1).fit(X, labels(3_000))
+assert model.tree_.n_nodes == 3_003
+assert set(model.predict(X)) <= set(labels(3_000))
+try:
+    TaxonomyCRF().fit(X, labels(20_000))
+except InputError as error:
+    print(error)
+"""
+
+
+def test_labels_of_thousands_of_levels():
+    """In a process of its own, which can be ended where the names of the nodes are made by the cube of the levels."""
+    command = [sys.executable, "-W", "ignore", "-c", DEEP]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "the taxonomy is too deep: with 20,000 levels" in run.stdout

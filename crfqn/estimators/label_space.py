@@ -90,7 +90,8 @@ class TreeSpace(LabelSpace):
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
-        """The space of these label nodes, its classes sorted where they can be."""
+        """The space of these label nodes, its classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
         names = [tree.names[node] for node in nodes]
         with suppress(TypeError):  # numbers beside strings
             names.sort()  # type: ignore[type-var]

@@ -44,12 +44,11 @@ def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled
 
     def add_joint(part: int) -> None:
         below = slice(bounds[states[part]], bounds[states[part] + 1])
-        for state in lineages.of(states[part]):
-            above = slice(bounds[state], bounds[state + 1])
-            block = with_p[below] @ x[where[above]].T
-            model[below, above] += block
-            if above != below:
-                model[above, below] += block.T
+        above = np.flatnonzero(np.isin(split.states, lineages.of(states[part])))
+        block = with_p[below] @ x[where[above]].T
+        model[below, above] += block
+        is_other = split.states[above] != states[part]
+        model[above[is_other], below] += block[:, is_other].T
 
     pool.each(len(tiles), multiply)
     pool.each(states.size, add_joint)
