@@ -361,7 +361,7 @@ def _check_depth(n_levels: int, n_ancestors: int, place: str = "") -> None:
     if n_ancestors > MOST_ANCESTORS:
         raise InputError(
             f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
-            f"expected at most {MOST_ANCESTORS:,}, as many as a path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels has"
+            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
         )
 
 

@@ -337,7 +337,13 @@ class TestContentThatDoesNotFit:
             ("node_weight", lambda a: a.astype(np.float32)),
             ("edge_to", lambda a: a + 3),
             ("edge_weight", lambda a: a * np.inf),
+            ("edge_weight", lambda a: 1e308 + 0 * a),
+            ("node_weight", lambda a: -1e101 + 0 * a),
             ("trace", lambda a: a[:, :-1]),
+            ("trace", lambda a: np.full(a.shape, np.inf)),
+            ("trace", lambda a: a - 2.0**60),
+            ("classes", lambda a: 0 * a),
+            ("classes", lambda a: a * np.nan),
             ("classes", lambda a: a[:-1]),
             ("classes", lambda a: a[:, None]),
         ],
@@ -360,6 +366,10 @@ class TestContentThatDoesNotFit:
             {"n_classes": 10**18},
             {"n_features": 0},
             {"n_features": 10**18},
+            {"n_features": 10**30},
+            {"n_features": float("inf")},
+            {"n_features": float("nan")},
+            {"n_features": True},
             {"n_features": None},
             {"result": {}},
             {"result": {"status": "DONE"}},
@@ -372,6 +382,21 @@ class TestContentThatDoesNotFit:
     def test_wrong_metadata(self, rewrite, path, metadata):
         rewrite(**metadata)
         with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize("name", ["value", "seconds", "n_iter", "n_proved_zeros"])
+    @pytest.mark.parametrize("value", ["x", 10**400, True, [1], {}], ids=lambda value: f"{value!r:.9}")
+    def test_wrong_numbers_of_the_result(self, rewrite, path, name, value):
+        rewrite(result=read_model(path).metadata["result"] | {name: value})
+        with pytest.raises(
+            ModelFileError, match=rf"model\.crfqn: result: {name}: expected a (whole )?number"
+        ):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1, 2.5])
+    def test_wrong_counts_of_the_result(self, rewrite, path, value):
+        rewrite(result=read_model(path).metadata["result"] | {"n_iter": value})
+        with pytest.raises(ModelFileError, match=r"result: n_iter: expected a whole number from 0 to"):
             crfqn.load(path)
 
     @pytest.mark.parametrize("names", [["a"], ["a"] * 3, []], ids=str)
@@ -600,7 +625,13 @@ class TestContentOfClassifiersThatDoesNotFit:
             ({"nodes": ["root", 1, 2, 11, 12, 21, 22, None]}, "strings or finite numbers as node names"),
             ({"nodes": None}, "nodes"),
             ({"nodes": 7}, "does not fit together"),
-            ({"label_levels": "x"}, "does not fit together"),
+            (
+                {"label_levels": "x"},
+                "label_levels: expected a whole number from 0 to .*, got 'x' of type str",
+            ),
+            ({"label_levels": 10**9}, "label_levels: expected a whole number from 0 to 1001, got 1000000000"),
+            ({"label_separator": ""}, "expected a separator of one or more characters"),
+            ({"n_classes": 8.0}, "n_classes: expected a whole number from 1 to .*, got 8.0"),
             ({"has_taxonomy": None}, "has_taxonomy"),
         ],
         ids=str,

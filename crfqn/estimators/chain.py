@@ -25,6 +25,7 @@ from crfqn.estimators.storage import (
     add_matrix,
     read_labels,
     read_matrix,
+    read_size,
 )
 from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
@@ -305,7 +306,8 @@ class ChainCRF(SparseCRF):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        n_states, n_features = int(file.metadata["n_classes"]), int(file.metadata["n_features"])
+        n_states = file.count("n_classes", 1)
+        n_features = read_size(file, n_states)
         self.classes_ = read_labels(file, n_states)
         self.vocabulary_ = None
         if "feature_names" in file.strings:

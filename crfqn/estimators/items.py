@@ -26,7 +26,7 @@ from crfqn.estimators.base import SparseCRF, check_flags
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import item_weights
 from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.storage import FEATURE, STATE, Content, add_matrix, finite, read_matrix
+from crfqn.estimators.storage import FEATURE, STATE, Content, add_matrix, finite, read_matrix, read_size
 from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_labels
@@ -240,7 +240,8 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        n_nodes, n_features = self._space.n_nodes, int(file.metadata["n_features"])
+        n_nodes = self._space.n_nodes
+        n_features = read_size(file, n_nodes)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
         self.intercept_ = finite(file, "intercept", (n_nodes,))
         self.n_features_in_ = n_features

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.estimators.storage import LARGEST_TABLE
 from crfqn.label_tree import LabelTree
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
@@ -102,6 +103,9 @@ class TreeSpace(LabelSpace):
 
 
 def name_array(names: Sequence[Hashable]) -> NDArray:
-    """Names as an array, of objects if numpy would change them."""
+    """Names as an array, of objects if numpy would change them, or give all of them the length of a very long one."""
+    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
+    if longest * len(names) > LARGEST_TABLE:
+        return np.fromiter(names, object, len(names))
     found = np.asarray(names)
     return found if found.tolist() == list(names) else np.fromiter(names, object, len(names))
