@@ -85,6 +85,13 @@ class ModelFile:
             )
         return number
 
+    def table(self, name: str) -> dict[str, Any]:
+        """Return the table `name` of the metadata, or raise ModelFileError when it is none."""
+        found = self.metadata.get(name)
+        if not isinstance(found, dict):
+            raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(found)}")
+        return found
+
     def string_list(self, name: str) -> list[str]:
         """Return the list of strings `name`, or raise ModelFileError when there is none."""
         if name not in self.strings:

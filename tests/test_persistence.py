@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import pickletools
+import random
 import subprocess
 import sys
 
 import networkx as nx
 import numpy as np
 import pytest
+from model_mutations import write_mutation
 from problems import make_problem
 from sklearn.exceptions import NotFittedError
 
@@ -640,3 +642,23 @@ class TestContentOfClassifiersThatDoesNotFit:
         rewrite_tree(**metadata)
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{message}"):
             crfqn.load(path)
+
+
+@pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
+def test_whatever_a_file_holds_it_is_a_model_or_refused(kind, named_model, path):
+    """Mutations of the content: no other error than the documented one, and none but of the input in prediction."""
+    (named_model if kind == "chain" else ITEM_MODELS[kind]()).save(path)
+    file, rng, n_loaded = read_model(path), random.Random(kind), 0
+    for _ in range(150):
+        write_mutation(path, file, rng)
+        try:
+            model = crfqn.load(path)
+        except ModelFileError as error:
+            assert str(path) in str(error)
+            continue
+        n_loaded += 1
+        try:
+            model.predict(named() if kind == "chain" else ROWS)
+        except ValueError as error:
+            assert any(name in str(error) for name in ("n_threads", "features", "feature names")), error
+    assert 10 < n_loaded < 140

@@ -84,23 +84,22 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 def _restore(file: ModelFile) -> SparseCRF:
-    meta = file.metadata
-    model = KINDS[file.kind]._from_settings(meta["settings"])
+    model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
-    model.data_fingerprint_ = str(meta["data_fingerprint"])
+    model.data_fingerprint_ = str(file.metadata["data_fingerprint"])
     model.result_ = _result(file, model)
     model.n_iter_ = model.result_.n_iter
-    model.extra_ = dict(meta["extra"])
+    model.extra_ = file.table("extra")
     return model
 
 
 def _result(file: ModelFile, model: SparseCRF) -> Result:
-    saved = file.metadata["result"]
+    saved = file.table("result")
     coords, weights = model._weights()
     return Result(
         coords=coords,
         weights=weights,
-        status=Status[saved["status"]],
+        status=_status(file, saved["status"]),
         trace=_trace(file),
         **{name: _number(file, name, saved[name]) for name in SUMMARY},
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
@@ -108,6 +107,14 @@ def _result(file: ModelFile, model: SparseCRF) -> Result:
         if saved.get("n_proved_zeros") is None
         else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
     )
+
+
+def _status(file: ModelFile, name: Any) -> Status:
+    if name not in list(Status.__members__):
+        raise ModelFileError(
+            f"{file.path}: result: status: expected a name of a status, got {describe(name)}"
+        )
+    return Status[name]
 
 
 def _trace(file: ModelFile) -> Trace:
