@@ -38,9 +38,8 @@ def mutate(file: ModelFile, rng: random.Random) -> ModelFile:
         elif strings:
             name = rng.choice(sorted(strings))
             words = strings[name]
-            strings[name] = rng.choice(
-                [words[:-1], [*words, "new"], words[:1] * len(words), ["\x1b]0;x\x07", *words[1:]]]
-            )
+            escape = ["\x1b]0;x\x07", *words[1:]]
+            strings[name] = rng.choice([words[:-1], [*words, "new"], words[:1] * len(words), escape])
     return ModelFile(file.kind, arrays, strings, metadata)
 
 
