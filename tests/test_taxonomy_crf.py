@@ -6,6 +6,7 @@ taxonomies in test_taxonomies.py, model files in test_persistence.py.
 
 from __future__ import annotations
 
+import copy
 import doctest
 import itertools
 import re
@@ -21,7 +22,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 
 import crfqn
-from crfqn import TaxonomyCRF
+from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import DataError, InputError
 from crfqn.estimators import items as items_module
 from crfqn.estimators import taxonomy as taxonomy_module
@@ -247,7 +248,29 @@ class TestFit:
         moved.remove_edge("a", "b/x")
         moved.add_edge("b", "b/x")
         y = np.where(Y == "a/x", "b/x", Y)
-        assert_same_model(warm.set_params(taxonomy=moved).fit(X, y), fitted(moved, y, tol=1e-5))
+        warm.set_params(taxonomy=moved).fit(X, y)  # from the nodes whose names are in both
+        assert warm.result_.value == pytest.approx(fitted(moved, y, tol=1e-5).result_.value, rel=1e-5)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("has_intercept", [False, True])
+    def test_start_from_another_model(self, has_intercept):
+        settings = {"fit_intercept": has_intercept, "penalize_intercept": True}
+        stopped = TaxonomyCRF(GRAPH, callback=lambda row: True, **settings)
+        tree = fitted(GRAPH, l1=0.3, **settings)
+        found = copy.copy(stopped).fit(X, Y, start=tree)
+        np.testing.assert_array_equal(found.coef_.toarray(), tree.coef_.toarray())
+        smaller = GRAPH.subgraph([name for name in GRAPH if name != "a/x"])
+        stays = Y != "a/x"
+        found = copy.copy(stopped).set_params(taxonomy=smaller).fit(X[stays], Y[stays], start=tree)
+        nodes = tree.tree_.nodes_of(found.tree_.names)
+        np.testing.assert_array_equal(found.coef_.toarray(), tree.coef_.toarray()[nodes])
+        np.testing.assert_array_equal(found.intercept_, tree.intercept_[nodes])
+        flat = MulticlassCRF(0.3, **settings).fit(X, Y)
+        found = copy.copy(stopped).fit(X, Y, start=flat)
+        assert flat.classes_.tolist() == found.classes_.tolist()
+        np.testing.assert_allclose(found.predict_proba(X), flat.predict_proba(X), rtol=1e-12)
+        with pytest.raises(InputError, match=r"^start: .* got one of a taxonomy's nodes"):
+            MulticlassCRF().fit(X, Y, start=tree)
 
 
 class TestIntercept:

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.flat_labels import FlatLabels
-from crfqn.estimators.items import Targets, Vector
+from crfqn.estimators.items import Vector
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
-from crfqn.estimators.start import weights_from
-from crfqn.estimators.weights import Weights
 from crfqn.features import FeatureStore
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.support import Support
@@ -151,8 +149,8 @@ class DirectClassifier(FlatLabels):
         sample_weight : array-like, shape (n_items,), optional
             How often each item counts; 0 is the same as leaving it out.
         start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, optional
-            Start from its weights, of the labels and features (by name where both have names) in common; its loss and
-            penalty may be others. It goes before `warm_start`.
+            Start from its weights, of the labels and features (by name where both have names) in common, others from
+            zero; its loss and penalty may be others. It goes before `warm_start`. `verbose` says how much was kept.
 
         Raises
         ------
@@ -172,12 +170,6 @@ class DirectClassifier(FlatLabels):
         self._finish(store, targets.labels, targets.weights)
         pass_on_interrupt(self.result_)
         return self
-
-    def _start(self, checked: DirectClassifier, targets: Targets, start: Any) -> Weights | None:
-        """The weights to start from."""
-        if start is not None:
-            return weights_from(start, targets.space.classes, checked)
-        return self._warm_weights(targets.space, checked.n_features_in_)
 
     def _loss(self, labels: Any, n_states: int) -> Any:
         """The loss of the targets' labels."""

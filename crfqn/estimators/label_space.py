@@ -44,17 +44,14 @@ class LabelSpace:
     def n_nodes(self) -> int:
         return self.forest.n_states
 
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K; without a taxonomy its label."""
+        return self.classes.tolist()
+
     def over(self, n_items: int) -> Taxonomy:
         """The structure of so many items."""
         return self.forest.over(np.arange(n_items + 1))
-
-    def is_same(self, other: LabelSpace) -> bool:
-        """Whether weights over one mean the same over the other."""
-        return (
-            np.array_equal(self.classes, other.classes)
-            and np.array_equal(self.nodes, other.nodes)
-            and np.array_equal(self.forest.parents, other.forest.parents)
-        )
 
     def centred(self, intercepts: Vector) -> Vector:
         """The one of all intercepts with the same probabilities that has mean 0 under each node that is no label.
@@ -88,6 +85,11 @@ class TreeSpace(LabelSpace):
     tree: LabelTree
     n_levels: int
     separator: str
+
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K."""
+        return list(self.tree.names)
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
