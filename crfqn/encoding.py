@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.columns import BLOCK
+from crfqn.columns import BLOCK, check_sparse
 from crfqn.errors import InputError
 from crfqn.features import check_not_empty
 from crfqn.sequences import Sequences
@@ -150,6 +150,10 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
             )
         if not matrix.shape[1] and matrix.shape[0]:
             raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
+        try:
+            check_sparse(matrix)
+        except InputError as error:
+            raise InputError(f"item {i}: {error}") from None
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
             raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")

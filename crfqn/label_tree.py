@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # a third of a second that flat models need not spend
 
 MOST_SHOWN = 3  # of a list of names in an error message
 NO_PARENT = -1
+# Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
+# largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
+MOST_ANCESTORS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +191,27 @@ class LabelTree:
             node = int(self.parents[node])
         return np.array(path[::-1], np.int64)
 
+    def check_depth(self) -> None:
+        """Refuse a tree whose nodes have more than MOST_ANCESTORS ancestors, which a table of them would have to hold.
+
+        Raises
+        ------
+        InputError
+            Says how many levels and ancestors there are.
+        """
+        _check_depth(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
+
     def ancestors(self) -> csr_array:
         """Return who is above whom: row k of a boolean (K, K) matrix holds k and all its ancestors.
 
         Notes
         -----
         Indices are sorted, so that a row is the path from the top to the node. Cost and size: the sum of the
-        depths.
+        depths. Raises as `check_depth`.
         """
         from scipy.sparse import csr_array
 
+        self.check_depth()
         ends = np.cumsum(self.depths + 1, dtype=np.int64)
         indices = np.empty(ends[-1], np.int32)
         node, slot = np.arange(self.n_nodes, dtype=np.int32), ends - 1
@@ -294,20 +308,61 @@ def plain_name(name: Any) -> Hashable:
     return name
 
 
-def path_names(path: str, separator: str) -> list[str]:
-    """Return the names of the nodes on a path, each one the path so far: "a/b" gives "a", "a/b".
+def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
+    """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
+
+    A node's name is the path to it, so that the parts of a path are read once, however many paths share them.
+
+    Parameters
+    ----------
+    paths : iterable of (place, path); the place is for messages
+    separator : str
 
     Raises
     ------
     InputError
-        A part of the path is empty.
+        A part of a path is empty, or the paths are too deep (MOST_ANCESTORS); the message begins with the place.
     """
+    seen: set[str] = set()
+    n_ancestors = 0
+    for place, path in paths:
+        if path in seen:
+            continue
+        ends = _ends_above(path, separator, place)
+        level = len(ends) + 1
+        _check_depth(level, level * (level + 1) // 2, f"{place}: ")
+        names = [path]
+        for end in reversed(ends):
+            names.append(path[:end])
+            if names[-1] in seen:
+                break
+        is_known = names[-1] in seen
+        n_new = len(names) - is_known
+        n_ancestors += n_new * (2 * level - n_new + 1) // 2
+        _check_depth(level, n_ancestors, f"{place}: ")
+        seen.update(names)
+        if not is_known:
+            yield None, names[-1]
+        yield from pairwise(reversed(names))
+
+
+def _ends_above(path: str, separator: str, place: str) -> list[int]:
+    """Return how many characters of a path belong to each node above the last, from the top down."""
     parts = path.split(separator)
     if not all(map(str.strip, parts)):
         raise InputError(
-            f"expected a path without empty parts, separated by {separator!r}, got {shorten(path)}"
+            f"{place}: expected a path without empty parts, separated by {separator!r}, got {shorten(path)}"
         )
-    return [separator.join(parts[:n]) for n in range(1, len(parts) + 1)]
+    return [end + n * len(separator) for n, end in enumerate(accumulate(map(len, parts[:-1])))]
+
+
+def _check_depth(n_levels: int, n_ancestors: int, place: str = "") -> None:
+    """Refuse what would take memory by the square of the levels."""
+    if n_ancestors > MOST_ANCESTORS:
+        raise InputError(
+            f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
+            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
+        )
 
 
 def _level_order(parents: Sequence[int]) -> list[int]:

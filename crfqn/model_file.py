@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError, ModelFileError
 from crfqn.whole_file import StrPath, replace_file
+from crfqn.wording import describe
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"
@@ -74,6 +75,22 @@ class ModelFile:
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < below:
             raise ModelFileError(f"{self.path}: {name} is out of the range 0 ... {below - 1}")
         return numbers.astype(np.int64)
+
+    def count(self, name: str, least: int = 0, most: int = 2**31 - 1) -> int:
+        """Return the whole number `name` of the metadata, or raise ModelFileError unless it is in least ... most."""
+        number = self.metadata.get(name)
+        if type(number) is not int or not least <= number <= most:
+            raise ModelFileError(
+                f"{self.path}: {name}: expected a whole number from {least} to {most}, got {describe(number)}"
+            )
+        return number
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return the table `name` of the metadata, or raise ModelFileError when it is none."""
+        found = self.metadata.get(name)
+        if not isinstance(found, dict):
+            raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(found)}")
+        return found
 
     def string_list(self, name: str) -> list[str]:
         """Return the list of strings `name`, or raise ModelFileError when there is none."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.columns import check_sparse
 from crfqn.errors import InputError
 from crfqn.features import check_offsets
 
@@ -190,6 +191,8 @@ def _as_rows(matrix: Any) -> Any:
             "expected a 2-D matrix (positions x features) of booleans or real numbers, "
             f"got shape {matrix.shape} and dtype {matrix.dtype}"
         )
+    if is_sparse:
+        check_sparse(matrix)
     return matrix.tocsr() if is_sparse else matrix
 
 

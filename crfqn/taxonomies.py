@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.label_tree import NO_PARENT, LabelTree, path_names, plain_name
+from crfqn.label_tree import NO_PARENT, LabelTree, path_edges, plain_name
 from crfqn.path_labels import PathLabels, as_row, check_separator, is_row, joined_rows
 from crfqn.readers.taxonomy_file import read_taxonomy_file
 from crfqn.wording import describe, shorten
@@ -147,8 +147,8 @@ def _inferred(labels: PathLabels, separator: str) -> LabelTree:
     if len(is_text) > 1:
         raise InputError("expected labels of one kind, all strings or all numbers, got a mixture")
     if is_text == {True} and any(separator in name for name in names):
-        nodes = {child for _, child in _path_edges(names, separator, "item")}
-        return LabelTree.from_edges(_path_edges(sorted(nodes), separator, "node"))
+        parent_of = {child: parent for parent, child in _path_edges(names, separator, "item")}
+        return LabelTree.from_edges((parent_of[node], node) for node in sorted(parent_of))
     return LabelTree.star(sorted(set(map(plain_name, names))))  # type: ignore[type-var]
 
 
@@ -211,18 +211,7 @@ def _pair_edges(pairs: list[tuple]) -> Iterator[tuple[Any, Any]]:
 
 
 def _path_edges(paths: Sequence[str], separator: str, noun: str) -> Iterator[tuple[str | None, str]]:
-    seen: set[str] = set()
-    for i, path in enumerate(paths):
-        if path in seen:
-            continue
-        try:
-            names = path_names(path, separator)
-        except InputError as error:
-            raise InputError(f"{noun} {i}: {error}") from error
-        for parent, name in zip([None, *names], names, strict=False):
-            if name not in seen:
-                seen.add(name)
-                yield parent, name
+    return path_edges(((f"{noun} {i}", path) for i, path in enumerate(paths)), separator)
 
 
 def _as_path_labels(labels: Any, separator: str) -> PathLabels:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import itertools
+import pickle
 import subprocess
 import sys
 import warnings
@@ -301,20 +302,85 @@ class TestWarmStart:
         other = fitted()
         assert_same_model(model, other.fit(PROBLEM.sequences, PROBLEM.targets))
 
-    @pytest.mark.parametrize("what", ["classes", "features", "names"])
+    @pytest.mark.parametrize("what", ["classes", "features"])
     def test_weights_that_do_not_fit_are_not_used(self, what):
         first = make_problem(16, n_items=10)
-        names = [f"f{j}" for j in range(first.n_features)]
-        start = Sequences(first.matrix, first.offsets, names if what == "names" else None)
-        model = ChainCRF(warm_start=True).fit(start, first.targets)
         X, y = first.sequences, first.targets
+        model = ChainCRF(warm_start=True).fit(X, y)
         if what == "classes":
             y = first.targets + 5
-        elif what == "features":
-            X = Sequences(first.matrix[:, :-1], first.offsets)
         else:
-            X = Sequences(first.matrix, first.offsets, names[::-1])
+            X = Sequences(first.matrix[:, :-1], first.offsets)
         assert_same_model(model.fit(X, y), ChainCRF().fit(X, y))
+
+    @staticmethod
+    def one_step(**settings):
+        """A model that ends where it starts."""
+        return ChainCRF(callback=lambda row: True, n_threads=1, **settings)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("way", ["start", "warm_start", "load"])
+    def test_labels_and_names_in_common_are_kept(self, way, tmp_path):
+        old_X = [[{"a": 1.0, "b": 2.0}, {"c": 1.0}, {"b": 1.0, "gone": 1.0}]] * 4
+        old = ChainCRF(l1=0.05).fit(old_X, [["N", "O", "V"]] * 4)
+        X = [[{"A-new": 1.0, "a": 1.0}, {"b": 1.0, "c": 2.0}, {"z-new": 1.0}]] * 3
+        y = [["V", "A", "N"]] * 3
+        if way == "load":
+            old.save(tmp_path / "m")
+            old = crfqn.load(tmp_path / "m")
+        if way == "start":
+            model = self.one_step().fit(X, y, start=old)
+        else:
+            model = (
+                pickle.loads(pickle.dumps(old))
+                .set_params(warm_start=True, callback=lambda row: True)
+                .fit(X, y)
+            )
+        assert model.classes_.tolist() == ["A", "N", "V"]
+
+        def by_name(of):
+            nodes, edges = of.coef_.tocoo(), of.edge_coef_.tocoo()
+            labels, names = of.classes_.tolist(), of.vocabulary_.names
+            found = {
+                (labels[k], names[f]): w for k, f, w in zip(nodes.row, nodes.col, nodes.data, strict=True)
+            }
+            pairs = zip(edges.row, edges.col, edges.data, strict=True)
+            return found | {(labels[i], "->", labels[j]): w for i, j, w in pairs}
+
+        before = by_name(old)
+        kept = {key: w for key, w in before.items() if not {"O", "gone"} & set(key)}
+        assert 0 < len(kept) < len(before)
+        assert by_name(model) == kept
+
+    def test_one_new_word_does_not_start_anew(self):
+        X = [[[f"w{j}" for j in np.flatnonzero(row)] for row in item] for item in PROBLEM.items]
+        y = PROBLEM.labels
+        model = ChainCRF(l1=0.5, tol=1e-5, warm_start=True).fit(X, y)
+        more = [*X[:-1], [[*X[-1][0], "aardvark"], *X[-1][1:]]]
+        cold = ChainCRF(l1=0.5, tol=1e-5).fit(more, y)
+        model.fit(more, y)
+        assert model.result_.passes < cold.result_.passes
+        assert model.result_.value == pytest.approx(cold.result_.value, rel=1e-5)
+
+    def test_verbose_says_what_was_kept(self, capsys):
+        X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 5
+        model = ChainCRF(l1=0.1, n_threads=1).fit(X, y)
+        n = model.result_.n_nonzero
+        model.set_params(warm_start=True, verbose=1).fit([*X, [["c"]]], [*y, ["x"]])
+        line = capsys.readouterr().err.splitlines()[0]
+        assert line == f"start: {n} of {n} weights kept; in common 2 of 2 labels, 2 of 3 features"
+
+    def test_starts_that_do_not_fit(self):
+        X, y = PROBLEM.sequences, PROBLEM.targets
+        with pytest.raises(InputError, match=r"^start: expected a ChainCRF, got int$"):
+            ChainCRF().fit(X, y, start=3)
+        with pytest.raises(NotFittedError):
+            ChainCRF().fit(X, y, start=ChainCRF())
+        other = ChainCRF(l1=5.0).fit(Sequences(PROBLEM.matrix[:, :-1], PROBLEM.offsets), y)
+        with pytest.raises(
+            InputError, match=r"^start: expected a model of \d+ features, or names .*, got one of \d+$"
+        ):
+            ChainCRF().fit(X, y, start=other)
 
 
 class TestPrediction:

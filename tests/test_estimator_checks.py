@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -30,6 +32,49 @@ CLASSES = [MulticlassCRF, TaxonomyCRF]
 @parametrize_with_checks([kind(fit_intercept=has) for kind in CLASSES for has in (False, True)])
 def test_all_checks(estimator, check):
     check(estimator)
+
+
+# In a process of its own: where the check is missing, it is killed.
+DAMAGED = """
+import numpy as np, scipy.sparse as sp
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
+
+rng = np.random.default_rng(0)
+X = sp.csr_array(rng.normal(size=(60, 50)) * (rng.random((60, 50)) < 0.5))
+y = rng.integers(0, 3, 60)
+sound = Sequences(X, np.arange(61))
+
+def outcome(method, *arguments):
+    try:
+        method(*arguments)
+        return "accepted"
+    except ValueError as error:
+        return str(error)
+
+for kind in (ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF):
+    is_chain = kind is ChainCRF
+    model = kind(tol=0.1).fit(sound if is_chain else X, [[label] for label in y] if is_chain else y)
+    for layout in ("csr", "csc"):
+        for index in (10**8, -5):
+            bad = X.asformat(layout, copy=True)
+            bad.indices[-1] = index
+            for name in ("predict", "decode", "predict_marginals", "decision_function"):
+                if hasattr(model, name):
+                    found = outcome(getattr(model, name), [bad] if is_chain else bad)
+                    print(kind.__name__, layout, index, name, found, sep="|")
+            found = outcome(kind().fit, [bad] if is_chain else bad, [y] if is_chain else y)
+            print(kind.__name__, layout, index, "fit", found, sep="|")
+"""
+
+
+def test_damaged_sparse_matrices_are_refused():
+    run = subprocess.run([sys.executable, "-c", DAMAGED], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    outcomes = [line.split("|") for line in run.stdout.splitlines()]
+    assert len(outcomes) >= 5 * 2 * 2 * 3
+    for kind, layout, index, name, found in outcomes:
+        expected = f"damaged sparse matrix: index {index} is outside 0 ... {59 if layout == 'csc' else 49}"
+        assert found.removeprefix("item 0: ") == expected, (kind, name)
 
 
 @pytest.fixture(scope="module")

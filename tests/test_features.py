@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.columns import BLOCK
+from crfqn.columns import BLOCK, check_sparse
 from crfqn.errors import InputError
 from crfqn.features import FeatureStore, check_offsets, locate
 from crfqn.kernels.transpose import (
@@ -20,6 +20,7 @@ from crfqn.kernels.transpose import (
     scatter_entries,
     scatter_rows,
 )
+from crfqn.sequences import Sequences
 from crfqn.threads import N_PARTS, Pool
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -465,6 +466,68 @@ def test_damaged_sparse_matrices_are_refused_before_the_kernel(layout):
     matrix.indptr[3] += 1000
     with pytest.raises(InputError, match="damaged sparse matrix: indptr must start at 0, not decrease"):
         FeatureStore.from_matrix(matrix, [0, 23])
+
+
+def damaged(layout):
+    """Matrices of 6 rows and 4 columns whose arrays do not fit together, each in its own way."""
+    wholes = {
+        "csr": lambda: sp.csr_array(np.ones((6, 4))),
+        "csc": lambda: sp.csc_array(np.ones((6, 4))),
+        "bsr": lambda: sp.bsr_array(np.ones((6, 4)), blocksize=(2, 2)),
+    }
+    for index in (10**6, 6, -5):
+        matrix = wholes[layout]()
+        matrix.indices[-1] = index
+        yield matrix
+    for n_lost in (1, 3):
+        matrix = wholes[layout]()
+        matrix.data = matrix.data[:-n_lost]
+        yield matrix
+    for at, pointer in ((0, 1), (1, 10**6), (-1, 10**6), (1, -3)):
+        matrix = wholes[layout]()
+        matrix.indptr[at] = pointer
+        yield matrix
+    matrix = wholes[layout]()
+    matrix.indptr = matrix.indptr[:-1]
+    yield matrix
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr"])
+def test_every_damage_is_found(layout):
+    for matrix in damaged(layout):
+        with pytest.raises(InputError, match=r"^damaged sparse matrix"):
+            check_sparse(matrix)
+        with pytest.raises(InputError, match="damaged sparse matrix"):
+            FeatureStore.from_matrix(matrix, [0, 6])
+        with pytest.raises(InputError, match="damaged sparse matrix"):
+            Sequences(matrix, [0, 6])
+
+
+def test_damaged_coordinates_are_found():
+    for name, index in (("row", 6), ("row", -1), ("col", 4), ("col", -2)):
+        matrix = sp.coo_array(np.ones((6, 4)))
+        getattr(matrix, name)[-1] = index
+        with pytest.raises(InputError, match=f"index {index} is outside 0"):
+            FeatureStore.from_matrix(matrix, [0, 6])
+
+
+def test_undamaged_matrices_pass():
+    full = np.ones((6, 4))
+    for make in (
+        sp.csr_array,
+        sp.csc_array,
+        sp.bsr_array,
+        sp.coo_array,
+        sp.lil_array,
+        sp.dok_array,
+        np.array,
+    ):
+        check_sparse(make(full))
+        check_sparse(make(0 * full))
+    longer = sp.csr_array(full)
+    longer.indices = np.append(longer.indices, -7)  # behind the last row: never read
+    longer.data = np.append(longer.data, 1.0)
+    check_sparse(longer)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import doctest
+import math
 import pickle
 
 import networkx as nx
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 import crfqn.label_tree as module
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree, path_names, plain_name
+from crfqn.label_tree import MOST_ANCESTORS, LabelTree, path_edges, plain_name
+from crfqn.structures.taxonomy import Taxonomy
 
 EDGES = [
     ("sport", "tennis"),
@@ -163,9 +165,7 @@ def test_docstring_examples():
 
 def test_collapsed():
     paths = ["alt.atheism", "comp.sys.mac.hardware", "comp.sys.ibm", "sci.med", "sci.med.eye", "sci.law"]
-    tree = LabelTree.from_edges(
-        (name.rpartition(".")[0] or None, name) for path in paths for name in path_names(path, ".")
-    )
+    tree = LabelTree.from_edges(path_edges((("", path) for path in paths), "."))
     kept = {"alt.atheism": None, "comp.sys.mac.hardware": "comp.sys", "comp.sys.ibm": "comp.sys"}
     kept |= {"comp.sys": None, "sci": None, "sci.law": "sci"}
     assert parents_by_name(tree.collapsed()) == kept | {"sci.med.eye": "sci"}
@@ -426,15 +426,44 @@ def test_a_name_of_another_type_is_pointed_out():
         LabelTree.star(["10", "20"]).node_of("x")
 
 
-def test_path_names():
-    assert path_names("a/b/c", "/") == ["a", "a/b", "a/b/c"]
-    assert path_names("a", "/") == ["a"]
-    assert path_names("a > b", " > ") == ["a", "a > b"]
+def edges_of(*paths, separator="/"):
+    return list(path_edges(((f"path {i}", path) for i, path in enumerate(paths)), separator))
+
+
+def test_path_edges():
+    assert edges_of("a/b/c") == [(None, "a"), ("a", "a/b"), ("a/b", "a/b/c")]
+    assert edges_of("a/b", "a/c/d", "a", "a/b") == [(None, "a"), ("a", "a/b"), ("a", "a/c"), ("a/c", "a/c/d")]
+    assert edges_of("a > b", separator=" > ") == [(None, "a"), ("a", "a > b")]
+    assert edges_of("a///b/c", "a//x", separator="//") == [(None, "a"), ("a", "a///b/c"), ("a", "a//x")]
     for path in ("/a", "a/", "a//b", "", "a/ /b"):
         with pytest.raises(
-            InputError, match=r"^expected a path without empty parts, separated by '/', got '"
+            InputError, match=r"^path 1: expected a path without empty parts, separated by '/', got '"
         ):
-            path_names(path, "/")
+            edges_of("a", path)
+
+
+def test_trees_too_deep_for_a_table_of_ancestors():
+    depth = math.isqrt(2 * MOST_ANCESTORS) - 1
+    assert LabelTree(range(depth), np.arange(-1, depth - 1)).ancestors().nnz <= MOST_ANCESTORS
+    message = (
+        r"the taxonomy is too deep: with 10,000 levels, its nodes have 50,005,000 ancestors; expected at"
+    )
+    with pytest.raises(InputError, match=f"^{message}"):
+        LabelTree(range(10_000), np.arange(-1, 9_999)).ancestors()
+    with pytest.raises(InputError, match=f"^path 0: {message}"):
+        edges_of("a/" * 9_999 + "a")
+    with pytest.raises(InputError, match=r"^path 2: the taxonomy is too deep"):  # several that are not, alone
+        edges_of(*(f"{top}" + "/a" * 6_000 for top in "abc"))
+
+
+def test_lineages_are_the_rows_of_ancestors():
+    for parents in ([-1], [-1, -1, 0, 0, 3, 3, 4], np.arange(-1, 50)):
+        tree = LabelTree(range(len(parents)), parents)
+        lineages = Taxonomy(tree.parents, np.ones(tree.n_nodes, bool), 0).lineages
+        table = tree.ancestors()
+        for k in range(tree.n_nodes):
+            assert lineages.of(k)[0] == k
+            assert sorted(lineages.of(k)) == table.indices[table.indptr[k] : table.indptr[k + 1]].tolist()
 
 
 def test_plain_names_keep_their_value():

@@ -5,6 +5,7 @@ scikit-learn's checks are in test_estimator_checks.py, model files in test_persi
 
 from __future__ import annotations
 
+import copy
 import doctest
 import warnings
 from copy import copy
@@ -262,6 +263,32 @@ class TestWarmStart:
         other_X, other_y = (X[:, :-1], Y) if what == "features" else (X, Y + 5)
         warm = fitted(warm_start=True).fit(other_X, other_y)
         assert_same_model(warm, MulticlassCRF(l1=0.5).fit(other_X, other_y))
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("way", ["start", "warm_start"])
+    def test_labels_in_common_are_kept(self, way):
+        old = MulticlassCRF(l1=0.3, penalize_intercept=True).fit(X, Y)
+        gone = old.classes_[0]
+        stays = gone != Y
+        settings = {"callback": lambda row: True, "penalize_intercept": True}
+        if way == "start":
+            model = MulticlassCRF(**settings).fit(X[stays], Y[stays], start=old)
+        else:
+            model = copy.copy(old).set_params(warm_start=True, **settings).fit(X[stays], Y[stays])
+        assert old.coef_[1:].nnz > 0
+        np.testing.assert_array_equal(model.coef_.toarray(), old.coef_.toarray()[1:])
+        np.testing.assert_array_equal(model.intercept_, old.intercept_[1:])
+
+    def test_verbose_says_what_was_kept(self, capsys):
+        model = fitted(warm_start=True)
+        n = model.result_.n_nonzero
+        model.set_params(verbose=1).fit(X, Y)
+        labels = f"{model.classes_.size} of {model.classes_.size} labels"
+        features = f"{model.n_features_in_} of {model.n_features_in_} features"
+        line = f"start: {n} of {n} weights kept; in common {labels}, {features}"
+        assert capsys.readouterr().err.splitlines()[0] == line
+        model.fit(X[:, :-1], Y)
+        assert capsys.readouterr().err.startswith("start: nothing kept, other features without names")
 
     def test_an_intercept_may_come_or_go(self):
         warm = fitted(warm_start=True)

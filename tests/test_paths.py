@@ -301,11 +301,35 @@ class TestScores:
         assert len(path) == len(path.fold_scores) < 12
         assert not np.isnan(path.fold_scores).any()
 
+    @pytest.mark.parametrize(
+        ("scores", "end"),
+        [([0.1, 0.2, 0.3], "smallest"), ([0.1, 0.3, 0.2], None), ([0.3, 0.1, 0.1], "largest")],
+    )
+    def test_the_best_may_lie_beyond_the_grid(self, scores, end):
+        calls = iter(scores)
+        path = crf_path(
+            ChainCRF(), X, Y, l1=[3.0, 2.0, 1.0], validation=(X, Y), scoring=lambda *_: next(calls)
+        )
+        assert path.best_end == end
+        expected = {
+            "smallest": "that of the smallest of the 3 values, l1 = 1: smaller ones may be better still",
+            "largest": "that of the largest of the 3 values, l1 = 3: larger ones may be better still",
+        }
+        assert path.note == (f"the best score is {expected[end]}" if end else "")
+
+    def test_above_the_largest_value_there_is_nothing(self):
+        path = crf_path(ChainCRF(), X, Y, n_values=3, validation=(X, Y), scoring=lambda *_: 0.5)
+        assert path.best_index == 0
+        assert path.best_end is None
+        alone = crf_path(ChainCRF(), X, Y, l1=[2.0], validation=(X, Y))
+        assert alone.best_end is None
+
     def test_no_best_without_scores(self):
         path = crf_path(ChainCRF(), X, Y, n_values=2)
         assert np.isnan(path.score).all()
         with pytest.raises(InputError, match="without validation"):
             _ = path.best_model
+        assert path.best_end is None
 
 
 class TestEnds:
@@ -344,6 +368,19 @@ class TestTable:
         assert [row["l1"] for row in rows] == walked.l1.tolist()
         assert [row["n_nonzero"] for row in rows] == [model.result_.n_nonzero for model in walked.models]
         assert {row["status"] for row in rows} == {"converged"}
+
+    def test_of_rows_whose_best_was_refined(self, tmp_path):
+        """The strength that was walked, not l1, which is 0."""
+        path = crf_path(
+            ChainCRF(l1=0.0, group_l1=1.0), X, Y, group_l1=[4.0, 2.0, 1.0], inner_tol=0.5, validation=(X, Y),
+            scoring=lambda model, *_: -abs(model.group_l1 - 2.0),
+        )  # fmt: skip
+        assert path.best_index == 1
+        assert path.gap[1] <= 1e-3 < path.gap[0]  # which is what was refined
+        assert path.walked == "group_l1"
+        assert [row["group_l1"] for row in path.rows()] == [4.0, 2.0, 1.0]
+        path.write_csv(tmp_path / "path.csv")
+        assert (tmp_path / "path.csv").read_text().startswith("group_l1,")
 
     def test_csv(self, walked, tmp_path):
         walked.write_csv(tmp_path / "path.csv")
@@ -429,7 +466,10 @@ class TestCommand:
         assert rows[-1][-1] == "best"
         assert lines[5].startswith("    together")
         assert "(test part)" in run.stdout
-        assert len(run.stderr.splitlines()) == 4
+        *values, note = run.stderr.splitlines()
+        assert len(values) == 4
+        assert "the smallest of the 4 values, l1 = 100: smaller ones may be better" in note
+        assert note.endswith("`--l1 10` walks on to them.")
         assert crfqn.load(tmp_path / "best").l1 == 100
         assert (tmp_path / "p.csv").read_text().count("\n") == 5
         assert (tmp_path / "p.png").stat().st_size > 1000
@@ -440,6 +480,7 @@ class TestCommand:
         content = json.loads(run.stdout)
         assert len(content["path"]) == 3
         assert content["path"][content["best"]]["score"] == max(row["score"] for row in content["path"])
+        assert content["best_end"] == "smallest"
         assert run.stderr == ""
         assert list(tmp_path.iterdir()) == []
 

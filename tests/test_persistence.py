@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import pickletools
+import random
 import subprocess
 import sys
+from contextlib import suppress
 
 import networkx as nx
 import numpy as np
 import pytest
+from model_mutations import write_mutation
 from problems import make_problem
 from sklearn.exceptions import NotFittedError
 
@@ -337,7 +340,13 @@ class TestContentThatDoesNotFit:
             ("node_weight", lambda a: a.astype(np.float32)),
             ("edge_to", lambda a: a + 3),
             ("edge_weight", lambda a: a * np.inf),
+            ("edge_weight", lambda a: 1e308 + 0 * a),
+            ("node_weight", lambda a: -1e101 + 0 * a),
             ("trace", lambda a: a[:, :-1]),
+            ("trace", lambda a: np.full(a.shape, np.inf)),
+            ("trace", lambda a: a - 2.0**60),
+            ("classes", lambda a: 0 * a),
+            ("classes", lambda a: a * np.nan),
             ("classes", lambda a: a[:-1]),
             ("classes", lambda a: a[:, None]),
         ],
@@ -360,6 +369,10 @@ class TestContentThatDoesNotFit:
             {"n_classes": 10**18},
             {"n_features": 0},
             {"n_features": 10**18},
+            {"n_features": 10**30},
+            {"n_features": float("inf")},
+            {"n_features": float("nan")},
+            {"n_features": True},
             {"n_features": None},
             {"result": {}},
             {"result": {"status": "DONE"}},
@@ -372,6 +385,21 @@ class TestContentThatDoesNotFit:
     def test_wrong_metadata(self, rewrite, path, metadata):
         rewrite(**metadata)
         with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize("name", ["value", "seconds", "n_iter", "n_proved_zeros"])
+    @pytest.mark.parametrize("value", ["x", 10**400, True, [1], {}], ids=lambda value: f"{value!r:.9}")
+    def test_wrong_numbers_of_the_result(self, rewrite, path, name, value):
+        rewrite(result=read_model(path).metadata["result"] | {name: value})
+        with pytest.raises(
+            ModelFileError, match=rf"model\.crfqn: result: {name}: expected a (whole )?number"
+        ):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1, 2.5])
+    def test_wrong_counts_of_the_result(self, rewrite, path, value):
+        rewrite(result=read_model(path).metadata["result"] | {"n_iter": value})
+        with pytest.raises(ModelFileError, match=r"result: n_iter: expected a whole number from 0 to"):
             crfqn.load(path)
 
     @pytest.mark.parametrize("names", [["a"], ["a"] * 3, []], ids=str)
@@ -600,7 +628,13 @@ class TestContentOfClassifiersThatDoesNotFit:
             ({"nodes": ["root", 1, 2, 11, 12, 21, 22, None]}, "strings or finite numbers as node names"),
             ({"nodes": None}, "nodes"),
             ({"nodes": 7}, "does not fit together"),
-            ({"label_levels": "x"}, "does not fit together"),
+            (
+                {"label_levels": "x"},
+                "label_levels: expected a whole number from 0 to .*, got 'x' of type str",
+            ),
+            ({"label_levels": 10**9}, "label_levels: expected a whole number from 0 to 1001, got 1000000000"),
+            ({"label_separator": ""}, "expected a separator of one or more characters"),
+            ({"n_classes": 8.0}, "n_classes: expected a whole number from 1 to .*, got 8.0"),
             ({"has_taxonomy": None}, "has_taxonomy"),
         ],
         ids=str,
@@ -609,3 +643,20 @@ class TestContentOfClassifiersThatDoesNotFit:
         rewrite_tree(**metadata)
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{message}"):
             crfqn.load(path)
+
+
+@pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
+def test_whatever_a_file_holds_it_is_a_model_or_refused(kind, named_model, path):
+    """Mutations of the content: no other error than the documented one, and none but of the input in prediction."""
+    (named_model if kind == "chain" else ITEM_MODELS[kind]()).save(path)
+    file, rng, n_loaded = read_model(path), random.Random(kind), 0
+    for _ in range(150):
+        write_mutation(path, file, rng)
+        try:
+            model = crfqn.load(path)
+        except ModelFileError:
+            continue
+        n_loaded += 1
+        with suppress(ValueError):  # settings and numbers of features are looked at when they are used
+            model.predict(named() if kind == "chain" else ROWS)
+    assert 10 < n_loaded < 140

@@ -6,9 +6,12 @@ taxonomies in test_taxonomies.py, model files in test_persistence.py.
 
 from __future__ import annotations
 
+import copy
 import doctest
 import itertools
 import re
+import subprocess
+import sys
 
 import networkx as nx
 import numpy as np
@@ -19,7 +22,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 
 import crfqn
-from crfqn import TaxonomyCRF
+from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import DataError, InputError
 from crfqn.estimators import items as items_module
 from crfqn.estimators import taxonomy as taxonomy_module
@@ -245,7 +248,29 @@ class TestFit:
         moved.remove_edge("a", "b/x")
         moved.add_edge("b", "b/x")
         y = np.where(Y == "a/x", "b/x", Y)
-        assert_same_model(warm.set_params(taxonomy=moved).fit(X, y), fitted(moved, y, tol=1e-5))
+        warm.set_params(taxonomy=moved).fit(X, y)  # from the nodes whose names are in both
+        assert warm.result_.value == pytest.approx(fitted(moved, y, tol=1e-5).result_.value, rel=1e-5)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("has_intercept", [False, True])
+    def test_start_from_another_model(self, has_intercept):
+        settings = {"fit_intercept": has_intercept, "penalize_intercept": True}
+        stopped = TaxonomyCRF(GRAPH, callback=lambda row: True, **settings)
+        tree = fitted(GRAPH, l1=0.3, **settings)
+        found = copy.copy(stopped).fit(X, Y, start=tree)
+        np.testing.assert_array_equal(found.coef_.toarray(), tree.coef_.toarray())
+        smaller = GRAPH.subgraph([name for name in GRAPH if name != "a/x"])
+        stays = Y != "a/x"
+        found = copy.copy(stopped).set_params(taxonomy=smaller).fit(X[stays], Y[stays], start=tree)
+        nodes = tree.tree_.nodes_of(found.tree_.names)
+        np.testing.assert_array_equal(found.coef_.toarray(), tree.coef_.toarray()[nodes])
+        np.testing.assert_array_equal(found.intercept_, tree.intercept_[nodes])
+        flat = MulticlassCRF(0.3, **settings).fit(X, Y)
+        found = copy.copy(stopped).fit(X, Y, start=flat)
+        assert flat.classes_.tolist() == found.classes_.tolist()
+        np.testing.assert_allclose(found.predict_proba(X), flat.predict_proba(X), rtol=1e-12)
+        with pytest.raises(InputError, match=r"^start: .* got one of a taxonomy's nodes"):
+            MulticlassCRF().fit(X, Y, start=tree)
 
 
 class TestIntercept:
@@ -521,3 +546,30 @@ def test_many_names_are_no_ground_for_a_warning():
     """scikit-learn suspects a regression where most labels occur once; names are none (warnings are errors here)."""
     X, y = np.eye(6), [f"a/{i}" for i in range(6)]
     assert TaxonomyCRF(l1=0.01).fit(X, y).score(X, y) == 1.0
+
+
+DEEP = """
+import numpy as np
+from crfqn import TaxonomyCRF
+from crfqn.errors import InputError
+
+def labels(n_levels):
+    return ["/".join(f"p{level}" for level in range(n_levels)), "p0/x", "b", "c"] * 2
+
+X = np.random.default_rng(0).normal(size=(8, 3))
+model = TaxonomyCRF(tol=0.1, max_iter=2, n_threads=1).fit(X, labels(3_000))
+assert model.tree_.n_nodes == 3_003
+assert set(model.predict(X)) <= set(labels(3_000))
+try:
+    TaxonomyCRF().fit(X, labels(20_000))
+except InputError as error:
+    print(error)
+"""
+
+
+def test_labels_of_thousands_of_levels():
+    """In a process of its own, which can be ended where the names of the nodes are made by the cube of the levels."""
+    command = [sys.executable, "-W", "ignore", "-c", DEEP]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "the taxonomy is too deep: with 20,000 levels" in run.stdout

@@ -201,7 +201,8 @@ def predict(
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
-    Labels in the input are not used. Of texts every line has its answer: a blank one is a document without words.
+    Labels in the input are not used. Control characters in a label are written out, as \\x1b. Of texts every line has
+    its answer: a blank one is a document without words.
     """
     from crfqn.cli.prediction import Options, predict
 
@@ -216,7 +217,9 @@ def evaluate(
         str | None,
         typer.Argument(
             help="A labelled file, or - for standard input, in the format of `crfqn predict`; "
-            "default: the test part of the data that the model was trained on."
+            "default: the test part of the data that the model was trained on. That is a dataset of `crfqn data list`, "
+            "or the files of a recipe of your own, if this recipe still lies where it was and names the same files: "
+            "a model file alone does not decide which files are opened."
         ),
     ] = None,
     json: JsonOption = False,

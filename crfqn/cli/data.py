@@ -1,9 +1,9 @@
 """`crfqn data list | get | verify`: the datasets of the registry on this machine."""
 
-import json
 from typing import Any
 
 from crfqn.cli.exits import ExitCode, say
+from crfqn.cli.terminal import to_json
 from crfqn.datasets import Dataset, dataset, list_datasets
 from crfqn.errors import DataError, DataUnavailableError, InputError
 
@@ -12,7 +12,7 @@ def list_all(*, as_json: bool) -> None:
     """Print each dataset and where it is."""
     rows = [_row(entry) for entry in list_datasets()]
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(to_json(rows))
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:

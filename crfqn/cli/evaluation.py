@@ -1,6 +1,5 @@
 """`crfqn evaluate`: how good a model is on labelled items, as a table or as JSON."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from crfqn.cli.scores import (
     score_documents,
     score_labels,
 )
+from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
 from crfqn.readers.lines import shown_name
 from crfqn.taxonomies import extend_taxonomy
@@ -38,7 +38,7 @@ def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
     likelihood = log_likelihood(model, observed.X, observed.y)
     if as_json:
         content = {**scores.as_json(), "log_likelihood": likelihood if math.isfinite(likelihood) else None}
-        print(json.dumps(content, indent=2, ensure_ascii=False))
+        print(to_json(content))
     else:
         print(_table(scores, likelihood))
 
@@ -89,11 +89,12 @@ def _document_table(scores: DocumentScores, likelihood: float) -> str:
 
 
 def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
-    width = max(5, *(len(row.label) for row in labels))
+    names = [printable(row.label) for row in labels]
+    width = max(5, *map(len, names))
     lines = [f"{'label':<{width}}  precision  recall      F1  {counted:>9}"]
     return lines + [
-        f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
-        for row in labels
+        f"{name:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
+        for name, row in zip(names, labels, strict=True)
     ]
 
 

@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import wraps
 from typing import Any
 
+from crfqn.cli.terminal import printable_lines
 from crfqn.errors import CrfqnError, DataUnavailableError
 
 
@@ -37,7 +38,7 @@ class ExitCode(IntEnum):
 def say(message: str = "") -> None:
     """Print a message for the person at the terminal: to stderr, whatever becomes of it."""
     with suppress(OSError):  # that nobody reads is no reason to lose a training
-        print(message, file=sys.stderr, flush=True)
+        print(printable_lines(message), file=sys.stderr, flush=True)
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:

@@ -1,6 +1,5 @@
 """`crfqn inspect`: what a model has learned, how large it is and where it comes from."""
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, recipe_of, tree_of
+from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     if labels_sequences(model):
         content["transitions"] = _largest_transitions(model, names, label, top if label else top * 2)
     if as_json:
-        print(json.dumps(_finite(content), indent=2, ensure_ascii=False))
+        print(to_json(_finite(content)))
         return
     print("\n".join(_fact_lines(facts)))
     _print_weights(content)
@@ -46,12 +46,17 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
 
 def _print_weights(content: dict[str, Any]) -> None:
     for name, entries in content["weights"].items():
-        print(f"\n{name}: the {len(entries)} largest weights" if entries else f"\n{name}: no weights")
-        print("".join(f"  {entry['weight']:+10.4f}  {entry['feature']}\n" for entry in entries), end="")
+        shown = printable(name)
+        print(f"\n{shown}: the {len(entries)} largest weights" if entries else f"\n{shown}: no weights")
+        print(
+            *(f"  {entry['weight']:+10.4f}  {printable(entry['feature'])}\n" for entry in entries),
+            sep="",
+            end="",
+        )
     if "transitions" in content:
         print(f"\ntransitions: the {len(content['transitions'])} largest")
         for entry in content["transitions"]:
-            print(f"  {entry['weight']:+10.4f}  {entry['from']} -> {entry['to']}")
+            print(f"  {entry['weight']:+10.4f}  {printable(entry['from'])} -> {printable(entry['to'])}")
 
 
 def _node_names(model: Any) -> list[str]:
@@ -134,7 +139,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "proved": facts["n_proved_zeros"]
         and f"{facts['n_proved_zeros']:,} of the zeros are zero at the optimum",
     }
-    return [f"{name:<10} {text}" for name, text in rows.items() if text]
+    return [f"{name:<10} {printable(text)}" for name, text in rows.items() if text]
 
 
 def _largest_weights(model: Any, names: FeatureNames, row: int, top: int) -> list[dict[str, Any]]:

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.lines import STANDARD_INPUT
 from crfqn.recipe_schema import Recipe, parse_recipe
-from crfqn.recipes import Features, Observed, observe, restore_features
+from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
+from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
@@ -40,7 +41,36 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
         return None
     if not isinstance(table, dict):
         raise ModelFileError(f"{path}: its recipe is not a table")
-    return parse_recipe(table, model.extra_.get("recipe_source", path))
+    source = model.extra_.get("recipe_source", path)
+    if not isinstance(source, (str, Path)):
+        raise ModelFileError(f"{path}: recipe_source: expected the name of a file, got {describe(source)}")
+    return parse_recipe(table, source)
+
+
+def check_own_files(recipe: Recipe, path: Path) -> None:
+    """Refuse data files that no one but a model file names: it may come from anyone.
+
+    Datasets are found by the registry. Files are opened where the recipe that the model was trained by still lies
+    where it was, and names the same ones.
+
+    Raises
+    ------
+    InputError
+        Says which recipe was looked for, and to name a labelled file instead.
+    """
+    files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
+    if recipe.data.dataset:
+        return
+    try:
+        own = load_recipe(recipe.source) if recipe.source.is_file() else None
+    except (RecipeError, OSError, ValueError):  # not to be read, or a name that no file can have
+        own = None
+    if own is None or (own.data.train, own.data.test, own.structure.taxonomy) != files:
+        problem = "is not there" if own is None else "names other files"
+        raise InputError(
+            f"{path}: the recipe in it names files for training and test, {files[0]!r} and {files[1]!r}, but "
+            f"{str(recipe.source)!r}, where it comes from, {problem}; name a labelled file to evaluate on"
+        )
 
 
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | None:
@@ -67,6 +97,8 @@ def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool 
         if Path(source).is_dir():
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
+        if source is None:
+            check_own_files(recipe, path)
         return observe(recipe, source, features_of(model, recipe, path), keeps_blank=keeps_blank)
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")

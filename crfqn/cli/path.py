@@ -73,6 +73,8 @@ def path(
                 best.set_params(callback=None)  # what stopped this training is no part of the model
                 save_model(best, output, recipe_facts(recipe, prepared, best))
         print(_json(walked) if options.as_json else _table(walked, prepared, output), flush=True)
+        if not is_quiet:
+            _say_end(walked)
         return _code(walked, interrupts)
 
 
@@ -170,6 +172,15 @@ def _table(walked: "paths.Path", prepared: Prepared, output: Path | None) -> str
     return "\n".join(lines)
 
 
+def _say_end(walked: "paths.Path") -> None:
+    """Say so where the best value is at an end of the grid, and how to walk on."""
+    if walked.best_end == "smallest":
+        further = float(getattr(walked, walked.walked)[-1]) / 10
+        say(f"Note: {walked.note}; `--l1 {further:.3g}` walks on to them.")
+    elif walked.note:
+        say(f"Note: {walked.note}.")
+
+
 def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
@@ -184,7 +195,8 @@ def _json(walked: "paths.Path") -> str:
         for row in walked.rows()
     ]
     best = None if np.isnan(walked.score).all() else walked.best_index
-    return json.dumps({"l1_max": walked.l1_max, "best": best, "path": rows}, indent=2)
+    content = {"l1_max": walked.l1_max, "best": best, "best_end": walked.best_end, "path": rows}
+    return json.dumps(content, indent=2)
 
 
 def _code(walked: "paths.Path", interrupts: Interrupts) -> int:

@@ -1,4 +1,8 @@
-"""`crfqn predict`: labels for new items, a line each; sequences have a blank line after each."""
+"""`crfqn predict`: labels for new items, a line each; sequences have a blank line after each.
+
+Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
+among them), which would break the lines or steer a terminal, are these written out (`crfqn.cli.terminal`).
+"""
 
 import sys
 from collections.abc import Iterator
@@ -10,6 +14,7 @@ import numpy as np
 
 from crfqn.cli.exits import say
 from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
+from crfqn.cli.terminal import printable
 from crfqn.errors import InputError
 from crfqn.readers.lines import STANDARD_INPUT
 
@@ -59,9 +64,9 @@ def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
     else:
         paths, scores = model.predict(inputs), None
     marginals = model.predict_marginals(inputs) if options.with_marginals else None
-    names = [str(label) for label in model.classes_]
+    names = [printable(label) for label in model.classes_]
     for item, labels in enumerate(paths):
-        lines = [str(label) for label in labels]
+        lines = [printable(label) for label in labels]
         if marginals is not None:
             for position, row in enumerate(marginals[item].tolist()):
                 probabilities = (f"{name}:{value:.6f}" for name, value in zip(names, row, strict=True))
@@ -76,14 +81,14 @@ def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
         labels, scores = _best(model, part, options)
-        columns = [[str(label)] for label in labels]
+        columns = [[printable(label)] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
             top = options.top or MOST_LABELS
             for line, row in zip(columns, model.predict_proba(part), strict=True):
                 best = np.argsort(-row, kind="stable")[:top]
-                line += [f"{model.classes_[label]}:{row[label]:.6f}" for label in best]
+                line += [f"{printable(model.classes_[label])}:{row[label]:.6f}" for label in best]
         yield "".join("\t".join(line) + "\n" for line in columns)
 
 

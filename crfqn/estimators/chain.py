@@ -16,6 +16,7 @@ from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_inte
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import check_item_weights
+from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage import (
     FEATURE,
     FROM,
@@ -26,6 +27,7 @@ from crfqn.estimators.storage import (
     add_matrix,
     read_labels,
     read_matrix,
+    read_size,
 )
 from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
@@ -80,7 +82,8 @@ class ChainCRF(SparseCRF):
     verbose : int, default 0
         1 shows progress on stderr.
     warm_start : bool, default False
-        Start from the weights of the last fit where classes and features are the same.
+        Start from the weights of the last fit (or of the file that the model was loaded from), of the labels and the
+        features, by name, that are in the data again; others start from zero. `fit(start=model)` starts from another.
     callback : callable, optional
         Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
 
@@ -148,7 +151,7 @@ class ChainCRF(SparseCRF):
         tags.no_validation = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChainCRF:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> ChainCRF:
         """Train.
 
         Parameters
@@ -159,6 +162,9 @@ class ChainCRF(SparseCRF):
         y : list of label sequences, one an item, or a flat array of labels by position
         sample_weight : array-like, shape (n_items,), optional
             How often each sequence counts; 0 is the same as leaving it out.
+        start : fitted ChainCRF, optional
+            Start from its weights, of the labels and features (by name where both have names) in common, others from
+            zero. It goes before `warm_start`. `verbose` says how much was kept.
 
         Raises
         ------
@@ -174,7 +180,8 @@ class ChainCRF(SparseCRF):
         weights = check_item_weights(sample_weight, len(sequences))
         if weights is not None and not weights.all():
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
-        start = self._warm_weights(sequences, vocabulary, classes)
+        names = None if vocabulary is None else vocabulary.names
+        begin = self._start(Axes(classes.tolist(), sequences.n_features, names), start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
@@ -182,7 +189,7 @@ class ChainCRF(SparseCRF):
         chain = Chain(store.offsets, len(classes))
         possible = self.all_possible_states, self.all_possible_transitions
         support = observed_support(store, targets, len(classes), *possible)
-        result = self._train(store, chain, targets, weights, start, support=support)
+        result = self._train(store, chain, targets, weights, begin, support=support)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
         self.data_fingerprint_ = fingerprint(store, targets, self.n_threads)
         self._keep(result)
@@ -260,18 +267,28 @@ class ChainCRF(SparseCRF):
         with Pool(self.n_threads) as pool:
             return chain.infer(scores, edges, targets, pool=pool)
 
-    def _warm_weights(
-        self, sequences: Sequences, vocabulary: Vocabulary | None, classes: NDArray
-    ) -> Weights | None:
-        """The weights of the last fit, if `warm_start` asks for them and they fit."""
-        if not (self.warm_start and hasattr(self, "coef_")):
+    def _axes(self) -> Axes:
+        """What rows and columns of the fitted weights stand for."""
+        names = None if self.vocabulary_ is None else self.vocabulary_.names
+        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+
+    def _start(self, new: Axes, start: Any) -> Weights | None:
+        """The weights to start from, those of `start` or of the last fit: of the labels and features in common."""
+        model = start_model(start, self, ChainCRF, "ChainCRF")
+        if model is None:
             return None
-        is_same = (
-            self.n_features_in_ == sequences.n_features
-            and np.array_equal(self.classes_, classes)
-            and self.vocabulary_ == vocabulary
-        )
-        return self._weights() if is_same else None
+        common, weights = match(model._axes(), new, start is not None), None
+        if common is not None:
+            n_states = len(new.labels)
+            rows, columns, values = common.entries(model.coef_)
+            first, second, edges = Common(common.rows, common.rows).entries(model.edge_coef_)
+            weights = sorted_weights(
+                np.append(rows * new.n_features + columns, (new.n_features + first) * n_states + second),
+                np.append(values, edges),
+            )
+        if self.verbose:
+            tell(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
+        return weights
 
     def _set_weights(self, weights: Weights) -> None:
         n_states = len(self.classes_)
@@ -309,7 +326,8 @@ class ChainCRF(SparseCRF):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        n_states, n_features = int(file.metadata["n_classes"]), int(file.metadata["n_features"])
+        n_states = file.count("n_classes", 1)
+        n_features = read_size(file, n_states)
         self.classes_ = read_labels(file, n_states)
         self.vocabulary_ = None
         if "feature_names" in file.strings:

@@ -56,7 +56,7 @@ class ItemClassifier(ItemModel):
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -67,6 +67,9 @@ class ItemClassifier(ItemModel):
             Strings, whole numbers or booleans; for `TaxonomyCRF` also rows of the parts of a path.
         sample_weight : array-like, shape (n_items,), optional
             How often each item counts; 0 is the same as leaving it out.
+        start : fitted MulticlassCRF, MulticlassClassifier or MultilabelRanker, of `TaxonomyCRF` also one, optional
+            Start from its weights, of the labels (nodes) and features (by name where both have names) in common, others
+            from zero. It goes before `warm_start`. `verbose` says how much was kept.
 
         Raises
         ------
@@ -78,10 +81,10 @@ class ItemClassifier(ItemModel):
         self._check_parameters()
         checked = copy(self)  # takes the columns' names: a fit that fails leaves the last model as it was
         X, targets = self._read(checked, X, y, sample_weight)
-        start = self._warm_weights(targets.space, checked.n_features_in_)
+        weights = self._start(checked, targets, start)
         store = self._store(X)
         del X  # so that a caller who does not keep it gets its memory back
-        self._keep(self._learn(checked, store, targets, start))
+        self._keep(self._learn(checked, store, targets, weights))
         pass_on_interrupt(self.result_)
         return self
 

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.flat_labels import FlatLabels
-from crfqn.estimators.items import Targets
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
-from crfqn.estimators.start import weights_from
-from crfqn.estimators.weights import Weights
 from crfqn.objectives.protocols import RowView, has_view
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.fobos import FOBOS
@@ -157,8 +154,8 @@ class DirectClassifier(FlatLabels):
         sample_weight : array-like, shape (n_items,), optional
             How often each item counts; 0 is the same as leaving it out.
         start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, optional
-            Start from its weights, of the labels and features (by name where both have names) in common; its loss and
-            penalty may be others. It goes before `warm_start`.
+            Start from its weights, of the labels and features (by name where both have names) in common, others from
+            zero; its loss and penalty may be others. It goes before `warm_start`. `verbose` says how much was kept.
 
         Raises
         ------
@@ -178,12 +175,6 @@ class DirectClassifier(FlatLabels):
         self._finish(store, targets.labels, targets.weights)
         pass_on_interrupt(self.result_)
         return self
-
-    def _start(self, checked: DirectClassifier, targets: Targets, start: Any) -> Weights | None:
-        """The weights to start from."""
-        if start is not None:
-            return weights_from(start, targets.space.classes, checked)
-        return self._warm_weights(targets.space, checked.n_features_in_)
 
     def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
         return make_penalty(self.penalty, self._strengths, n_features, n_states, free)

@@ -46,5 +46,5 @@ class FlatLabels(ItemModel):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        self.classes_ = read_labels(file, int(file.metadata["n_classes"]))
+        self.classes_ = read_labels(file, file.count("n_classes", 1))
         super()._restore(file)

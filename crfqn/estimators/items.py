@@ -20,13 +20,15 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crfqn.columns import check_sparse
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, check_flags
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.fingerprint import fingerprint
 from crfqn.estimators.item_weights import item_weights
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.storage import FEATURE, STATE, Content, add_matrix, finite, read_matrix
+from crfqn.estimators.label_space import LabelSpace, TreeSpace
+from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
+from crfqn.estimators.storage import FEATURE, STATE, Content, add_matrix, finite, read_matrix, read_size
 from crfqn.estimators.weights import Weights, csr, entries, merged
 from crfqn.features import FeatureStore
 from crfqn.labels import encode_labels
@@ -40,6 +42,8 @@ from crfqn.threads import Pool
 
 Vector = NDArray[np.float64]
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items in prediction: 64 MB, and a few arrays like it
+
+STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
 
 class Targets(NamedTuple):
@@ -89,6 +93,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         """The items that count and their labels, checked; `checked` takes the columns' names."""
         names, n_levels = self._label_names(y)
+        check_sparse(X)
         X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
         classes, codes = encode_labels(names, np.arange(names.size + 1))
         check_names(names, classes)
@@ -151,6 +156,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         No other columns are read than those of features that have a weight.
         """
         check_is_fitted(self)
+        check_sparse(X)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         space = self._space
         n_items, n_block = X.shape[0], max(1, BLOCK_NUMBERS // space.n_nodes)
@@ -181,12 +187,38 @@ class ItemModel(ClassifierMixin, SparseCRF):
             return NO_COORDS
         return intercept_coords(n_nodes, n_columns)
 
-    def _warm_weights(self, space: LabelSpace, n_features: int) -> Weights | None:
-        """The weights of the last fit, if `warm_start` asks for them and they fit."""
-        if not (self.warm_start and hasattr(self, "coef_")):
+    def _axes(self, space: LabelSpace) -> Axes:
+        """What rows and columns of weights over the space stand for."""
+        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+        return Axes(space.node_names, self.n_features_in_, names)
+
+    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> Weights | None:
+        """The weights to start from, those of `start` or of the last fit: of the labels and features in common.
+
+        From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
+        """
+        model = start_model(start, self, ItemModel, STARTS)
+        if model is None:
             return None
-        is_same = self.n_features_in_ == n_features and self._space.is_same(space)
-        return self._weights() if is_same else None
+        space: LabelSpace = model._space
+        if isinstance(space, TreeSpace) and not isinstance(targets.space, TreeSpace):
+            raise InputError(
+                "start: expected a model with weights of its classes, got one of a taxonomy's nodes"
+            )
+        old, new = model._axes(space), checked._axes(targets.space)
+        common, weights = match(old, new, start is not None), None
+        if common is not None:
+            n_columns = new.n_features + bool(self.fit_intercept)
+            rows, columns, values = common.entries(model.coef_)
+            coords = rows * n_columns + columns
+            if self.fit_intercept:
+                stays = common.rows >= 0
+                coords = np.append(coords, (common.rows[stays] + 1) * n_columns - 1)
+                values = np.append(values, model.intercept_[stays])
+            weights = sorted_weights(coords, values)
+        if self.verbose:
+            tell(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
+        return weights
 
     def _set_weights(self, weights: Weights) -> None:
         space, n_features = self._space, self.n_features_in_
@@ -242,7 +274,8 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        n_nodes, n_features = self._space.n_nodes, int(file.metadata["n_features"])
+        n_nodes = self._space.n_nodes
+        n_features = read_size(file, n_nodes)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
         self.intercept_ = finite(file, "intercept", (n_nodes,))
         self.n_features_in_ = n_features

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from crfqn.columns import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.items import check_names
 from crfqn.estimators.label_space import LabelSpace
@@ -45,6 +46,7 @@ class LabelSets:
             offsets = offsets_of(y)
             classes, codes = encode_labels([list(labels) for labels in y], offsets)
             return cls(classes, make_table(codes, offsets, classes.size), "sets")
+        check_sparse(y)
         kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
             table = check_table(y)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.estimators.storage import LARGEST_TABLE
 from crfqn.label_tree import LabelTree
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
@@ -43,17 +44,14 @@ class LabelSpace:
     def n_nodes(self) -> int:
         return self.forest.n_states
 
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K; without a taxonomy its label."""
+        return self.classes.tolist()
+
     def over(self, n_items: int) -> Taxonomy:
         """The structure of so many items."""
         return self.forest.over(np.arange(n_items + 1))
-
-    def is_same(self, other: LabelSpace) -> bool:
-        """Whether weights over one mean the same over the other."""
-        return (
-            np.array_equal(self.classes, other.classes)
-            and np.array_equal(self.nodes, other.nodes)
-            and np.array_equal(self.forest.parents, other.forest.parents)
-        )
 
     def centred(self, intercepts: Vector) -> Vector:
         """The one of all intercepts with the same probabilities that has mean 0 under each node that is no label.
@@ -88,9 +86,15 @@ class TreeSpace(LabelSpace):
     n_levels: int
     separator: str
 
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K."""
+        return list(self.tree.names)
+
     @classmethod
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
-        """The space of these label nodes, its classes sorted where they can be."""
+        """The space of these label nodes, its classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
         names = [tree.names[node] for node in nodes]
         with suppress(TypeError):  # numbers beside strings
             names.sort()  # type: ignore[type-var]
@@ -101,6 +105,9 @@ class TreeSpace(LabelSpace):
 
 
 def name_array(names: Sequence[Hashable]) -> NDArray:
-    """Names as an array, of objects if numpy would change them."""
+    """Names as an array, of objects if numpy would change them, or give all of them the length of a very long one."""
+    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
+    if longest * len(names) > LARGEST_TABLE:
+        return np.fromiter(names, object, len(names))
     found = np.asarray(names)
     return found if found.tolist() == list(names) else np.fromiter(names, object, len(names))

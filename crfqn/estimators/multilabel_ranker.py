@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from crfqn.columns import check_sparse
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.direct import AUTO, DirectClassifier, check_classes
@@ -181,6 +182,7 @@ class MultilabelRanker(DirectClassifier):
         return float(accuracy_score(truth, found, sample_weight=sample_weight))
 
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+        check_sparse(X)
         forms: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
         if are_sets(y):
             X = validate_data(checked, X, **forms)

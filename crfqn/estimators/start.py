@@ -1,7 +1,14 @@
-"""Where a training may start: at the weights of another model, as far as it has the same labels and features."""
+"""Where a training may start: at the weights of another model, as far as it has the same labels and features.
+
+Labels (of a taxonomy: nodes) are met by name; features too where both sides have names, otherwise by their number, and
+then there have to be as many. What only one of the two has is left out, and starts from zero.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,61 +16,96 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.errors import InputError
-from crfqn.estimators.items import ItemModel
-from crfqn.estimators.label_space import TreeSpace
 from crfqn.estimators.weights import Weights
 
 
-def weights_from(model: Any, classes: NDArray, checked: ItemModel) -> Weights:
-    """The weights of a fitted `model`, for a training over `classes` and the features of `checked`.
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What the rows and columns of a model's weights stand for: names of labels, and of features if there are any."""
 
-    Labels are met by name; features too where both have names, otherwise by their number, which has to be the same.
-    What only one of the two has is left out, and starts from zero.
+    labels: Sequence[Any]
+    n_features: int
+    features: Sequence[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What two models have in common.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of int64
+        The number among the new labels (features) of each of the old ones, -1 for those that are gone.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, old: Axes, new: Axes) -> Common | None:
+        """Match labels and features; None for features without names of which there are not as many."""
+        rows = numbers_of(old.labels, new.labels)
+        if old.features is not None and new.features is not None:
+            return cls(rows, numbers_of(old.features, new.features))
+        return cls(rows, np.arange(old.n_features)) if old.n_features == new.n_features else None
+
+    def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Rows, columns and values of the weights (labels x features) that stay, at their new places."""
+        found = matrix.tocoo()
+        rows, columns = self.rows[found.row], self.columns[found.col]
+        stays = (rows >= 0) & (columns >= 0)
+        return rows[stays], columns[stays], found.data[stays]
+
+
+def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
+    """The model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
 
     Raises
     ------
     InputError
-        For anything but a fitted model of items without a taxonomy, and for features that cannot be matched.
+        For a start that is no `kind`, which a message calls by its `names`.
+    sklearn.exceptions.NotFittedError
     """
-    if not isinstance(model, ItemModel):
+    if start is None:
+        return model if model.warm_start and hasattr(model, "coef_") else None
+    if not isinstance(start, kind):
+        raise InputError(f"start: expected a {names}, got {type(start).__name__}")
+    check_is_fitted(start)
+    return start
+
+
+def match(old: Axes, new: Axes, is_asked: bool) -> Common | None:
+    """What is in common; InputError instead of None if the start `is_asked` for and its features cannot be matched."""
+    common = Common.of(old, new)
+    if common is None and is_asked:
         raise InputError(
-            f"start: expected a MulticlassClassifier, MultilabelRanker or MulticlassCRF, got {type(model).__name__}"
+            f"start: expected a model of {new.n_features} features, or names of features on both sides, "
+            f"got one of {old.n_features}"
         )
-    check_is_fitted(model)
-    if isinstance(model._space, TreeSpace):
-        raise InputError("start: expected a model with weights of its classes, got one of a taxonomy's nodes")
-    n_columns = checked.n_features_in_ + bool(checked.fit_intercept)
-    row_of, column_of = rows_of(model.classes_, classes), columns_of(model, checked)
-    found = model.coef_.tocoo()
-    rows, columns = row_of[found.row], column_of[found.col]
-    values = found.data
-    if checked.fit_intercept:
-        rows = np.append(rows, row_of)
-        columns = np.append(columns, np.full(row_of.size, n_columns - 1))
-        values = np.append(values, model.intercept_)
-    stays = (rows >= 0) & (columns >= 0) & (values != 0)
-    coords = (rows * n_columns + columns)[stays]
+    return common
+
+
+def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> Weights:
+    """The weights that are not zero, by coordinate."""
+    coords, values = coords[values != 0], values[values != 0]
     order = np.argsort(coords)
-    return Weights(coords[order], values[stays][order])
+    return Weights(coords[order], values[order])
 
 
-def rows_of(old: NDArray, new: NDArray) -> NDArray[np.int64]:
-    """The number among the new labels of each of the old ones, -1 for those that are gone."""
-    return numbers_of(old.tolist(), new.tolist())
-
-
-def columns_of(model: ItemModel, checked: ItemModel) -> NDArray[np.int64]:
-    """The number among the new features of each of the old ones, -1 for those that are gone."""
-    if hasattr(model, "feature_names_in_") and hasattr(checked, "feature_names_in_"):
-        return numbers_of(model.feature_names_in_.tolist(), checked.feature_names_in_.tolist())
-    if model.n_features_in_ != checked.n_features_in_:
-        raise InputError(
-            f"start: expected a model of {checked.n_features_in_} features, or names of features on both sides, "
-            f"got one of {model.n_features_in_}"
+def tell(common: Common | None, new: Axes, weights: Weights | None, n_before: int) -> None:
+    """Say on stderr what was kept of the model that the training starts from."""
+    if common is None or weights is None:
+        text = "start: nothing kept, other features without names"
+    else:
+        n_labels, n_features = (int((numbers >= 0).sum()) for numbers in (common.rows, common.columns))
+        text = (
+            f"start: {weights.coords.size:,} of {n_before:,} weights kept; in common {n_labels:,} of "
+            f"{len(new.labels):,} labels, {n_features:,} of {new.n_features:,} features"
         )
-    return np.arange(model.n_features_in_)
+    print(text, file=sys.stderr, flush=True)
 
 
-def numbers_of(old: list, new: list) -> NDArray[np.int64]:
+def numbers_of(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
+    """The number among the new names of each of the old ones, -1 for those that are gone."""
     number = dict(zip(new, range(len(new)), strict=True))
     return np.array([number.get(name, -1) for name in old], np.int64)

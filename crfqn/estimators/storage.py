@@ -26,6 +26,12 @@ class Content:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+# In size. Scores, sums of weights times features, stay finite with room for their squares where features are as large
+# as `fit` takes them (base.LARGEST_VALUE, 1e12); what a training finds is smaller by far.
+LARGEST_WEIGHT = 1e100
+LARGEST_TABLE = (
+    2**28
+)  # letters of all labels, each as long as the longest, as an array of numpy keeps them: 1 GB
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
@@ -38,7 +44,7 @@ def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) 
 
 
 def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
-    """The CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` or not finite."""
+    """The CSR array that `add_matrix` stored; ModelFileError for entries outside `shape`, or as `finite` says."""
     values = finite(file, f"{name}_weight", (None,))
     rows = file.integers(f"{name}_{row}", values.shape, shape[0])
     columns = file.integers(f"{name}_{column}", values.shape, shape[1])
@@ -46,10 +52,16 @@ def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """The float64 array `name`; ModelFileError unless all of it is finite."""
+    """The float64 array `name`; ModelFileError unless all of it is finite, and at most LARGEST_WEIGHT in size."""
     values = file.array(name, "float64", shape)
     if not np.isfinite(values).all():
         raise ModelFileError(f"{file.path}: a weight of {name} is not finite")
+    largest = np.abs(values).max(initial=0.0)
+    if largest > LARGEST_WEIGHT:
+        raise ModelFileError(
+            f"{file.path}: {name}: expected weights of at most {LARGEST_WEIGHT:g} in size, whose scores are finite, "
+            f"got {largest:g}"
+        )
     return values
 
 
@@ -62,9 +74,24 @@ def add_labels(content: Content, labels: NDArray) -> None:
 
 
 def read_labels(file: ModelFile, n_classes: int) -> NDArray:
-    """The labels that `add_labels` stored; ModelFileError unless they are `n_classes`, one at least."""
-    is_text = "classes" in file.strings
-    classes = np.array(file.string_list("classes")) if is_text else file.arrays.get("classes", np.empty(0))
+    """The labels that `add_labels` stored; ModelFileError unless they are `n_classes`, all different and finite."""
+    names = file.strings.get("classes")
+    if names is not None and len(names) * max(map(len, names), default=0) > LARGEST_TABLE:
+        raise ModelFileError(
+            f"{file.path}: classes: expected shorter labels, one has {max(map(len, names)):,} letters"
+        )
+    classes = file.arrays.get("classes", np.empty(0)) if names is None else np.array(names)
     if classes.shape != (n_classes,) or n_classes < 1:
         raise ModelFileError(f"{file.path}: expected {n_classes} classes, found {classes.shape}")
+    if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
+        raise ModelFileError(f"{file.path}: classes: expected strings or finite numbers, got {classes.dtype}")
+    if np.unique(classes).size < n_classes:
+        raise ModelFileError(
+            f"{file.path}: classes: expected {n_classes} different labels, but one comes twice"
+        )
     return classes
+
+
+def read_size(file: ModelFile, n_states: int) -> int:
+    """The number of features; ModelFileError where weights of so many states could not be numbered by int64."""
+    return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)

@@ -16,11 +16,12 @@ from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.storage import Content
 from crfqn.label_tree import NO_PARENT, LabelTree
 from crfqn.model_file import ModelFile
-from crfqn.path_labels import PathLabels
+from crfqn.path_labels import PathLabels, check_separator
 from crfqn.taxonomies import find_nodes, open_taxonomy
 from crfqn.wording import shorten
 
 LABELS = ("leaves", "nodes")
+MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
 class TaxonomyCRF(ItemClassifier):
@@ -221,7 +222,7 @@ class TaxonomyCRF(ItemClassifier):
     def _restore(self, file: ModelFile) -> None:
         meta = file.metadata
         tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
-        nodes = file.array("label_node", "int32", (int(meta["n_classes"]),))
+        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
         if (
             not nodes.size
             or nodes.min() < 0
@@ -233,10 +234,22 @@ class TaxonomyCRF(ItemClassifier):
             )
         if not np.isin(tree.leaves, nodes).all():
             raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
-        levels, separator = int(meta["label_levels"]), str(meta["label_separator"])
+        separator = meta["label_separator"]
+        check_separator(separator)
+        levels = read_levels(file, tree, separator)
         self._adopt_labels(TreeSpace.of(tree, nodes, levels, separator))
         self.taxonomy = tree if meta["has_taxonomy"] else None
         super()._restore(file)
+
+
+def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
+    """The columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's paths fill them.
+
+    The labels of the training may have come in a table with some columns too many, of which no row uses the last.
+    """
+    longest = max(1 + str(name).count(separator) for name in tree.names)
+    levels = file.count("label_levels", most=longest + MOST_UNUSED)
+    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -80,7 +81,8 @@ def crf_path(
     Returns
     -------
     Path
-        Ends early by `patience`, and where a training was interrupted or its callback asked to stop.
+        Ends early by `patience`, and where a training was interrupted or its callback asked to stop. Its `note` says so
+        where the best score is that of an end of the grid, so that the best value may lie beyond.
 
     Raises
     ------
@@ -193,7 +195,7 @@ def with_best_refined(opening: Opening, path: Path, score: Score | None) -> Path
     models[best] = refine(opening, model)
     if score is not None:
         scores[best] = score(models[best])
-    return Path(tuple(models), scores, path.fold_scores, path.l1_max, path.n_broken)
+    return replace(path, models=tuple(models), score=scores)
 
 
 def warn_unless_converged(path: Path) -> None:

@@ -78,6 +78,34 @@ class Path:
         """The estimator at `best_index`."""
         return self.models[self.best_index]
 
+    @property
+    def best_end(self) -> str | None:
+        """Which end of the grid has the best score, so that better ones may lie beyond: "smallest", "largest" or None.
+
+        Above l1_max all weights are zero, whatever the value: a grid that begins there has nothing beyond it.
+        """
+        if len(self) < 2 or np.isnan(self.score).all():
+            return None
+        if self.best_index == len(self) - 1:
+            return "smallest"
+        return "largest" if self.best_index == 0 and self._values[0] < self.l1_max else None
+
+    @property
+    def note(self) -> str:
+        """A sentence for the user where the best score is that of an end of the grid; empty otherwise."""
+        if self.best_end is None:
+            return ""
+        smaller = "smaller" if self.best_end == "smallest" else "larger"
+        return (
+            f"the best score is that of the {self.best_end} of the {len(self)} values, {self.walked} = "
+            f"{self._values[self.best_index]:.6g}: {smaller} ones may be better still"
+        )
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        """Of the strength that is walked, descending."""
+        return self.group_l1 if self.walked == "group_l1" else self.l1
+
     def rows(self) -> list[dict[str, Any]]:
         """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
         names = (self.walked, *COLUMNS)

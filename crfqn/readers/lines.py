@@ -6,6 +6,8 @@ way and keep the name. For the readers of this package; every failure is a DataE
 
 import bz2
 import gzip
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,6 +22,21 @@ STANDARD_INPUT = "-"
 def shown_name(path: str | Path) -> str:
     """What messages call a file."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuse a pipe or device, which may never end, in the place of a data file; what is not there passes.
+
+    Raises
+    ------
+    DataError
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # which reading says better
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(f"{path}: a pipe or a device; expected a regular file")
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from crfqn.errors import DataError, InputError
-from crfqn.label_tree import LabelTree, path_names
+from crfqn.label_tree import LabelTree, path_edges
 from crfqn.readers.lines import text_lines
 from crfqn.wording import shorten
 
@@ -52,13 +52,16 @@ def _edges(
     """Yield (parent, child), and (None, first name of a line)."""
     is_edges = all(len(line.split()) == 2 for _, line in lines)
     is_path = not is_edges and any(separator in line for _, line in lines)
+    if is_path:
+        try:
+            yield from path_edges(((f"line {number}", line) for number, line in lines), separator)
+        except InputError as error:
+            raise DataError(f"{path}, {error}") from error
+        return
     first_above: dict[str, tuple[str, int]] = {}
     for number, line in lines:
         where = f"{path}, line {number}"
-        try:
-            names = path_names(line, separator) if is_path else line.split()
-        except InputError as error:
-            raise DataError(f"{where}: {error}") from error
+        names = line.split()
         yield None, names[0]
         for parent, child in pairwise(names):
             other, other_number = first_above.setdefault(child, (parent, number))

@@ -17,7 +17,7 @@ from crfqn.readers.taxonomy_file import read_taxonomy_file
 from crfqn.recipe_schema import Recipe
 from crfqn.recipes.number_features import NumberFeatures
 from crfqn.recipes.prepared import Features, Observed, Prepared
-from crfqn.recipes.source import load_dataset, own_files, split
+from crfqn.recipes.source import load_dataset, own_file, own_files, split
 from crfqn.recipes.text_features import TextFeatures
 from crfqn.taxonomies import open_taxonomy
 from crfqn.wording import shorten
@@ -91,7 +91,9 @@ def _documents(recipe: Recipe) -> Documents:
         return documents
     folder = recipe.source.parent
     with own_files():
-        train, test = (_read(recipe, folder / name) for name in (recipe.data.train, recipe.data.test))
+        train, test = (
+            _read(recipe, own_file(folder / name)) for name in (recipe.data.train, recipe.data.test)
+        )
     documents = concatenate(train, test)
     n_unknown = documents.labels.count("")
     if n_unknown:
@@ -142,7 +144,8 @@ def _given(recipe: Recipe, documents: Documents) -> LabelTree:
     if settings.taxonomy:
         where += f' taxonomy = "{settings.taxonomy}"'
         with own_files():
-            tree = read_taxonomy_file(recipe.source.parent / settings.taxonomy, settings.separator or "/")
+            file = own_file(recipe.source.parent / settings.taxonomy)
+            tree = read_taxonomy_file(file, settings.separator or "/")
     if tree is None:
         raise RecipeError(
             f'{where} kind = "taxonomy": the dataset {recipe.data.dataset!r} has no taxonomy; use "flat"'

@@ -14,7 +14,7 @@ from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.readers.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.recipe_schema import Recipe
 from crfqn.recipes.prepared import Observed, Prepared
-from crfqn.recipes.source import find_dataset, load_dataset, own_files, split
+from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
 from crfqn.sequences import Sequences
 from crfqn.windows import WindowFeatures
 
@@ -57,7 +57,7 @@ def _labeled(recipe: Recipe) -> Labeled:
     if not recipe.data.dataset:
         paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
         with own_files():
-            train, test = (_read(recipe, path) for path in paths)
+            train, test = (_read(recipe, own_file(path)) for path in paths)
         for path, part in zip(paths, (train, test), strict=True):
             _check_labels(recipe, path, part)
         return append_test(train, test)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled
+from crfqn.readers.lines import check_regular
 from crfqn.recipe_schema import Recipe
 
 EMBEDDED = "digits"
@@ -51,6 +53,12 @@ def own_files() -> Iterator[None]:
         yield
     except DataUnavailableError as error:
         raise DataError(str(error)) from error
+
+
+def own_file(path: Path) -> Path:
+    """The path, checked: a file that a recipe names is read as a whole, and twice where a message needs its line."""
+    check_regular(path)
+    return path
 
 
 def find_dataset(recipe: Recipe) -> Dataset:

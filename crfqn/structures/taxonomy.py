@@ -7,6 +7,7 @@ leaves have in common. A virtual root, which no score could tell apart, is no no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,14 +64,23 @@ class Taxonomy:
 
     @cached_property
     def lineages(self) -> Lineages:
-        """Each node with its ancestors, itself first."""
-        paths = [np.arange(self.n_states)]
-        while (paths[-1] >= 0).any():
-            above = paths[-1]
-            paths.append(np.where(above >= 0, self.parents[above], -1))
-        table = np.stack(paths[:-1], axis=1)
-        is_node = table >= 0
-        return Lineages(np.concatenate([[0], np.cumsum(is_node.sum(axis=1))]), table[is_node])
+        """Each node with its ancestors, itself first; time and memory are those of the result."""
+        lengths = np.zeros(self.n_states, np.int64)
+        for nodes, _ in self._levels_above():
+            lengths[nodes] += 1
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        states = np.empty(indptr[-1], np.int64)
+        for n_below, (nodes, above) in enumerate(self._levels_above()):
+            states[indptr[nodes] + n_below] = above
+        return Lineages(indptr, states)
+
+    def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
+        """All nodes with themselves, then those that have one with their parents, grandparents, ..."""
+        nodes, above = np.arange(self.n_states), np.arange(self.n_states)
+        while nodes.size:
+            yield nodes, above
+            has_parent = self.parents[above] >= 0
+            nodes, above = nodes[has_parent], self.parents[above[has_parent]]
 
     def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
         """The same forest over other items."""

@@ -46,9 +46,9 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         own = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * rest[part])
         model[below, below] = own @ own.T
-        for state in lineages.of(states[part]):
+        for state in states[np.isin(states, lineages.of(states[part]))]:
             above = slice(bounds[state], bounds[state + 1])
-            if above != below and above.start < above.stop:
+            if above != below:
                 block = with_p[below] @ (x[where[above]] * rest[np.searchsorted(states, state)]).T
                 model[below, above], model[above, below] = block, block.T
 
