@@ -7,7 +7,7 @@ and a half times what was measured.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 from crfqn.features import FeatureStore
 from crfqn.objectives import token_model
 from crfqn.objectives.crf import CRFObjective
-from crfqn.objectives.point import Point
+from crfqn.objectives.point import Point, Ray
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -35,6 +35,7 @@ from crfqn.solvers.prox_qn import (
     TokenWise,
     UntilSolved,
     WarmStart,
+    entry,
 )  # fmt: skip
 from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 from crfqn.structures.chain import Chain
@@ -243,6 +244,52 @@ def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(na
     for opening, length in zip(openings, lengths, strict=False):
         on_the_way = trace.violation[opening + 2 : opening + length : 2]
         assert (on_the_way > PROGRESS * trace.violation[opening]).all()
+
+
+class TestAsPrinted:
+    """Algorithm 2, where the default does something else."""
+
+    def test_the_first_iteration_works_on_every_coordinate_and_the_next_on_fewer(self):
+        problem = PROBLEMS["wide"]
+        trace = run(problem, 2.0, solver=ProxQN.paper()).trace
+        is_opening = trace.is_screening
+        assert (trace.n_active[is_opening] == problem.n_coords).all()
+        assert trace.n_active[1] == problem.n_coords  # M^ is infinite: the set has not been shrunk
+        assert trace.n_active[2] < problem.n_coords
+        assert np.count_nonzero(is_opening) > 2
+
+    def test_zeros_leave_by_the_violation_of_the_iteration_before(self):
+        """Line 8: w_j = 0 and |g_j| <= l1 - M^ / N, M^ taken before the last step."""
+        problem, l1 = PROBLEMS["wide"], 2.0
+        objective, penalty = problem.objective(), ElasticNet(l1)
+        coords = active = np.arange(problem.n_coords)
+        last, states = np.inf, []
+        for state in itertools.islice(
+            ProxQN.paper().steps(objective, penalty, objective.at(np.empty(0, np.int64), np.empty(0))), 9
+        ):
+            states.append(state)
+        for before, after in itertools.pairwise(states):
+            g, w = (
+                before.point.gradient(coords),
+                dense_weights(problem, before.point.coords, before.point.weights),
+            )
+            if after.is_screening:
+                active, last = coords, penalty.at(coords).largest_violation(w, g)
+                continue
+            stays = (w[active] != 0) | (np.abs(g[active]) - l1 + last / problem.n_items > 0)
+            active = active[stays]
+            last = penalty.at(active).largest_violation(w[active], g[active])
+            assert after.n_active == active.size
+
+    def test_too_many_coordinates_are_said_to_be(self, monkeypatch):
+        problem = PROBLEMS["wide"]
+        monkeypatch.setattr(entry, "MOST_OPENED", problem.n_coords - 1)
+        with pytest.warns(
+            UserWarning, match="works on all 84 weights at first; above 83 it opens with those whose"
+        ):
+            result = run(problem, 2.0, solver=ProxQN.paper())
+        assert result.trace.n_active[0] < problem.n_coords
+        assert result.value == pytest.approx(optimum("wide", 2.0, 0.0), rel=1e-8)
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():
@@ -530,6 +577,16 @@ def test_a_failed_search_says_so():
     class Uphill(Point):
         def gradient(self, coords):
             return -super().gradient(coords)
+
+        def along(self, coords, direction):
+            return UphillRay(super().along(coords, direction))
+
+    @dataclass
+    class UphillRay:
+        ray: Ray
+
+        def at(self, step):
+            return Uphill(**vars(self.ray.at(step)))
 
     class UphillObjective(CRFObjective):
         def at(self, coords, weights):

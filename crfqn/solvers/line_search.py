@@ -55,7 +55,7 @@ def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
 
 
 def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
-    """The decrease of a convex objective; by the slopes at both ends where the difference of two values is too small.
+    """The decrease of a convex objective; by the slopes at both ends where both are too small for two values to tell.
 
     Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: the values
     then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1).
@@ -66,7 +66,7 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
     slope : g'd, and what the penalty changes by
     curvature : (g+ - g)'d
     """
-    if abs(decrease) > CLOSE * abs(value) or not curvature >= 0:
+    if max(abs(decrease), -slope) > CLOSE * abs(value) or not curvature >= 0:
         return decrease
     return -slope - 0.5 * curvature
 
