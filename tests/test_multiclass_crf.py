@@ -5,7 +5,6 @@ scikit-learn's checks are in test_estimator_checks.py, model files in test_persi
 
 from __future__ import annotations
 
-import copy
 import doctest
 import warnings
 from copy import copy
@@ -274,7 +273,7 @@ class TestWarmStart:
         if way == "start":
             model = MulticlassCRF(**settings).fit(X[stays], Y[stays], start=old)
         else:
-            model = copy.copy(old).set_params(warm_start=True, **settings).fit(X[stays], Y[stays])
+            model = copy(old).set_params(warm_start=True, **settings).fit(X[stays], Y[stays])
         assert old.coef_[1:].nnz > 0
         np.testing.assert_array_equal(model.coef_.toarray(), old.coef_.toarray()[1:])
         np.testing.assert_array_equal(model.intercept_, old.intercept_[1:])

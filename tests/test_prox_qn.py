@@ -7,7 +7,7 @@ and a half times what was measured.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -23,10 +23,11 @@ from problems import (
 )
 from references import Penalised
 
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ViewError
 from crfqn.features import FeatureStore
 from crfqn.objectives import token_model
-from crfqn.objectives.point import Point
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import Point, Ray
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -42,6 +43,7 @@ from crfqn.solvers.prox_qn import (
     TokenWise,
     UntilSolved,
     WarmStart,
+    entry,
 )  # fmt: skip
 from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 from crfqn.structures.chain import Chain
@@ -250,6 +252,52 @@ def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(na
     for opening, length in zip(openings, lengths, strict=False):
         on_the_way = trace.violation[opening + 2 : opening + length : 2]
         assert (on_the_way > PROGRESS * trace.violation[opening]).all()
+
+
+class TestAsPrinted:
+    """Algorithm 2, where the default does something else."""
+
+    def test_the_first_iteration_works_on_every_coordinate_and_the_next_on_fewer(self):
+        problem = PROBLEMS["wide"]
+        trace = run(problem, 2.0, solver=ProxQN.paper()).trace
+        is_opening = trace.is_screening
+        assert (trace.n_active[is_opening] == problem.n_coords).all()
+        assert trace.n_active[1] == problem.n_coords  # M^ is infinite: the set has not been shrunk
+        assert trace.n_active[2] < problem.n_coords
+        assert np.count_nonzero(is_opening) > 2
+
+    def test_zeros_leave_by_the_violation_of_the_iteration_before(self):
+        """Line 8: w_j = 0 and |g_j| <= l1 - M^ / N, M^ taken before the last step."""
+        problem, l1 = PROBLEMS["wide"], 2.0
+        objective, penalty = problem.objective(), ElasticNet(l1)
+        coords = active = np.arange(problem.n_coords)
+        last, states = np.inf, []
+        for state in itertools.islice(
+            ProxQN.paper().steps(objective, penalty, objective.at(np.empty(0, np.int64), np.empty(0))), 9
+        ):
+            states.append(state)
+        for before, after in itertools.pairwise(states):
+            g, w = (
+                before.point.gradient(coords),
+                dense_weights(problem, before.point.coords, before.point.weights),
+            )
+            if after.is_screening:
+                active, last = coords, penalty.at(coords).largest_violation(w, g)
+                continue
+            stays = (w[active] != 0) | (np.abs(g[active]) - l1 + last / problem.n_items > 0)
+            active = active[stays]
+            last = penalty.at(active).largest_violation(w[active], g[active])
+            assert after.n_active == active.size
+
+    def test_too_many_coordinates_are_said_to_be(self, monkeypatch):
+        problem = PROBLEMS["wide"]
+        monkeypatch.setattr(entry, "MOST_OPENED", problem.n_coords - 1)
+        with pytest.warns(
+            UserWarning, match="works on all 84 weights at first; above 83 it opens with those whose"
+        ):
+            result = run(problem, 2.0, solver=ProxQN.paper())
+        assert result.trace.n_active[0] < problem.n_coords
+        assert result.value == pytest.approx(optimum("wide", 2.0, 0.0), rel=1e-8)
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():
@@ -538,13 +586,26 @@ def test_a_failed_search_says_so():
         def gradient(self, coords):
             return -super().gradient(coords)
 
-    class UphillObjective(CRFObjective):
+        def along(self, coords, direction):
+            return UphillRay(super().along(coords, direction))
+
+    @dataclass
+    class UphillRay:
+        ray: Ray
+
+        def at(self, step):
+            return uphill(self.ray.at(step))
+
+    def uphill(point):
+        return Uphill(point.objective, point.coords, point.weights, point.scores, point.edges)
+
+    class UphillObjective(Objective):
         def at(self, coords, weights):
-            return Uphill(**vars(super().at(coords, weights)))
+            return uphill(super().at(coords, weights))
 
     problem = PROBLEMS["binary"]
     whole = problem.objective()
-    objective = UphillObjective(whole.map.store, whole.loss.structure, whole.targets)
+    objective = UphillObjective(whole.map, whole.loss)
     start = minimize(whole, ElasticNet(1.0), ProxQN(), tol=1e-6)
     result = minimize(objective, ElasticNet(1.0), ProxQN(), (start.coords, start.weights), tol=1e-12)
     assert result.status is Status.LINE_SEARCH_FAILED
@@ -553,8 +614,8 @@ def test_a_failed_search_says_so():
 
 def test_what_a_solver_needs_is_checked():
     class Poor:
-        def at(self, coords, weights):
-            return object()
+        def view(self, kind):
+            raise ViewError(f"Poor has no {kind.__name__}")
 
-    with pytest.raises(InputError, match="ProxQN needs curvature and token_model; this objective has none"):
+    with pytest.raises(ViewError, match="ProxQN cannot train this: Poor has no CurvatureView"):
         minimize(Poor(), ElasticNet(1.0), ProxQN())

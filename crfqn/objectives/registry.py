@@ -23,7 +23,7 @@ def offers(kind: type, of: type) -> Callable[[F], F]:
 
 def make_view(kind: type, objective: Any) -> Any:
     """Return a view of an objective, or raise ViewError."""
-    maker = _makers.get((kind, type(objective)))
-    if maker is None:
-        raise ViewError(f"{type(objective).__name__} has no {kind.__name__}")
-    return maker(objective)
+    for owner in type(objective).__mro__:
+        if (kind, owner) in _makers:
+            return _makers[kind, owner](objective)
+    raise ViewError(f"{type(objective).__name__} has no {kind.__name__}")

@@ -17,6 +17,7 @@ from crfqn.solvers.protocols import Vector
 
 ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
 MOST_TRIALS = 40  # halving 40 times is 1e-12
+CLOSE = 1e-6  # a share of the objective: values that differ less may be compared by their slopes
 
 T = TypeVar("T")
 
@@ -51,6 +52,23 @@ def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
 def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
     """Armijo's rule: by the share sigma of what the slope (negative) foretells; false for nan."""
     return bool(decrease >= -sigma * slope)
+
+
+def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
+    """The decrease of a convex objective; by the slopes at both ends where both are too small for two values to tell.
+
+    Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: the values
+    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1).
+
+    Parameters
+    ----------
+    decrease, value : the difference of the two values, and the first one
+    slope : g'd, and what the penalty changes by
+    curvature : (g+ - g)'d
+    """
+    if max(abs(decrease), -slope) > CLOSE * abs(value) or not curvature >= 0:
+        return decrease
+    return -slope - 0.5 * curvature
 
 
 def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.line_search import MOST_TRIALS, Trial, backtracking, falls_enough, is_hidden
+from crfqn.solvers.line_search import (
+    MOST_TRIALS,
+    Trial,
+    backtracking,
+    decrease_by_slopes,
+    falls_enough,
+    is_hidden,
+)  # fmt: skip
 from crfqn.solvers.protocols import Point, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.damping import WARM_CAUTION, Damping, TriedStep
@@ -18,15 +25,24 @@ from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
 
 # Roundings of the objective: where no trial decreases it, and the first one promised less, rounding is the reason.
 BLURRED = 100.0
+# Share of the metric's curvature along a step. Where data are separable the curvature falls by e with every step that a
+# new metric makes, and one of 20 steps before makes them as many times too short, as do its secant pairs.
+OUTDATED = 0.25
 MOST_SOLUTIONS = MOST_TRIALS // 2  # damping grows fourfold from trial to trial, a line search halves
 
 
 class Step(NamedTuple):
-    """A step that was made: s = w+ - w and y = g+ - g, (n,), and B0 s where it is known."""
+    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where they are known B0 s, (n,), and s'B s."""
 
     s: Vector
     y: Vector
-    base_s: NDArray[np.floating] | None
+    base_s: NDArray[np.floating] | None = None
+    curvature: float = 0.0
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the curvature along the step is far below the metric's, which belongs to other weights."""
+        return float(self.s @ self.y) < OUTDATED * self.curvature
 
 
 class Globalised(NamedTuple):
@@ -104,7 +120,7 @@ class Backtracking:
         if found.outcome is None:
             return Globalised(None, found.has_failed)
         s = found.length * model.d
-        return Globalised(Step(s, active.accept(s, found.outcome), None), has_failed=False)
+        return Globalised(Step(s, active.accept(s, found.outcome)), has_failed=False)
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,7 @@ class ResolvingSearch:
         self.damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
         is_cautious = self.damping.is_cautious
         n = active.coords.size
-        self.majorant = majorant_curvature(active.point, active.coords) if is_cautious else np.zeros(n)
+        self.majorant = majorant_curvature(active) if is_cautious else np.zeros(n)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""
@@ -165,12 +181,16 @@ class ResolvingSearch:
             is_promising = is_promising or not is_hidden(-slope, active.value, BLURRED)
             trial, decrease = active.try_step(model.d, active.ray(model.d))
             blocks = active.local.blocks
+            if not falls_enough(decrease, slope, self.armijo):
+                y = active.change_of_gradient(trial)
+                decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
             if falls_enough(decrease, slope, self.armijo):
-                predicted = -slope - 0.5 * float(model.d @ model_d)
+                curvature = float(model.d @ model_d)
+                predicted = -slope - 0.5 * curvature
                 y = active.accept(model.d, trial)
                 ratio = decrease / predicted if predicted > 0 else 0.0
                 self.damping.after_step(ratio, TriedStep(model.d, y, model_d, blocks))
-                return Globalised(Step(model.d, y, model.base_d), has_failed=False)
-            self.damping.after_failure(TriedStep(model.d, active.change_of_gradient(trial), model_d, blocks))
+                return Globalised(Step(model.d, y, model.base_d, curvature), has_failed=False)
+            self.damping.after_failure(TriedStep(model.d, y, model_d, blocks))
             del trial  # as large as the data: the next one takes its memory
         return Globalised(None, has_failed=is_promising)

@@ -15,6 +15,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Coords, Matrix, Point, Vector
+from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 FLOOR = (
@@ -52,11 +53,11 @@ class Metric(Protocol):
     @property
     def is_full(self) -> bool: ...
 
-    def base(self, point: Point, coords: Coords, is_growing: bool) -> tuple[Vector, Matrix]:
-        """B0's diagonal (n,) and, where it is more, the matrix; `is_growing`: other coordinates wait to come in."""
+    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
+        """B0's diagonal (n,) and, where it is more, the matrix."""
         ...
 
-    def renew(self, metric: CompactBFGS, point: Point, coords: Coords, is_growing: bool) -> None:
+    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
         """Put another B0 below the secant pairs."""
         ...
 
@@ -74,11 +75,11 @@ class Identity:
     is_measured: ClassVar[bool] = False
     is_full: ClassVar[bool] = False
 
-    def base(self, point: Point, coords: Coords, is_growing: bool) -> tuple[Vector, Matrix]:
+    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """Line 3: gamma = 1."""
-        return np.ones(coords.size), NO_MATRIX
+        return np.ones(active.coords.size), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, point: Point, coords: Coords, is_growing: bool) -> None:
+    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
         """Line 40: the newest gamma."""
         metric.rescale()
 
@@ -104,13 +105,13 @@ class Diagonal:
     def __post_init__(self) -> None:
         check_counts(self, "refresh")
 
-    def base(self, point: Point, coords: Coords, is_growing: bool) -> tuple[Vector, Matrix]:
+    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """The curvature, not quite 0 anywhere."""
-        curvature = point.view(CurvatureView)
-        return curvature.diagonal(coords) + FLOOR * curvature.feature_scale(coords), NO_MATRIX
+        curvature = active.point.view(CurvatureView)
+        return curvature.diagonal(active.coords) + FLOOR * least_scale(active), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, point: Point, coords: Coords, is_growing: bool) -> None:
-        metric.rebase(*self.base(point, coords, is_growing))
+    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
+        metric.rebase(*self.base(active))
 
     def for_samples(self) -> Diagonal:
         return self
@@ -151,11 +152,10 @@ class TokenWise:
                 f"growing_share: expected a number above 0, at most 1, got {self.growing_share!r}"
             )
 
-    def base(self, point: Point, coords: Coords, is_growing: bool) -> tuple[Vector, Matrix]:
+    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """The matrix, dense or sparse, or the diagonal where it would be too large."""
-        curvature = point.view(CurvatureView)
-        floor = FLOOR * curvature.feature_scale(coords)
-        share = self.growing_share if is_growing else 1.0
+        curvature, coords = active.point.view(CurvatureView), active.coords
+        floor, share = FLOOR * least_scale(active), self.growing_share if active.is_growing else 1.0
         matrix = curvature.matrix(coords, self.n_positions, self.max_dense, share)
         if matrix is None:
             return curvature.diagonal(coords) + floor, NO_MATRIX
@@ -163,8 +163,8 @@ class TokenWise:
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
 
-    def renew(self, metric: CompactBFGS, point: Point, coords: Coords, is_growing: bool) -> None:
-        metric.rebase(*self.base(point, coords, is_growing))
+    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
+        metric.rebase(*self.base(active))
 
     def for_samples(self) -> TokenWise:
         return TokenWise(
@@ -180,10 +180,20 @@ def check_counts(settings: object, *names: str) -> None:
             raise InputError(f"{name}: expected a number >= 1, got {setting!r}")
 
 
-def majorant_curvature(point: Point, coords: Coords) -> Vector:
+def least_scale(active: ActiveSet) -> Vector:
+    """The scale of the least curvature that counts, (n,): max x^2, or less where l1 is weak.
+
+    A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
+    the fit is nearly without an error: what is added to the metric must not be more.
+    """
+    unit, strength = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.strength
+    return np.minimum(unit, strength * np.sqrt(unit)) if strength > 0 else unit
+
+
+def majorant_curvature(active: ActiveSet) -> Vector:
     """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
-    curvature = point.view(CurvatureView)
-    return RESIDUAL_SHARE * curvature.majorant(coords) + LEAST_SHARE * curvature.feature_scale(coords)
+    curvature = active.point.view(CurvatureView)
+    return RESIDUAL_SHARE * curvature.majorant(active.coords) + LEAST_SHARE * least_scale(active)
 
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:

@@ -44,6 +44,7 @@ class Outcome(Enum):
     """How an epoch has ended."""
 
     MOVED = "w has moved"
+    OUTDATED = "w has moved to where the curvature is far below the metric's"
     AT_REST = "the model's minimum is here, or rounding hides its decrease"
     FAILED = "no trial decreased the objective enough"
 
@@ -159,7 +160,7 @@ class ProxQN:
         opening = max(active.violation, active.outside)
         goal = self.goal(objective, active, opening)  # line 18
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        metric = CompactBFGS(*self.metric.base(active.point, active.coords, active.is_growing), self.memory)
+        metric = CompactBFGS(*self.metric.base(active), self.memory)
         run.search.open_epoch(active)
         first_violation, largest_gain, is_exhausted = active.violation, 0.0, False
         for n in count():
@@ -177,12 +178,14 @@ class ProxQN:
                         n,
                         Outcome.MOVED,
                     )  # as the metric is formed anew anyway, all coordinates may be screened
-                self.metric.renew(metric, active.point, active.coords, active.is_growing)
+                self.metric.renew(metric, active)
             before = active.value
             outcome = self.step(objective, active, metric, run.search)
-            if outcome is not Outcome.MOVED:
+            if outcome in (Outcome.AT_REST, Outcome.FAILED):
                 return n, outcome
             yield active.state()
+            if outcome is Outcome.OUTDATED:
+                return n + 1, Outcome.MOVED
             gain = before - active.value
             largest_gain = max(largest_gain, gain)
             is_exhausted = active.outside > 0 and gain < EXHAUSTED * largest_gain
@@ -200,8 +203,8 @@ class ProxQN:
         if step is None:
             return Outcome.FAILED if has_failed else Outcome.AT_REST
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
-        metric.update(*step)
-        return Outcome.MOVED
+        metric.update(step.s, step.y, step.base_s)
+        return Outcome.OUTDATED if step.is_outdated else Outcome.MOVED
 
     def shrink(self, objective: Objective, active: ActiveSet, metric: CompactBFGS, run: Run) -> None:
         """Lines 5-12."""
