@@ -10,13 +10,13 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "estimators.chain": ["ChainCRF"],
-        "estimators.multiclass": ["MulticlassCRF"],
-        "estimators.multiclass_classifier": ["MulticlassClassifier"],
-        "estimators.multilabel_ranker": ["MultilabelRanker"],
-        "estimators.persistence": ["load"],
-        "estimators.taxonomy": ["TaxonomyCRF"],
-        "paths": ["crf_path"],
-        "sequences": ["Sequences"],
+        "estimators.sequence.chain": ["ChainCRF"],
+        "estimators.classification.multiclass_crf": ["MulticlassCRF"],
+        "estimators.classification.multiclass": ["MulticlassClassifier"],
+        "estimators.ranking.multilabel_ranker": ["MultilabelRanker"],
+        "estimators.storage.persistence": ["load"],
+        "estimators.classification.taxonomy": ["TaxonomyCRF"],
+        "regularization_path": ["crf_path"],
+        "data.sequences": ["Sequences"],
     },
 )

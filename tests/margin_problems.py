@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from margin_references import MarginProblem, Vector
 
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.logistic import MultinomialLogistic

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from references import DenseProblem, Forest, Penalised, log_sum_exp, mixture_entropy
 
 from crfqn import Sequences
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import crfqn
 from crfqn import ChainCRF, Sequences, threads
 from crfqn.errors import CrfqnError, InputError
-from crfqn.estimators import chain as chain_module
+from crfqn.estimators.sequence import chain as chain_module
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
 
@@ -526,7 +526,7 @@ class TestOneSentence:
     def test_nor_do_names_need_another_check(self, monkeypatch):
         model = ChainCRF(l1=0.5).fit(dicts(PROBLEM), PROBLEM.targets)
         checked = []
-        monkeypatch.setattr("crfqn.sequences.check_names", lambda *arguments: checked.append(arguments))
+        monkeypatch.setattr("crfqn.data.sequences.check_names", lambda *arguments: checked.append(arguments))
         model.predict(dicts(PROBLEM)[:1])
         assert checked == []
 

@@ -14,8 +14,8 @@ from crfqn.cli.prediction import MOST_LABELS
 from crfqn.cli.scores import log_likelihood, score_documents
 from crfqn.datasets.reading import GENERATORS
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree
 from crfqn.readers.docstrings import collect_docstrings
+from crfqn.taxonomy.tree import LabelTree
 
 QUICK = ("--l1", "1", "--threads", "1", "--tol", "1e-2")
 ZIP = "Open a ZIP archive and read its members"

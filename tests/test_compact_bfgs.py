@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn.kernels.descent import descend
+from crfqn.kernels.subproblem.coordinates import descend
 from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9

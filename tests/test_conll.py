@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn import ChainCRF
+from crfqn.data.encoding import encode_sequences
+from crfqn.data.sequences import Sequences
+from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.datasets import dataset
 from crfqn.datasets.reading import read_files
-from crfqn.encoding import encode_sequences
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.metrics import chunk_f1_score
 from crfqn.readers.conll import read_conll
 from crfqn.recipes import load_recipe, prepare
-from crfqn.sequences import Sequences
-from crfqn.windows import CHUNKING, WindowFeatures
 
 TEXT = "He PRP B-NP\nreckons VBZ B-VP\nthe DT B-NP\ndeficit NN I-NP\n\n\n  \nIt PRP B-NP\n. . O\n"
 RECIPE = """

@@ -8,12 +8,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from crfqn.errors import DataError, DataUnavailableError, ModelFileError, RecipeError
-from crfqn.label_tree import LabelTree
 from crfqn.readers.digits import make_digit_strings
 from crfqn.readers.documents import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
-from crfqn.recipe_schema import parse_recipe
 from crfqn.recipes import build_estimator, load_recipe, observe, prepare, restore_features
+from crfqn.recipes.schema import parse_recipe
+from crfqn.taxonomy.tree import LabelTree
 
 NUMBERS = """
 name = "mine"

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from crfqn import encoding
-from crfqn.encoding import encode_sequences
+from crfqn.data import encoding
+from crfqn.data.encoding import encode_sequences
+from crfqn.data.features import FeatureStore
+from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.sequences import Sequences
+from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
-from crfqn.labels import encode_known_labels, encode_labels, split_by_item
-from crfqn.sequences import Sequences
-from crfqn.vocabulary import Vocabulary
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.arange(3.0).reshape(1, 3)]
 TOKENS = [

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.columns import BLOCK, check_sparse
+from crfqn.data.columns import BLOCK, check_sparse
+from crfqn.data.features import FeatureStore, check_offsets, locate
+from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore, check_offsets, locate
 from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
@@ -20,7 +21,6 @@ from crfqn.kernels.transpose import (
     scatter_entries,
     scatter_rows,
 )
-from crfqn.sequences import Sequences
 from crfqn.threads import N_PARTS, Pool
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -31,7 +31,7 @@ DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Small matrices must cross the borders of blocks too."""
-    monkeypatch.setattr("crfqn.columns.BLOCK", 7)
+    monkeypatch.setattr("crfqn.data.columns.BLOCK", 7)
 
 
 def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):
@@ -534,7 +534,7 @@ def test_undamaged_matrices_pass():
 @pytest.mark.parametrize("value", [1, 3])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype, monkeypatch):
-    monkeypatch.setattr("crfqn.columns.BLOCK", FULL_BLOCK)
+    monkeypatch.setattr("crfqn.data.columns.BLOCK", FULL_BLOCK)
     n_positions, n_features, n_row = 8000, 2000, 250
     rng = np.random.default_rng(0)
     steps = rng.integers(0, n_features // n_row, (n_positions, n_row))

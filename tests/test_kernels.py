@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from crfqn import kernels
-from crfqn.features import FeatureStore
-from crfqn.kernels.chain import CHUNK, chunk_end, load_scores, longest_item, padded_edges
-from crfqn.kernels.chain_log import log_sum_exp
+from crfqn.data.features import FeatureStore
+from crfqn.kernels.chain.forward_backward import CHUNK, chunk_end, load_scores, longest_item, padded_edges
+from crfqn.kernels.chain.logarithms import log_sum_exp
 from crfqn.kernels.columns import (
     add_columns,
     add_powers,
@@ -18,12 +18,12 @@ from crfqn.kernels.columns import (
     square_sums,
     valued_dot,
 )
-from crfqn.kernels.descent import soft_threshold
-from crfqn.kernels.exponential import UNDERFLOW, exp_in_place
-from crfqn.kernels.gather import gather_features
+from crfqn.kernels.curvature.gather import gather_features
+from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members, mirror
+from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
-from crfqn.kernels.taxonomy import add_undecided, best_labels, path_sums, tree_marginals
-from crfqn.kernels.token_rows import FAINT, count_members, count_present, list_members, mirror
+from crfqn.kernels.subproblem.coordinates import soft_threshold
+from crfqn.kernels.taxonomy.marginals import add_undecided, best_labels, path_sums, tree_marginals
 from crfqn.kernels.transpose import count_entries, scatter_entries
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import crfqn.label_tree as module
+import crfqn.taxonomy.tree as module
 from crfqn.errors import InputError
-from crfqn.label_tree import MOST_ANCESTORS, LabelTree, path_edges, plain_name
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.taxonomy.tree import MOST_ANCESTORS, LabelTree, path_edges, plain_name
 
 EDGES = [
     ("sport", "tennis"),

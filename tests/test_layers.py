@@ -140,7 +140,7 @@ def test_modules_do_not_import_each_other_in_circles():
 @pytest.mark.parametrize(
     ("name", "source", "message"),
     [
-        ("solvers.new", "from crfqn.features import FeatureStore", "a solver knows only"),
+        ("solvers.new", "from crfqn.data.features import FeatureStore", "a solver knows only"),
         ("solvers.new", "from problems import make_likelihood", "a solver knows only"),
         ("solvers.new", "from crfqn import penalties", "a solver knows only"),
         ("solvers.new", "def f():\n    import crfqn.structures.chain", "a solver knows only"),

@@ -21,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from crfqn import TaxonomyCRF, metrics
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree
 from crfqn.metrics import (
     hierarchical_f1_score,
     hierarchical_precision_recall_f1,
@@ -30,6 +29,7 @@ from crfqn.metrics import (
     level_accuracy,
     tree_induced_error,
 )
+from crfqn.taxonomy.tree import LabelTree
 
 MEASURES = [hierarchical_precision_recall_f1, lca_precision_recall_f1, tree_induced_error, level_accuracy]
 AVERAGES = ["micro", "macro"]

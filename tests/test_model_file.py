@@ -15,9 +15,9 @@ from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from crfqn import model_file
+from crfqn.data.whole_file import check_writable
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model_file import read_model, write_model
-from crfqn.whole_file import check_writable
 
 ARRAYS = {
     "coords": np.array([3, 17, 2**40], dtype=np.int64),

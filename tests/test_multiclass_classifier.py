@@ -17,11 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators import direct
-from crfqn.estimators import multiclass_classifier as module
+from crfqn.estimators.classification import linear as direct
+from crfqn.estimators.classification import multiclass as module
 from crfqn.model_file import read_model, write_model
 from crfqn.result import Status
-from crfqn.solvers.row_descent import RowDescent
+from crfqn.solvers.coordinate.row_descent import RowDescent
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 8)) * (RNG.random((60, 8)) < 0.5)
@@ -211,7 +211,7 @@ class TestPrediction:
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators import items
+        from crfqn.estimators.classification import items
 
         model, read = fitted(group_l1=8.0), []
         build = items.FeatureStore.from_matrix

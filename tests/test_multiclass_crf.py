@@ -21,9 +21,9 @@ from sklearn.model_selection import GridSearchCV
 import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF, threads
 from crfqn.errors import InputError
-from crfqn.estimators import items as items_module
-from crfqn.estimators import multiclass as multiclass_module
-from crfqn.estimators.item_weights import item_weights
+from crfqn.estimators.classification import items as items_module
+from crfqn.estimators.classification import multiclass_crf as multiclass_module
+from crfqn.estimators.classification.item_weights import item_weights
 from crfqn.result import Status
 
 RNG = np.random.default_rng(41)

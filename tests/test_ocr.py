@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from crfqn import ChainCRF, Sequences
-from crfqn.pixels import PixelPairs
+from crfqn.data.pixels import PixelPairs
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.result import Status
 

@@ -14,16 +14,16 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
-from crfqn.label_tree import LabelTree
 from crfqn.objectives import sum as sum_objective
-from crfqn.paths.walking import Waiting
 from crfqn.penalties import ElasticNet
+from crfqn.regularization_path.walking import Waiting
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.strong_rule import StrongRule, strong_threshold
+from crfqn.solvers.screening.strong_rule import StrongRule, strong_threshold
+from crfqn.taxonomy.tree import LabelTree
 
 EXACT = {"tol": 1e-9}
 PROBLEM = make_problem(1, n_items=30)

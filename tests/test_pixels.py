@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from crfqn.data.pixels import PixelPairs
 from crfqn.errors import InputError
-from crfqn.pixels import PixelPairs
 
 
 def by_definition(images: np.ndarray, threshold: float, bias: bool) -> np.ndarray:
@@ -44,7 +44,7 @@ def test_storage_is_lean_and_sorted():
 def test_blocks_do_not_matter(monkeypatch):
     images = np.random.default_rng(2).integers(0, 2, size=(40, 12))
     whole = PixelPairs((3, 4)).transform(images)
-    monkeypatch.setattr("crfqn.pixels.BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("crfqn.data.pixels.BLOCK_ENTRIES", 1)
     assert (PixelPairs((3, 4)).transform(images) != whole).nnz == 0
 
 

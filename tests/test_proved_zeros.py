@@ -7,15 +7,15 @@ import pytest
 from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, objective_of, point_at
 
 import crfqn
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.proved_zeros import DIGITS, count_proved_zeros
 from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.screening.proved_zeros import DIGITS, count_proved_zeros
 from crfqn.structures.chain import Chain
 
 KINDS = ["chain", "binary chain", "weighted chain", "three states", *SHAPES]

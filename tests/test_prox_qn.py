@@ -23,8 +23,8 @@ from problems import (
 )
 from references import Penalised
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.features import FeatureStore
 from crfqn.objectives import token_model
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point, Ray

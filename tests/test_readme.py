@@ -24,8 +24,8 @@ import typer
 
 from crfqn.cli.app import app
 from crfqn.datasets import list_datasets
-from crfqn.recipe_schema import parse_recipe
 from crfqn.recipes import list_recipes
+from crfqn.recipes.schema import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 README, CARDS = ROOT / "README.md", sorted(ROOT.glob("models/*/README.md"))

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crfqn.bundled import bundled
 from crfqn.datasets import list_datasets
+from crfqn.datasets.bundled import bundled
 from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.digits import make_digit_strings
-from crfqn.recipe_schema import parse_recipe
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
+from crfqn.recipes.schema import parse_recipe
 
 RECIPES = [
     *("conll2000", "digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat"),
@@ -260,7 +260,7 @@ def test_files_that_do_not_fit_the_recipe(tmp_path, text, message):
 
 
 def test_the_estimator_takes_the_settings(recipe_file):
-    pytest.importorskip("crfqn.estimators.chain")
+    pytest.importorskip("crfqn.estimators.sequence.chain")
     recipe = load_recipe(recipe_file(DIGITS + "[solver]\ntol = 1e-2\nn_threads = 1"))
     estimator = build_estimator(recipe, max_iter=7, l1=None)
     settings = estimator.get_params()

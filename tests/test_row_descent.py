@@ -23,14 +23,14 @@ from test_margin_losses import (
 )
 from test_row_sharing import large
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.row_descent import RowDescent
 
 F, K = 6, 4
 PAPER = RowDescent(shrink=False, memory=0, shuffle=False)

@@ -15,7 +15,7 @@ from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objectiv
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
-from crfqn.solvers.overview import look_at
+from crfqn.solvers.screened_point import look_at
 
 
 @every_loss

@@ -11,13 +11,13 @@ from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
 from test_margin_losses import SINGLE
 
-from crfqn.features import FeatureStore
-from crfqn.kernels.row_descent import LEAST_SHARED, PARTS, Workspace, parts_of
-from crfqn.kernels.team import NO_RANK, join, new_team
+from crfqn.data.features import FeatureStore
+from crfqn.kernels.rowwise.descent import LEAST_SHARED, PARTS, Workspace, parts_of
+from crfqn.kernels.thread_group import NO_RANK, join, new_team
 from crfqn.objectives.losses import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
+from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.row_descent import RowDescent
 from crfqn.threads import Pool
 
 K = 4

@@ -20,9 +20,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing, resample, shuffle
 
-from crfqn import sequences as module
+from crfqn.data import sequences as module
+from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.sequences import Sequences
 
 OFFSETS = np.array([0, 3, 4, 4, 9, 12])
 DENSE = np.arange(36.0).reshape(12, 3) % 7

@@ -23,15 +23,16 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import LipschitzView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers import lbfgs, prox_gd
-from crfqn.solvers.lbfgs import LBFGS
+from crfqn.solvers.first_order import prox_gd
+from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.overview import entries, look_at
-from crfqn.solvers.owl_qn import OWLQN, pseudo_gradient
-from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.secant_pairs import SecantPairs
-from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.quasi_newton import lbfgs
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
+from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
+from crfqn.solvers.screened_point import entries, look_at
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -14,10 +14,10 @@ from margin_references import optimum, penalty_value, row_prox
 from crfqn.errors import InputError
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.first_order.proximal_step import first_length
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.overview import look_at
-from crfqn.solvers.proximal_step import first_length
-from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.screened_point import look_at
 
 F, K = 6, 4
 PENALTIES = {  # (l1, l2, group), norm

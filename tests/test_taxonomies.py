@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn.errors import CrfqnError, DataError, InputError
-from crfqn.label_tree import LabelTree
-from crfqn.path_labels import PathLabels
-from crfqn.readers.taxonomy_file import read_taxonomy_file
-from crfqn.taxonomies import extend_taxonomy, find_nodes, open_taxonomy
+from crfqn.taxonomy.path_labels import PathLabels
+from crfqn.taxonomy.reading import extend_taxonomy, find_nodes, open_taxonomy
+from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.tree import LabelTree
 
 PATHS = ["art/film", "art/music/jazz", "art/music/opera", "news", "sport/golf"]
 TUPLES = [tuple(path.split("/")) for path in PATHS]

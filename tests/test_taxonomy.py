@@ -10,7 +10,7 @@ from problems import LEAVES, PARENTS, SHAPES
 from references import Forest
 
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy import WIDEST, tile_width
+from crfqn.kernels.taxonomy.marginals import WIDEST, tile_width
 from crfqn.structures import taxonomy as module
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy

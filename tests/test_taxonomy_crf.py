@@ -24,13 +24,13 @@ from sklearn.exceptions import NotFittedError
 import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import DataError, InputError
-from crfqn.estimators import items as items_module
-from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.taxonomy import descend
-from crfqn.label_tree import LabelTree
+from crfqn.estimators.classification import items as items_module
+from crfqn.estimators.classification import taxonomy as taxonomy_module
+from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.classification.taxonomy import descend
 from crfqn.result import Status
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.taxonomy.tree import LabelTree
 
 # a has the leaves a/x, a/y and the inner node a/z with a/z/1, a/z/2; b has b/w; c is a leaf at the top.
 LEAVES = ["a/x", "a/y", "a/z/1", "a/z/2", "b/w", "c"]

@@ -279,7 +279,7 @@ def test_closed():
 GROUP = """
 import numpy as np
 from crfqn.kernels import kernel
-from crfqn.kernels.team import join, meet, work_together
+from crfqn.kernels.thread_group import join, meet, work_together
 from crfqn.threads import Pool
 
 @kernel
@@ -314,7 +314,7 @@ def test_a_member_of_a_thread_group_that_runs_out_of_memory():
 BEFORE_THE_KERNEL = """
 from threading import Barrier
 from crfqn.kernels import kernel
-from crfqn.kernels.team import join, meet, work_together
+from crfqn.kernels.thread_group import join, meet, work_together
 from crfqn.threads import Pool
 
 @kernel
@@ -350,7 +350,7 @@ REAL_KERNELS = """
 import threading
 import numpy as np
 from crfqn import MulticlassClassifier
-from crfqn.kernels.team import join, work_together
+from crfqn.kernels.thread_group import join, work_together
 from crfqn.objectives import row_blocks
 from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
@@ -398,7 +398,7 @@ def test_kernels_whose_other_member_has_failed():
 
 
 def test_who_comes_after_a_failure_does_not_begin():
-    from crfqn.kernels.team import NO_RANK, give_up, join, new_team
+    from crfqn.kernels.thread_group import NO_RANK, give_up, join, new_team
 
     team = new_team(2)
     give_up(team)

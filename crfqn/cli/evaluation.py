@@ -17,7 +17,7 @@ from crfqn.cli.scores import (
 from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
 from crfqn.readers.lines import shown_name
-from crfqn.taxonomies import extend_taxonomy
+from crfqn.taxonomy.reading import extend_taxonomy
 
 MOST_ROWS = 50  # labels in a table; JSON has all
 

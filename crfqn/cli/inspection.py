@@ -11,7 +11,7 @@ from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
-    from crfqn.recipe_schema import Recipe
+    from crfqn.recipes.schema import Recipe
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("l1", "l2", "solver", "tol", "max_iter")

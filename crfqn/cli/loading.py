@@ -3,28 +3,28 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crfqn.data.wording import describe
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.lines import STANDARD_INPUT
-from crfqn.recipe_schema import Recipe, parse_recipe
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
-from crfqn.wording import describe
+from crfqn.recipes.schema import Recipe, parse_recipe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
 
 def load_model(path: Path) -> Any:
     """Load a model file (ModelFileError for anything else); its `extra_` is a dict."""
-    from crfqn.estimators.persistence import load
+    from crfqn.estimators.storage.persistence import load
 
     return load(path)
 
 
 def labels_sequences(model: "SparseCRF") -> bool:
     """Whether an item of the model is a sequence, with a label at each position; else it has one label."""
-    from crfqn.estimators.chain import ChainCRF
+    from crfqn.estimators.sequence.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
 
@@ -131,8 +131,8 @@ class FeatureNames:
 
 
 def _pixel_names(recipe: Recipe) -> Any:
+    from crfqn.data.pixels import PixelPairs
     from crfqn.datasets import dataset
-    from crfqn.pixels import PixelPairs
 
     shape = dataset(recipe.data.dataset).shape
     assert shape is not None  # a recipe of images has been trained

@@ -16,12 +16,12 @@ from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
+from crfqn.data.whole_file import check_writable
 from crfqn.errors import RecipeError
 from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
-from crfqn.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from crfqn import paths
+    from crfqn import regularization_path as paths
 
 SEED = 0  # of the choice of items that are held out
 
@@ -50,7 +50,7 @@ def path(
     """Walk the path of a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
     recipe = load_recipe(name_or_path)
     if options.plot is not None:
-        from crfqn.paths.plot import check_plotting
+        from crfqn.regularization_path.plot import check_plotting
 
         check_plotting(options.plot)
     for file in (output, options.csv, options.plot):
@@ -83,7 +83,7 @@ def _walk(
 ) -> "paths.Path | None":
     from sklearn.exceptions import ConvergenceWarning
 
-    from crfqn.paths import crf_path
+    from crfqn.regularization_path import crf_path
 
     started = time.perf_counter()
     model.set_params(

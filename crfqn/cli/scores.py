@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
 Labels = Sequence[str]
 IOB = re.compile(r"O|[BI]-.+")

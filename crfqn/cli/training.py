@@ -14,13 +14,13 @@ from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.loading import labels_sequences, tree_of
 from crfqn.cli.scores import DocumentScores, Scores
+from crfqn.data.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
-from crfqn.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from crfqn.recipe_schema import Recipe
+    from crfqn.recipes.schema import Recipe
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crfqn.datasets.content import Content, counts
+from crfqn.datasets.download import DownloadError, OnProgress, download
 from crfqn.datasets.files import DataFile, cache_folder, parts
 from crfqn.datasets.reading import GENERATORS, Data, Shape, read_files
-from crfqn.download import DownloadError, OnProgress, download
 from crfqn.errors import DataError, DataUnavailableError
 
 

@@ -16,7 +16,7 @@ from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.readers.newsgroups import read_newsgroups
 from crfqn.readers.svmlight import read_svmlight
-from crfqn.readers.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
 
 Shape = tuple[int, int]
 Data = Labeled | Documents

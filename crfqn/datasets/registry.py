@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from crfqn.bundled import bundled
+from crfqn.datasets.bundled import bundled
 from crfqn.datasets.content import Content
 from crfqn.datasets.entry import Dataset
 from crfqn.datasets.files import DataFile

@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.storage import Content
+from crfqn.estimators.storage.content import Content
 from crfqn.estimators.weights import Weights
-from crfqn.features import FeatureStore
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -34,14 +34,14 @@ from crfqn.objectives.support import Support
 from crfqn.penalties import NO_COORDS, NORMS, ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.block_cd import BlockCD
-from crfqn.solvers.lbfgs import LBFGS
+from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.owl_qn import OWLQN
-from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.sgd import SGDL1
-from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
@@ -124,7 +124,7 @@ class SparseCRF(BaseEstimator):
 
     def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
         """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
-        from crfqn.estimators.persistence import save
+        from crfqn.estimators.storage.persistence import save
 
         save(self, path, extra)
 

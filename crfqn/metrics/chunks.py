@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import make_scorer
 
+from crfqn.data.labels import encode_labels
+from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
-from crfqn.labels import encode_labels
 from crfqn.metrics.measures import PrecisionRecallF1
-from crfqn.wording import describe, shorten
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.wording import describe
 from crfqn.errors import InputError
 from crfqn.metrics.paths import compare_paths
-from crfqn.wording import describe
 
 
 class PrecisionRecallF1(NamedTuple):
@@ -56,7 +56,7 @@ def hierarchical_precision_recall_f1(
     y_true, y_pred : array-like of I labels
         Names of nodes; or paths from the top: strings with `separator` between the names, a list of tuples, or
         an array (I, levels) whose rows are filled up with "".
-    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes, optional
+    taxonomy : LabelTree, or what else `crfqn.taxonomy.reading.open_taxonomy` takes, optional
         None: the nodes on the paths in `y_true` and `y_pred`, or a star if they are no paths.
     average : {"micro", "macro"}, default "micro"
         "micro" sums over the items, as above and in the papers; "macro" is the mean of the items' own precisions,

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.item_weights import check_item_weights
-from crfqn.label_tree import LabelTree
-from crfqn.path_labels import PathLabels
-from crfqn.taxonomies import find_nodes, open_taxonomy
+from crfqn.estimators.classification.item_weights import check_item_weights
+from crfqn.taxonomy.path_labels import PathLabels
+from crfqn.taxonomy.reading import find_nodes, open_taxonomy
+from crfqn.taxonomy.tree import LabelTree
 
 
 @dataclass(frozen=True, eq=False)

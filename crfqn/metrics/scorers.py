@@ -8,8 +8,8 @@ from typing import Any
 
 from sklearn.metrics import make_scorer
 
+from crfqn.data.wording import describe
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree
 from crfqn.metrics.measures import (
     hierarchical_f1_score,
     hierarchical_precision_score,
@@ -20,8 +20,8 @@ from crfqn.metrics.measures import (
     level_accuracy,
     tree_induced_error,
 )
-from crfqn.taxonomies import extend_taxonomy
-from crfqn.wording import describe
+from crfqn.taxonomy.reading import extend_taxonomy
+from crfqn.taxonomy.tree import LabelTree
 
 SCORES: dict[str, Callable[..., float]] = {
     "hierarchical_f1": hierarchical_f1_score,
@@ -43,7 +43,7 @@ def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -
         "hierarchical_f1", "hierarchical_precision", "hierarchical_recall", "lca_f1", "lca_precision",
         "lca_recall", "tree_induced_error" (the scorer gives it a minus sign), or "level_accuracy:2" for the
         accuracy at level 2.
-    taxonomy : LabelTree, or what else `crfqn.taxonomies.open_taxonomy` takes, optional
+    taxonomy : LabelTree, or what else `crfqn.taxonomy.reading.open_taxonomy` takes, optional
         None: the fitted `tree_` of the estimator, of a pipeline's last step or of a search's best estimator, and,
         where this was inferred from the labels of a fold, also the labels in `y`; without any, what `y` and the
         predictions tell: paths, or a star.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crfqn.arrays import Labels, Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.features import FeatureStore
-from crfqn.kernels.union import found_in
+from crfqn.data.features import FeatureStore
+from crfqn.kernels.sorted_sets import found_in
 
 Coords = NDArray[np.int64]
 MOST_FLAGS = (

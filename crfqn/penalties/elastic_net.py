@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.descent import descend
+from crfqn.kernels.subproblem.coordinates import descend
 from crfqn.penalties.blocks import Blocks
 from crfqn.threads import Pool
 

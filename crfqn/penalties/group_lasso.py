@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.descent_groups import descend_groups
-from crfqn.kernels.group_prox import block_distances, prox_blocks
-from crfqn.kernels.team import work_together
-from crfqn.kernels.union import found_in
+from crfqn.kernels.proximal import block_distances, prox_blocks
+from crfqn.kernels.sorted_sets import found_in
+from crfqn.kernels.subproblem.groups import descend_groups
+from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
 from crfqn.threads import Pool

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from crfqn.data.wording import shorten
 from crfqn.errors import DataError
 from crfqn.readers.documents import Documents
 from crfqn.readers.lines import text_lines
-from crfqn.taxonomies import open_taxonomy
-from crfqn.wording import shorten
+from crfqn.taxonomy.reading import open_taxonomy
 
 ATTRIBUTE = re.compile(
     r"@attribute\s+(?P<name>'[^']*'|\"[^\"]*\"|\S+)\s+(?P<kind>[a-z]+)(?P<rest>\b.*)", re.IGNORECASE

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 
 from crfqn.errors import DataUnavailableError
 from crfqn.readers.documents import Documents
-from crfqn.taxonomies import open_taxonomy
+from crfqn.taxonomy.reading import open_taxonomy
 
 LEFT_OUT = {
     "test": "the library's own tests, which few installations have",

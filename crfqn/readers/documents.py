@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.label_tree import LabelTree
+from crfqn.taxonomy.tree import LabelTree
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

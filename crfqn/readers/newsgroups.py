@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
+from crfqn.data.wording import shorten
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.label_tree import LabelTree
 from crfqn.readers.documents import Documents
-from crfqn.taxonomies import open_taxonomy
-from crfqn.wording import shorten
+from crfqn.taxonomy.reading import open_taxonomy
+from crfqn.taxonomy.tree import LabelTree
 
 PARTS = ("20news-bydate-train", "20news-bydate-test")
 ENCODING = "latin-1"  # which every byte is a character of

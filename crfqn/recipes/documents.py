@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.data.wording import shorten
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.labelled_text import has_text, read_labelled_texts
 from crfqn.readers.lines import text_lines
 from crfqn.readers.svmlight import has_fields, read_svmlight
-from crfqn.readers.taxonomy_file import read_taxonomy_file
-from crfqn.recipe_schema import Recipe
 from crfqn.recipes.number_features import NumberFeatures
 from crfqn.recipes.prepared import Features, Observed, Prepared
+from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import load_dataset, own_file, own_files, split
 from crfqn.recipes.text_features import TextFeatures
-from crfqn.taxonomies import open_taxonomy
-from crfqn.wording import shorten
+from crfqn.taxonomy.reading import open_taxonomy
+from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
 
 def prepare_documents(recipe: Recipe) -> Prepared:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from crfqn.errors import RecipeError
-from crfqn.recipe_schema import Recipe
+from crfqn.recipes.schema import Recipe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
@@ -48,14 +48,14 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
 
 def _kind(recipe: Recipe) -> "type[SparseCRF]":
     if recipe.structure.kind == "taxonomy":
-        from crfqn.estimators.taxonomy import TaxonomyCRF
+        from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 
         return TaxonomyCRF
     if recipe.structure.kind == "flat":
-        from crfqn.estimators.multiclass import MulticlassCRF
+        from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
 
         return MulticlassCRF
-    from crfqn.estimators.chain import ChainCRF
+    from crfqn.estimators.sequence.chain import ChainCRF
 
     return ChainCRF
 

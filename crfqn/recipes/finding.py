@@ -3,9 +3,9 @@
 import tomllib
 from pathlib import Path
 
-from crfqn.bundled import bundled
+from crfqn.datasets.bundled import bundled
 from crfqn.errors import RecipeError
-from crfqn.recipe_schema import Recipe, parse_recipe
+from crfqn.recipes.schema import Recipe, parse_recipe
 
 FILE_NAME = "recipe.toml"
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
 
 class Features(Protocol):

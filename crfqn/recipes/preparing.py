@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from crfqn.recipe_schema import Recipe
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.prepared import Features, Observed, Prepared
+from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 
 

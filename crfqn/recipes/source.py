@@ -11,7 +11,7 @@ from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.lines import check_regular
-from crfqn.recipe_schema import Recipe
+from crfqn.recipes.schema import Recipe
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.recipe_schema import Features as Settings
+from crfqn.recipes.schema import Features as Settings
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels.union import found_in
+from crfqn.kernels.sorted_sets import found_in
 from crfqn.solvers.free_coordinates import is_solved, leftover
 from crfqn.solvers.protocols import Penalty, Point, Screening
 

@@ -23,7 +23,7 @@ from crfqn.solvers.protocols import (
     Vector,
     requirements,
 )
-from crfqn.solvers.proved_zeros import count_proved_zeros
+from crfqn.solvers.screening.proved_zeros import count_proved_zeros
 
 Callback = Callable[[Progress], object]
 NO_COORDS = np.empty(0, np.int64)

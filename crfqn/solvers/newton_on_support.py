@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.line_search import ROUNDING
-from crfqn.solvers.overview import Overview, look_at
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
+from crfqn.solvers.screened_point import Overview, look_at
 
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
 MOST_STEPS, MOST_TRIALS = 30, 12

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.chain import forward_backward
-from crfqn.kernels.viterbi import viterbi
+from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.chain.viterbi import viterbi
 from crfqn.structures.structure import NO_TARGETS, Decoded, Inference, Lineages
 from crfqn.threads import Pool, cut_into_parts
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy.marginals import best_labels, path_sums, tree_marginals
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference, Lineages
 from crfqn.threads import N_PARTS, Pool
 

@@ -16,18 +16,18 @@ from studies.drawing import Look
 from studies.report import LEVELS
 
 from bcd_study.judge import Judge
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.losses import (
     MulticlassSquaredHinge,
     MultinomialLogistic,
     MultitaskSquaredHinge,
 )
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.fobos import FOBOS
-from crfqn.solvers.prox_gd import FISTA
+from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.first_order.prox_gd import FISTA
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.row_descent import RowDescent
-from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.stochastic.fobos import FOBOS
 
 __all__ = ["LEVELS", "OBJECTIVES", "OMEGA", "SIGMA", "SOLVERS", "SWEEPS", "TAU"]
 SIGMA, OMEGA = 0.01, 0.5  # of the line search, section 4.4.1

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.problem import Problem, fingerprint
 
 if TYPE_CHECKING:
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ def make() -> ItemProblem:
     """The same every time."""
     from scipy.sparse import csr_array
 
-    from crfqn.label_tree import LabelTree
+    from crfqn.taxonomy.tree import LabelTree
 
     generator = np.random.default_rng(0)
     names, parents = _nodes(generator)

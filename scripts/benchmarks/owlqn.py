@@ -89,7 +89,7 @@ def train(path: str, l1: float, n_threads: int | None, target: float, limit: flo
 
 def _objective(problem: ItemProblem, n_threads: int | None) -> Any:
     """crfqn's, over the taxonomy."""
-    from crfqn.features import FeatureStore
+    from crfqn.data.features import FeatureStore
     from crfqn.objectives.build import likelihood
     from crfqn.structures.taxonomy import Taxonomy
 

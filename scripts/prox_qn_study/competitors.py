@@ -11,11 +11,11 @@ from typing import Any
 
 from studies.drawing import Look
 
-from crfqn.solvers.block_cd import BlockCD
-from crfqn.solvers.owl_qn import OWLQN
-from crfqn.solvers.prox_gd import FISTA, ProxGD
+from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilSolved
-from crfqn.solvers.sgd import SGDL1
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.stochastic.sgd import SGDL1
 from prox_qn_study.cases import Data
 
 NEVER = 2.0  # a margin that no gradient exceeds

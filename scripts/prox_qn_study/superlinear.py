@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from studies.recording import Recording
 
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.build import likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
+from crfqn.solvers.first_order.prox_gd import ProxGD
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_gd import ProxGD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
 from prox_qn_study.competitors import WithoutShrinking

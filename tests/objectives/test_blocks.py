@@ -10,15 +10,15 @@ from margin_references import optimum
 from problems import curvature_at, make_likelihood
 
 from crfqn import MulticlassCRF
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import LipschitzView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_gd import FISTA
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy

@@ -7,7 +7,7 @@ from references import elastic_net_conjugate, random_problem
 
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.overview import look_at
+from crfqn.solvers.screened_point import look_at
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
 LENGTHS = (1, 3, 2, 3, 1, 3)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from problems import curvature_at
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import FEATURES, POSITIONS, DenseMap
 from crfqn.objectives.linear.screening import RowNorm
@@ -16,8 +16,8 @@ from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import LipschitzView, ZeroProofView
 from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_gd import FISTA
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 

@@ -5,7 +5,7 @@ import pytest
 from margin_problems import flat_objective
 from problems import curvature_at
 
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.coordinates import Split, split_coords
 from crfqn.objectives.linear.dense_rows import MOST_STATES, DenseRows
 from crfqn.objectives.linear.sparse_map import SparseMap

@@ -13,8 +13,7 @@ import pytest
 import scipy.sparse as sp
 from problems import SHAPES, curvature_at, make_likelihood, make_tree_problem
 
-from crfqn.features import FeatureStore
-from crfqn.label_tree import LabelTree
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -32,6 +31,7 @@ from crfqn.solvers.prox_qn import (
 from crfqn.structures.chain import Chain
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.taxonomy.tree import LabelTree
 
 N_CLASSES, N_FEATURES, N_ITEMS = 12, 40, 250
 

@@ -17,8 +17,8 @@ from margin_problems import (
 from margin_references import MarginProblem, optimum
 from problems import curvature_at, make_likelihood
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -26,9 +26,9 @@ from crfqn.objectives.losses.score_loss import NO_EDGES
 from crfqn.objectives.protocols import FeatureBlockView, LipschitzView, OnlineView, ZeroProofView, has_view
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.overview import look_at
-from crfqn.solvers.prox_gd import FISTA
+from crfqn.solvers.screened_point import look_at
 from crfqn.structures.flat import flat
 from crfqn.threads import Pool
 

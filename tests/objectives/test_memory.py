@@ -60,7 +60,7 @@ def report(result, **more):
 def train_objective():
     from problems import make_likelihood
 
-    from crfqn.features import FeatureStore
+    from crfqn.data.features import FeatureStore
     from crfqn.penalties import ElasticNet
     from crfqn.solvers.minimize import minimize
     from crfqn.solvers.prox_qn import ProxQN

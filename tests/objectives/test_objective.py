@@ -20,8 +20,8 @@ from problems import (
 )
 from references import DenseProblem, finite_differences, random_problem
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
 from crfqn.objectives.coordinates import merge_weights, split_coords
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.linear.screening import possible_features, row_gradients, screen_nodes

@@ -17,21 +17,21 @@ import scipy.sparse as sp
 from problems import curvature_at, make_problem, make_tree_problem
 from references import Penalised
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import FeatureBlockView, OnlineView, RowLearningView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.block_cd import BlockCD
-from crfqn.solvers.fobos import FOBOS
+from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.owl_qn import OWLQN
-from crfqn.solvers.prox_gd import FISTA
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.sgd import SGDL1
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.threads import Pool
 
 NAMES = ("chain", "flat", "multiclass", "multitask", "ranking")

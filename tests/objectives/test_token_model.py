@@ -16,8 +16,8 @@ from problems import (
 )
 from references import finite_differences, random_problem
 
-from crfqn.features import FeatureStore
-from crfqn.kernels.token_rows import FAINT
+from crfqn.data.features import FeatureStore
+from crfqn.kernels.curvature.token_rows import FAINT
 from crfqn.objectives.curvature.dense_model import dense_model
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sampling import sample_positions

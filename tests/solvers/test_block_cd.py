@@ -15,9 +15,9 @@ import pytest
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
-from crfqn.kernels.block_descent import newton_direction, search
+from crfqn.kernels.subproblem.feature_blocks import newton_direction, search
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -25,7 +25,7 @@ from crfqn.objectives.protocols import FeatureBlockView
 from crfqn.objectives.views.feature_blocks import FeatureBlocks
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import BlockCD
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain

@@ -12,15 +12,15 @@ from margin_problems import NAMES, flat_objective, make_problem, objective_of, w
 from margin_references import MarginProblem, optimum, row_prox
 from problems import make_problem as make_chain
 
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore
-from crfqn.kernels import row_learning
+from crfqn.kernels.rowwise import learning as row_learning
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.fobos import FOBOS, RATES
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.stochastic.fobos import FOBOS, RATES
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, load
 from crfqn.errors import InputError
-from crfqn.kernels.clusters import MOST_CLUSTERED, cut_clusters
+from crfqn.kernels.subproblem.clusters import MOST_CLUSTERED, cut_clusters
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks

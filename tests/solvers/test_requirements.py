@@ -14,7 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.direct import BySize
+from crfqn.estimators.classification.linear import BySize
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import (
@@ -29,16 +29,16 @@ from crfqn.objectives.protocols import (
 )
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.block_cd import BlockCD
-from crfqn.solvers.fobos import FOBOS
-from crfqn.solvers.lbfgs import LBFGS
+from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.owl_qn import OWLQN
-from crfqn.solvers.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.sgd import SGDL1
-from crfqn.solvers.sparsa import SpaRSA
-from crfqn.solvers.strong_rule import StrongRule
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.screening.strong_rule import StrongRule
+from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.solvers.stochastic.sgd import SGDL1
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
 VIEWS = (

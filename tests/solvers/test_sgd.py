@@ -17,15 +17,15 @@ import scipy.sparse as sp
 from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF, MulticlassCRF
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import OnlineView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.sgd import SGDL1, RateSearch, start_online
+from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch, start_online
 from crfqn.structures.chain import Chain
 
 N_EPOCHS, ETA0 = 3, 0.3
@@ -211,7 +211,7 @@ class TestIterates:
 
 
 def online_kernels_smallest_scale() -> float:
-    from crfqn.kernels.online import SMALLEST_SCALE
+    from crfqn.kernels.lazy_penalty import SMALLEST_SCALE
 
     return SMALLEST_SCALE
 

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.kernels.edge_sums import count_transitions, edge_curvatures, list_transitions
-from crfqn.kernels.token_rows import FAINT
+from crfqn.kernels.chain.edge_sums import count_transitions, edge_curvatures, list_transitions
+from crfqn.kernels.curvature.token_rows import FAINT
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.threads import N_PARTS, cut_into_parts
 
@@ -97,7 +97,7 @@ class EdgeModel:
         )
 
     def without_faint(self, state: int) -> NDArray[np.float64]:
-        """A state's marginals, (S,), as the lists of `kernels/token_rows.py` have them: faint ones are 0."""
+        """A state's marginals, (S,), as the lists of `kernels/curvature/token_rows.py` have them: faint ones are 0."""
         return np.where(self.here[state] >= FAINT, self.here[state], 0.0)
 
     def with_nodes(self, state: int, p: NDArray[np.float64]) -> Sparse:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.taxonomy import add_undecided
+from crfqn.kernels.taxonomy.marginals import add_undecided
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import N_PARTS

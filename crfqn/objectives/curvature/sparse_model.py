@@ -9,7 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.token_rows import count_present, list_members, measure_rows, mirror, write_rows
+from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, mirror, write_rows
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.edge_model import EdgeModel
 from crfqn.objectives.curvature.marginals import Marginals
@@ -31,7 +31,7 @@ class Lists:
     ----------
     states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
     sampled, shares : int (S,), float64 (S,): positions, and what each of them stands for
-    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/token_rows.py`
+    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/curvature/token_rows.py`
     """
 
     def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, Vector
+from crfqn.data.features import FeatureStore, locate
 from crfqn.errors import InputError
-from crfqn.features import FeatureStore, locate
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear.eigenvalue import collatz_wielandt
 from crfqn.objectives.linear.screening import RowNorm

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import add_feature_rows, feature_gradients
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.union import union
+from crfqn.kernels.sorted_sets import union
 from crfqn.objectives.coordinates import Split
 from crfqn.threads import N_PARTS, Pool
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from crfqn.arrays import Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import add_columns, feature_ceilings
 
 MOST_ROUNDS = 100

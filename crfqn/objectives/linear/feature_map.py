@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool

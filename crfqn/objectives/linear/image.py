@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import add_columns
 from crfqn.objectives.coordinates import Split, split_coords
 from crfqn.objectives.linear.dense_rows import DenseRows

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Screening, Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients, turn_positions
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.union import union
+from crfqn.kernels.sorted_sets import union
 from crfqn.threads import Pool
 
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having

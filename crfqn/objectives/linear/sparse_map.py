@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, Vector
-from crfqn.features import FeatureStore
+from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import coordinate_gradients, square_sums
-from crfqn.kernels.gather import gather_features
-from crfqn.kernels.margin_losses import squared_columns, weighted_squares
-from crfqn.kernels.spreads import square_spreads
-from crfqn.kernels.token_rows import count_members
+from crfqn.kernels.curvature.gather import gather_features
+from crfqn.kernels.curvature.spreads import square_spreads
+from crfqn.kernels.curvature.token_rows import count_members
+from crfqn.kernels.rowwise.margin_losses import squared_columns, weighted_squares
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear import screening
 from crfqn.objectives.linear.dense_rows import DenseRows

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from crfqn.arrays import Vector
-from crfqn.kernels.anderson import add_step_products, combine
 from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.rowwise.anderson import add_step_products, combine
 from crfqn.objectives.protocols import RowBlocks
 from crfqn.threads import STRETCH
 

@@ -2,7 +2,7 @@
 
 A block is all states' weights of one raw feature; a chain has one block more, its edges. A move of a block re-runs
 inference on the items that hold the feature only, and in a chain on the stretch that is affected only
-(`kernels/incremental_messages.py`); the loss changes by what these items' losses do.
+(`kernels/chain/incremental_messages.py`); the loss changes by what these items' losses do.
 
 Shapes: I items, B blocks, F features, K states, E edges.
 """
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.block_descent import mask_impossible, read_block, sweep, write_block
-from crfqn.kernels.incremental_chain import accept_nodes, look_at_nodes, try_nodes
-from crfqn.kernels.incremental_edges import accept_edges, look_at_edges, try_edges
-from crfqn.kernels.incremental_tree import accept_tree, look_at_tree, try_tree
+from crfqn.kernels.chain.incremental_edges import accept_edges, look_at_edges, try_edges
+from crfqn.kernels.chain.incremental_nodes import accept_nodes, look_at_nodes, try_nodes
+from crfqn.kernels.subproblem.feature_blocks import mask_impossible, read_block, sweep, write_block
+from crfqn.kernels.taxonomy.incremental import accept_tree, look_at_tree, try_tree
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -206,7 +206,7 @@ class FeatureBlocks:
     ) -> Sweep:
         """Update the blocks one after the other, under the strengths l1 and l2 of their coordinates.
 
-        See `kernels/block_descent.py` for what an update is, and for the other parameters.
+        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the other parameters.
         """
         sizes = self.sizes(blocks)
         firsts = np.concatenate([[0], np.cumsum(sizes)])

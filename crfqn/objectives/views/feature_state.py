@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.incremental_messages import open_chains
-from crfqn.kernels.incremental_tree import open_trees
+from crfqn.kernels.chain.incremental_messages import open_chains
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.taxonomy.incremental import open_trees
 from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
 from crfqn.objectives.point import Point
 from crfqn.structures.taxonomy import Taxonomy
@@ -23,7 +23,7 @@ AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
 
 class ChainState(NamedTuple):
-    """What the chain kernels know and change; `kernels/incremental_messages.py` names the entries of the first axes.
+    """What the chain kernels know and change; `kernels/chain/incremental_messages.py` names the entries of the first axes.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class ChainState(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """What the taxonomy kernels know and change; `kernels/incremental_tree.py` names the entries of the first axes.
+    """What the taxonomy kernels know and change; `kernels/taxonomy/incremental.py` names the entries of the first axes.
 
     Attributes
     ----------

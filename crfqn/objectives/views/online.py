@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.online import ETA0, settle_all
-from crfqn.kernels.online_chain import learn_chains
-from crfqn.kernels.online_taxonomy import learn_tree
+from crfqn.kernels.chain.online import learn_chains
+from crfqn.kernels.lazy_penalty import ETA0, settle_all
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.taxonomy.online import learn_tree
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.losses.likelihood import Likelihood

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.row_gradients import fill_residuals, measure_rows
-from crfqn.kernels.row_losses import LOGISTIC
 from crfqn.kernels.rows import aligned_rows
-from crfqn.kernels.union import found_in, union
+from crfqn.kernels.rowwise.gradients import fill_residuals, measure_rows
+from crfqn.kernels.rowwise.losses import LOGISTIC
+from crfqn.kernels.sorted_sets import found_in, union
 from crfqn.objectives.linear.screening import each_share, possible_features
 from crfqn.objectives.losses.hinges import HingeDual
 from crfqn.objectives.losses.likelihood import MixtureDual

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.row_learning import ETA0, GROUP, L1, L2, learn_rows, settle_rows
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.rowwise.learning import ETA0, GROUP, L1, L2, learn_rows, settle_rows
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.row_penalty import RowStrengths
-from crfqn.kernels.union import found_in
+from crfqn.kernels.rowwise.penalty import RowStrengths
+from crfqn.kernels.sorted_sets import found_in
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import LocalGroupLasso

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import ViewError
-from crfqn.kernels.row_descent import PARTS, Shared, StepRule, StoredRows, cut_rows, sweep_rows
-from crfqn.kernels.row_losses import LOGISTIC, RANKING, MarginState, fill_losses
-from crfqn.kernels.row_penalty import sum_penalties
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.team import work_together
-from crfqn.kernels.union import found_in, union
+from crfqn.kernels.rowwise.descent import PARTS, Shared, StepRule, StoredRows, cut_rows, sweep_rows
+from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, MarginState, fill_losses
+from crfqn.kernels.rowwise.penalty import sum_penalties
+from crfqn.kernels.sorted_sets import found_in, union
+from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint, Point

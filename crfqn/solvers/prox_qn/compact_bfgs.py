@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.protocols import Matrix, Vector
-from crfqn.solvers.secant_pairs import has_curvature
+from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
 
 NO_MATRIX = np.empty((0, 0), np.float32)
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)

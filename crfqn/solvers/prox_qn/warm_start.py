@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.arrays import SparseWeights
 from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
-from crfqn.solvers.sgd import SGDL1, start_online
+from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 
 
 class Stage(NamedTuple):

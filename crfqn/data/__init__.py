@@ -1,0 +1,1 @@
+"""What training data become: features in columns, sequences, labels, names, windows."""

@@ -1,0 +1,297 @@
+"""The feature-indexed store: which positions have a feature, and with which value.
+
+For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
+feature (by feature, CSC). The same entries by position (CSR) are built on request.
+Binary features store no values, and positions are int32 while they fit: 4 bytes an entry instead of 12.
+
+Shapes: I items, N positions, F features, nnz entries that are not 0.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.data.columns import (
+    ALL_ONES,
+    Compressed,
+    CompressedRows,
+    NotFinite,
+    index_dtype,
+    open_matrix,
+    sort_by_column,
+)
+from crfqn.errors import InputError
+from crfqn.kernels.transpose import count_taken, scatter_taken
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
+
+
+def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
+    """Return `offsets` (I + 1,) as int64 after checking that they cut `n_positions` positions into items.
+
+    Raises
+    ------
+    InputError
+        Unless they are 1-D integers that start at 0, never decrease and end at `n_positions`.
+    """
+    found = np.asarray(offsets)
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+        raise InputError(
+            "offsets must be a 1-D array of n_items + 1 integers, "
+            f"got shape {found.shape} and dtype {found.dtype}"
+        )
+    result = found.astype(np.int64)
+    if result[0] != 0:
+        raise InputError(f"offsets must start at 0, but offsets[0] is {found[0]}")
+    falls = np.flatnonzero(result[1:] < result[:-1])
+    if falls.size:
+        i = int(falls[0])
+        raise InputError(
+            f"offsets must not decrease, but item {i} goes from offsets[{i}] = {found[i]} "
+            f"to offsets[{i + 1}] = {found[i + 1]}"
+        )
+    if result[-1] != n_positions:
+        raise InputError(
+            f"offsets must end at the number of positions, {n_positions}, but end at {found[-1]}"
+        )
+    return result
+
+
+def check_not_empty(offsets: NDArray[np.int64]) -> None:
+    """Raise InputError if there is no item, or an item without positions (the error names it)."""
+    if offsets.size == 1:
+        raise InputError("expected at least one item, got none")
+    empty = np.flatnonzero(offsets[1:] == offsets[:-1])
+    if empty.size:
+        others = f" (and {empty.size - 1} more)" if empty.size > 1 else ""
+        raise InputError(
+            f"expected at least one position in every item, but item {empty[0]}{others} is empty"
+        )
+
+
+def locate(offsets: NDArray[np.int64], position: int) -> str:
+    """Say where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
+    item = int(np.searchsorted(offsets, position, side="right")) - 1
+    return f"item {item}, position {position - int(offsets[item])}"
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureStore:
+    """Features of all positions, by feature and (on request) by position; build it with `from_matrix`.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (F + 1,)
+        Feature f has the entries indptr[f] ... indptr[f + 1].
+    indices : ndarray of int32, shape (nnz,)
+        Their positions, ascending within a feature (int64 if N >= 2**31).
+    values : ndarray of float64, shape (n,) with n = nnz, or n = 0 if every value is 1
+    offsets : ndarray of int64, shape (I + 1,)
+        Item i is made of the positions offsets[i] ... offsets[i + 1].
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+    values: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def from_matrix(
+        cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False, pool: Pool | None = None
+    ) -> "FeatureStore":
+        """Build the store of a matrix of positions x features.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse matrix or array of any format, or 2-D array-like, shape (N, F)
+            Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the
+            matrix itself is not changed.
+        offsets : array-like of int, shape (I + 1,)
+        allow_empty : bool
+            Accept items without positions, and no items at all (prediction does).
+        pool : Pool, optional
+            Threads that share the rows of the matrix.
+
+        Raises
+        ------
+        InputError
+            For shapes, types or offsets that do not fit; NaN and infinity (named by item, position and
+            feature); empty items.
+
+        Notes
+        -----
+        Cost O(nnz + N + F). A CSR or dense matrix needs no memory beyond the result and a few MB, for any
+        dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
+        """
+        rows = open_matrix(matrix)
+        is_by_feature = rows.is_by_feature
+        n_positions, n_features = (
+            (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
+        )
+        if n_features == 0 and not allow_empty:
+            raise InputError(f"expected a matrix with at least one feature, got shape ({n_positions}, 0)")
+        cuts = check_offsets(offsets, n_positions)
+        if not allow_empty:
+            check_not_empty(cuts)
+        try:
+            columns = sort_by_column(rows, pool)
+            if is_by_feature:
+                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features), pool)
+        except NotFinite as error:
+            row, column, value = error.args
+            position, feature = (column, row) if is_by_feature else (row, column)
+            raise InputError(
+                f"feature values must be finite, but {locate(cuts, position)}, feature {feature} is {value}"
+            ) from None
+        return cls(*columns, cuts)
+
+    @property
+    def n_items(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        return self.indptr.size - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries that are not 0."""
+        return self.indices.size
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every entry is 1, so that `values` is left empty."""
+        return self.values.size == 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays in bytes, with those by position once they are built."""
+        arrays = [self.indptr, self.indices, self.values, self.offsets]
+        if "_rows" in self.__dict__:
+            arrays += self._rows
+        return sum(array.nbytes for array in arrays)
+
+    @staticmethod
+    def nbytes_needed(nnz: int, n_positions: int, n_features: int, n_items: int, is_binary: bool) -> int:
+        """Size in bytes of a store before it is built (by feature only)."""
+        entry = index_dtype(n_positions).itemsize + (0 if is_binary else 8)
+        return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The entries of each feature, (F,)."""
+        return np.diff(self.indptr)
+
+    @property
+    def largest_value(self) -> float:
+        """The largest |x_tf|."""
+        if self.is_binary:
+            return float(self.nnz > 0)
+        return float(max(self.values.max(initial=0.0), -self.values.min(initial=0.0)))
+
+    @cached_property
+    def largest_squares(self) -> NDArray[np.float64]:
+        """max_t x_tf^2 of each feature, (F,): the square of the unit that it is measured in."""
+        if self.is_binary:
+            return np.ones(self.n_features)
+        result = np.zeros(self.n_features)
+        filled = np.flatnonzero(np.diff(self.indptr))
+        starts = self.indptr[filled]
+        if filled.size:
+            largest = np.maximum.reduceat(self.values, starts)
+            smallest = np.minimum.reduceat(self.values, starts)
+            with np.errstate(over="ignore"):
+                result[filled] = np.maximum(np.abs(largest), np.abs(smallest)) ** 2
+        return result
+
+    def parts(self, n_parts: int = N_PARTS) -> NDArray[np.int64]:
+        """Cut the items into parts of about equally many positions.
+
+        Part p is made of the items parts[p] ... parts[p + 1]; parts may be empty. The cuts depend on the
+        offsets and `n_parts` only, never on the number of threads: sums over parts are reproducible.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_parts + 1,)
+            No part has more than N / n_parts positions plus the longest item.
+        """
+        return cut_into_parts(self.offsets, n_parts)
+
+    def take(
+        self, items: NDArray[np.integer], pool: Pool | None = None
+    ) -> "tuple[FeatureStore, NDArray[np.int64]]":
+        """Return the store of some items (ascending, none twice) and the positions that it is made of.
+
+        O(nnz): two passes over the entries, threaded over the features.
+        """
+        lengths = np.diff(self.offsets)[items]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        positions = np.repeat(self.offsets[items] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        new_index = np.full(self.n_positions, -1, self.indices.dtype)
+        new_index[positions] = np.arange(positions.size)
+        cuts = cut_into_parts(self.indptr)
+        counts = np.zeros(self.n_features, np.int64)
+        each = (pool or Pool(1)).each
+        each(
+            N_PARTS,
+            lambda part: count_taken(
+                cuts[part], cuts[part + 1], self.indptr, self.indices, new_index, counts
+            ),
+        )
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        indices = np.empty(indptr[-1], index_dtype(positions.size))
+        values = ALL_ONES if self.is_binary else np.empty(indices.size)
+
+        def scatter(part: int) -> None:
+            source = (self.indptr, self.indices, self.values, new_index)
+            scatter_taken(cuts[part], cuts[part + 1], *source, indptr, indices, values)
+
+        each(N_PARTS, scatter)
+        return FeatureStore(indptr, indices, values, offsets), positions
+
+    def with_constant(self) -> "FeatureStore":
+        """The same store with one more feature, the last, that is 1 at every position (for an intercept).
+
+        Copies the entries once: O(nnz + N + F).
+        """
+        n = self.n_positions
+        indptr = np.append(self.indptr, self.nnz + n)
+        indices = np.concatenate([self.indices, np.arange(n, dtype=self.indices.dtype)])
+        values = ALL_ONES if self.is_binary else np.concatenate([self.values, np.ones(n)])
+        return FeatureStore(indptr, indices, values, self.offsets)
+
+    def without_last(self) -> "FeatureStore":
+        """The same store without its last feature, a view: the inverse of `with_constant`."""
+        end = int(self.indptr[-2])
+        return FeatureStore(self.indptr[:-1], self.indices[:end], self.values[:end], self.offsets)
+
+    @property
+    def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+        """The arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
+        return self.indptr, self.indices, self.values
+
+    def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+        """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.
+
+        Built on first use and kept: 4 bytes an entry (12 with values).
+        """
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> "Compressed":
+        return sort_by_column(
+            CompressedRows(self.indptr, self.indices, self.values, n_columns=self.n_positions)
+        )
+
+    def __repr__(self) -> str:
+        kind = "binary" if self.is_binary else "real"
+        return (
+            f"FeatureStore({self.n_items} items, {self.n_positions} positions, {self.n_features} features, "
+            f"{self.nnz} {kind} entries, {self.nbytes / 1e6:.1f} MB)"
+        )

@@ -1,0 +1,224 @@
+"""Sequences: the positions of all items as the rows of one matrix, and where to cut it into items.
+
+For users and estimators. It behaves like a list of items (length, indexing, slices, index arrays, masks), the
+way scikit-learn's splitters and searches index their inputs. CSR matrices and arrays are kept without a copy.
+
+Shapes: I items, N positions, F features.
+"""
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.data.columns import check_sparse
+from crfqn.data.features import check_offsets
+from crfqn.errors import InputError
+
+
+class Sequences:
+    """A list of sequences, stored as one matrix of positions x features.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse matrix or array, or 2-D array-like, shape (N, F)
+        Booleans or real numbers. CSR and arrays are kept without a copy, other sparse formats become CSR.
+    offsets : array-like of int, shape (I + 1,)
+        Item i is made of the rows offsets[i] ... offsets[i + 1]; starts at 0, never decreases, ends at N.
+    feature_names : sequence of str, optional
+        Names of the F columns, each one once.
+
+    Attributes
+    ----------
+    matrix, offsets, feature_names
+        As above, `offsets` as an array of int64 and `feature_names` as a list or None.
+
+    Raises
+    ------
+    InputError
+        For shapes, types, offsets or names that do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> words = Sequences(np.eye(5), [0, 2, 5])
+    >>> len(words), words[1].shape, words[[1, 0]].lengths.tolist()
+    (2, (3, 5), [3, 2])
+    """
+
+    def __init__(self, matrix: Any, offsets: ArrayLike, feature_names: Sequence[str] | None = None) -> None:
+        self.matrix = _as_rows(matrix)
+        self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
+        self.feature_names = None if feature_names is None else check_names(feature_names, self.n_features)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of positions of each item, shape (I,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(I,): scikit-learn counts and indexes samples by it."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._item(i) for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one item as a 2-D matrix (integer), or some items as Sequences (slice, integers, mask).
+
+        `[key, ...]` is the same as `[key]`. Indices count from the end when negative and may repeat.
+
+        Raises
+        ------
+        IndexError
+            Out of range, a mask of another length, or a key of another kind.
+        """
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            return (
+                self._run(start, max(start, stop)) if step == 1 else self._take(np.arange(start, stop, step))
+            )
+        if isinstance(key, tuple) or key is None or isinstance(key, (bool, np.bool_, str)):
+            raise IndexError(f"items are indexed by integers, slices, integer arrays or masks, got {key!r}")
+        try:
+            index = operator.index(key)
+        except TypeError:
+            return self._take(self._chosen(np.asarray(key)))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"item {index} is out of range for {len(self)} items")
+        return self._item(index % len(self))
+
+    def __repr__(self) -> str:
+        if isinstance(self.matrix, np.ndarray):
+            storage = f"dense {self.matrix.dtype}"
+        else:
+            storage = f"CSR {self.matrix.dtype}, {self.matrix.nnz} stored"
+        named = ", named" if self.feature_names is not None else ""
+        return (
+            f"Sequences({len(self)} items, {self.n_positions} positions, "
+            f"{self.n_features} features{named}, {storage})"
+        )
+
+    def with_names(self, names: list[str]) -> "Sequences":
+        """Return the same items with the columns of these names; a name without a column gives an empty one.
+
+        Raises
+        ------
+        InputError
+            The columns have no names.
+        """
+        if self.feature_names is None:
+            raise InputError("the columns have no names to choose them by")
+        if names is self.feature_names or names == self.feature_names:
+            return self
+        import scipy.sparse
+
+        column_of = {name: column for column, name in enumerate(self.feature_names)}
+        pairs = [(column_of[name], new) for new, name in enumerate(names) if name in column_of]
+        old, new = np.array(pairs, np.int64).reshape(-1, 2).T
+        selector = scipy.sparse.coo_array(
+            (np.ones(old.size, self.matrix.dtype), (old, new)), shape=(self.n_features, len(names))
+        )
+        matrix = scipy.sparse.csr_array(self.matrix @ selector.tocsr())
+        return Sequences(matrix, self.offsets, names)
+
+    def _item(self, i: int) -> Any:
+        return self.matrix[self.offsets[i] : self.offsets[i + 1]]
+
+    def _run(self, start: int, stop: int) -> "Sequences":
+        cuts = self.offsets[start : stop + 1]
+        return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
+
+    def _take(self, items: NDArray[np.integer]) -> "Sequences":
+        lengths = self.lengths[items]
+        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        rows = np.arange(cuts[-1]) + np.repeat(self.offsets[items] - cuts[:-1], lengths)
+        return self._with(self.matrix[rows], cuts)
+
+    def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
+        # Everything was checked when self was made; the names are shared, because they may be millions.
+        part = object.__new__(type(self))
+        part.matrix, part.offsets, part.feature_names = matrix, offsets, self.feature_names
+        return part
+
+    def _chosen(self, key: NDArray) -> NDArray[np.integer]:
+        """Return an array key as item numbers from 0."""
+        n = len(self)
+        if key.ndim != 1 or (key.size and key.dtype.kind not in "biu"):
+            raise IndexError(
+                "items are indexed by integers, slices, 1-D integer arrays or masks, "
+                f"got shape {key.shape} and dtype {key.dtype}"
+            )
+        if key.dtype.kind == "b":
+            if key.size != n:
+                raise IndexError(f"a mask must have one entry for each of the {n} items, got {key.size}")
+            return np.flatnonzero(key)
+        items = key.astype(np.int64)
+        is_outside = (items < -n) | (items >= n)
+        if is_outside.any():
+            raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
+        return np.where(items < 0, items + n, items)
+
+
+def _as_rows(matrix: Any) -> Any:
+    """Return a sparse matrix as CSR and anything else as an array, checked to be 2-D and real."""
+    is_sparse = hasattr(matrix, "tocsr")
+    if not is_sparse:
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError:  # numpy's refusal of ragged nesting
+            raise InputError(
+                "expected a 2-D matrix (positions x features), got rows of different lengths"
+            ) from None
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
+            f"got shape {matrix.shape} and dtype {matrix.dtype}"
+        )
+    if is_sparse:
+        check_sparse(matrix)
+    return matrix.tocsr() if is_sparse else matrix
+
+
+def check_names(names: Sequence[str], n_features: int) -> list[str]:
+    """Return the names as a list after checking that they are distinct strings, one for each column."""
+    if isinstance(names, (str, bytes)):
+        raise InputError(f"feature_names must be a list of {n_features} strings, got the single {names!r}")
+    found = list(names)
+    if len(found) != n_features:
+        raise InputError(f"feature_names must name each of the {n_features} columns, got {len(found)} names")
+    for column, name in enumerate(found):
+        if not isinstance(name, str):
+            raise InputError(
+                f"feature_names must be strings, but that of column {column} is of type "
+                f"{type(name).__name__}: {name!r}"
+            )
+    if len(set(found)) != n_features:
+        raise InputError(f"feature_names must be distinct, but {_first_repeated(found)!r} comes twice")
+    return found
+
+
+def _first_repeated(names: list[str]) -> str:
+    """Return the first name of a list that an earlier entry has too."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise LookupError("all names are distinct")

@@ -1,0 +1,100 @@
+"""Names of features and their columns: the dictionaries that sequences are encoded with."""
+
+from collections.abc import Iterator, Sequence
+
+from crfqn.data.sequences import check_names
+
+UNSEEN = -1
+
+
+class KnownColumns(dict[str, int]):
+    """Name -> column of a fixed vocabulary; any other string is UNSEEN."""
+
+    def __missing__(self, name: object) -> int:
+        if not isinstance(name, str):
+            raise TypeError("a feature name must be a string")
+        return UNSEEN
+
+
+class GrowingColumns(dict[str, int]):
+    """Name -> column in the order of first appearance; a new string gets the next column."""
+
+    def __missing__(self, name: object) -> int:
+        if not isinstance(name, str):
+            raise TypeError("a feature name must be a string")
+        column = self[str(name)] = len(self)
+        return column
+
+
+class PairColumns(dict[str, "ValueColumns"]):
+    """Name -> string value -> column of `name=value`; a pair seen before costs no new string."""
+
+    def __init__(self, columns: dict[str, int]) -> None:
+        super().__init__()
+        self.columns = columns
+
+    def __missing__(self, name: object) -> "ValueColumns":
+        if not isinstance(name, str):
+            raise TypeError("a feature name must be a string")
+        values = self[name] = ValueColumns(name, self.columns)
+        return values
+
+
+class ValueColumns(dict[str, int]):
+    """String value -> column of `name=value`, for one name."""
+
+    def __init__(self, name: str, columns: dict[str, int]) -> None:
+        super().__init__()
+        self.prefix, self.columns = f"{name}=", columns
+
+    def __missing__(self, value: str) -> int:
+        column = self[value] = self.columns[self.prefix + value]
+        return column
+
+
+class Vocabulary:
+    """The names of the columns, and the column of each name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Distinct, in the order of the columns.
+
+    Raises
+    ------
+    InputError
+        For names that are no strings or come twice.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = check_names(names, len(names))
+        self.columns: dict[str, int] = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
+
+    def index(self, name: str) -> int:
+        """Return the column of a name; KeyError if there is none."""
+        column = self.columns.get(name)
+        if column is None:
+            raise KeyError(name)
+        return column
+
+    __getitem__ = index
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.names == other.names
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type, tuple[list[str]]]:
+        return type(self), (self.names,)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} names)"

@@ -1,0 +1,320 @@
+"""What the estimators of single items share: an item is a row of a matrix, and has a label or several.
+
+Reading the data, the intercept, weights of items and classes, prediction by blocks and the model file are here. A
+subclass says which labels there are and how they hang together (`LabelSpace`), and what it minimises.
+
+Shapes: I items, F features, K nodes of the structure (flat: the classes).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from crfqn.data.columns import check_sparse
+from crfqn.data.features import FeatureStore
+from crfqn.data.labels import encode_labels
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.base import SparseCRF, check_flags
+from crfqn.estimators.classification.item_weights import item_weights
+from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace
+from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
+from crfqn.estimators.storage.content import (
+    FEATURE,
+    STATE,
+    Content,
+    add_matrix,
+    finite,
+    read_matrix,
+    read_size,
+)
+from crfqn.estimators.storage.fingerprint import fingerprint
+from crfqn.estimators.weights import Weights, csr, entries, merged
+from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.image import add_image
+from crfqn.penalties import NO_COORDS
+from crfqn.result import Result
+from crfqn.structures.structure import NO_EDGES
+from crfqn.structures.taxonomy import Taxonomy
+from crfqn.threads import Pool
+
+Vector = NDArray[np.float64]
+BLOCK_NUMBERS = 1 << 23  # scores of a block of items in prediction: 64 MB, and a few arrays like it
+
+STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
+
+
+class Targets(NamedTuple):
+    """What the items of a training are labelled by.
+
+    space: the labels to choose from; labels: what the objective takes, int32 (I,), the node of each item, unless an
+    estimator says otherwise; weights: float64 (I,), how often each item counts, or None.
+    """
+
+    space: LabelSpace
+    labels: Any
+    weights: Vector | None
+
+
+class ItemModel(ClassifierMixin, SparseCRF):
+    """Base of the estimators; X is a matrix (items x features)."""
+
+    fit_intercept: bool
+    penalize_intercept: bool
+    class_weight: Mapping | str | None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse matrices are welcome; and what a model may fail at whose boundaries all go through the origin."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Items around the origin fall on both sides of every such boundary, whatever the classes weigh.
+        tags.classifier_tags.poor_score = not self.fit_intercept
+        return tags
+
+    @abstractmethod
+    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
+        """The labels to choose from, and the node of each of the `classes` that occur, sorted."""
+
+    @abstractmethod
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        """The fitted attributes that hold the labels."""
+
+    @property
+    @abstractmethod
+    def _space(self) -> LabelSpace:
+        """The labels that the fitted attributes hold."""
+
+    def _label_names(self, y: Any) -> tuple[Any, int]:
+        """Labels as scikit-learn knows them, one an item; and the columns that they had as rows of parts, else 0."""
+        return y, 0
+
+    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+        """The items that count and their labels, checked; `checked` takes the columns' names."""
+        names, n_levels = self._label_names(y)
+        check_sparse(X)
+        X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
+        classes, codes = encode_labels(names, np.arange(names.size + 1))
+        check_names(names, classes)
+        weights = item_weights(sample_weight, self.class_weight, classes, codes)
+        if weights is not None and not weights.all():
+            stays = weights > 0
+            X, weights = X[np.flatnonzero(stays)], weights[stays]
+            classes, codes = encode_labels(classes[codes[stays]], np.arange(weights.size + 1))
+        space, nodes = self._learn_labels(classes, n_levels)
+        return X, Targets(space, nodes[codes], weights)
+
+    def _store(self, X: Any) -> FeatureStore:
+        """The features of the items, and with an intercept one more, the last, that is always 1."""
+        with Pool(self.n_threads) as pool:
+            store = FeatureStore.from_matrix(X, np.arange(X.shape[0] + 1), pool=pool)
+        return store.with_constant() if self.fit_intercept else store
+
+    def _learn(
+        self, checked: ItemModel, store: FeatureStore, targets: Targets, start: Weights | None
+    ) -> Result:
+        """Train, and take over everything but the weights."""
+        space = targets.space
+        free = self._free(space.n_nodes, store.n_features)
+        over = space.over(store.n_items)
+        result = self._train(store, over, targets.labels, targets.weights, start, free)
+        self._adopt_labels(space)
+        adopt_columns(self, checked)
+        features = store.without_last() if self.fit_intercept else store
+        self.data_fingerprint_ = fingerprint(features, self._label_array(targets.labels), self.n_threads)
+        return result
+
+    def _label_array(self, labels: Any) -> NDArray:
+        """The labels of the targets as one array, for the fingerprint."""
+        return labels
+
+    def predict(self, X: Any) -> NDArray:
+        """The most probable label of each item, (I,); ties go to the class that comes first."""
+        codes = self._best(X)
+        return self._as_given(self.classes_[codes])
+
+    def decision_function(self, X: Any) -> Vector:
+        """The score of each class, (I, n_classes); of two classes the second's less the first's, (I,)."""
+        scores = np.concatenate([scores.T for scores in self._class_scores(X)])
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _best(self, X: Any) -> NDArray[np.intp]:
+        """The number of the most probable class of each item."""
+        return np.concatenate([scores.argmax(axis=0) for scores in self._class_scores(X)])
+
+    def _class_scores(self, X: Any) -> Iterator[Vector]:
+        """Blocks of items: the score of each class, the sum over its path, (n_classes, items of the block)."""
+        check_is_fitted(self)
+        nodes = self._space.nodes
+        for structure, scores, pool in self._node_scores(X):
+            yield structure.path_scores(scores, pool)[nodes]
+
+    def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
+        """Blocks of items: the structure over them, node scores (K, items of the block), and threads.
+
+        No other columns are read than those of features that have a weight.
+        """
+        check_is_fitted(self)
+        check_sparse(X)
+        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
+        space = self._space
+        n_items, n_block = X.shape[0], max(1, BLOCK_NUMBERS // space.n_nodes)
+        if n_items <= n_block and (scores := few_scores(X, self.coef_, self.intercept_)) is not None:
+            with Pool(self.n_threads) as pool:
+                yield space.over(n_items), scores, pool
+            return
+        if n_items > n_block and hasattr(X, "tocsr"):
+            X = X.tocsr()
+        kept = np.unique(self.coef_.indices)
+        weights = entries(self.coef_[:, kept], kept.size)
+        with Pool(self.n_threads) as pool:
+            for first in range(0, n_items, n_block):
+                part = X[first : first + n_block] if n_items > n_block else X
+                part = part[:, kept] if kept.size < self.n_features_in_ else part
+                store = FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
+                scores = np.repeat(self.intercept_[:, None], store.n_positions, axis=1)
+                add_image(store, *weights, scores, NO_EDGES, pool)
+                yield space.over(store.n_items), scores, pool
+
+    def _as_given(self, labels: NDArray) -> NDArray:
+        """Labels in the form that the labels of the training had."""
+        return labels
+
+    def _free(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
+        """The coordinates without penalty: of the constant column, the last."""
+        if not self.fit_intercept or self.penalize_intercept:
+            return NO_COORDS
+        return intercept_coords(n_nodes, n_columns)
+
+    def _axes(self, space: LabelSpace) -> Axes:
+        """What rows and columns of weights over the space stand for."""
+        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+        return Axes(space.node_names, self.n_features_in_, names)
+
+    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> Weights | None:
+        """The weights to start from, those of `start` or of the last fit: of the labels and features in common.
+
+        From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
+        """
+        model = start_model(start, self, ItemModel, STARTS)
+        if model is None:
+            return None
+        space: LabelSpace = model._space
+        if isinstance(space, TreeSpace) and not isinstance(targets.space, TreeSpace):
+            raise InputError(
+                "start: expected a model with weights of its classes, got one of a taxonomy's nodes"
+            )
+        old, new = model._axes(space), checked._axes(targets.space)
+        common, weights = match(old, new, start is not None), None
+        if common is not None:
+            n_columns = new.n_features + bool(self.fit_intercept)
+            rows, columns, values = common.entries(model.coef_)
+            coords = rows * n_columns + columns
+            if self.fit_intercept:
+                stays = common.rows >= 0
+                coords = np.append(coords, (common.rows[stays] + 1) * n_columns - 1)
+                values = np.append(values, model.intercept_[stays])
+            weights = sorted_weights(coords, values)
+        if self.verbose:
+            tell(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
+        return weights
+
+    def _set_weights(self, weights: Weights) -> None:
+        space, n_features = self._space, self.n_features_in_
+        n_columns = n_features + bool(self.fit_intercept)
+        rows, columns = np.divmod(weights.coords, n_columns)
+        is_intercept = columns == n_features
+        self.intercept_ = np.zeros(space.n_nodes)
+        self.intercept_[rows[is_intercept]] = weights.values[is_intercept]
+        if not self.penalize_intercept:
+            self.intercept_ = self._centred(space, self.intercept_)
+        node = ~is_intercept
+        self.coef_ = csr(weights.values[node], rows[node], columns[node], (space.n_nodes, n_features))
+
+    def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
+        """Of all intercepts without penalty that lead to the same loss, one: which, must not depend on the way."""
+        return space.centred(intercepts)
+
+    def _weights(self) -> Weights:
+        n_nodes, n_features = self.coef_.shape
+        if not self.fit_intercept:
+            return entries(self.coef_, n_features)
+        coords, found = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
+        return merged(entries(self.coef_, n_features + 1), Weights(coords[found], self.intercept_[found]))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_flags(self, "fit_intercept", "penalize_intercept")
+        is_known = self.class_weight is None or isinstance(self.class_weight, Mapping)
+        if not is_known and not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
+            raise InputError(
+                f"class_weight: expected None, 'balanced' or a dict label -> weight, got {self.class_weight!r}"
+            )
+
+    def _settings(self) -> dict[str, Any]:
+        """Labels in class_weight keep their types: JSON's keys are strings."""
+        given = self.class_weight
+        return super()._settings() | {
+            "class_weight": [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
+        }
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        model, saved = super()._from_settings(settings), settings["class_weight"]
+        model.class_weight = dict(saved) if isinstance(saved, list) else saved
+        return model
+
+    def _content(self) -> Content:
+        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
+        add_matrix(content, "node", self.coef_, STATE, FEATURE)
+        content.arrays["intercept"] = self.intercept_
+        if hasattr(self, "feature_names_in_"):
+            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        n_nodes = self._space.n_nodes
+        n_features = read_size(file, n_nodes)
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
+        self.intercept_ = finite(file, "intercept", (n_nodes,))
+        self.n_features_in_ = n_features
+        if "feature_names" in file.strings:
+            self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)
+            if self.feature_names_in_.size != n_features:
+                raise ModelFileError(
+                    f"{file.path}: {self.feature_names_in_.size} names for {n_features} features"
+                )
+
+
+def check_names(names: NDArray, classes: NDArray) -> None:
+    """Refuse what scikit-learn takes for numbers to regress on; `classes`: the different ones.
+
+    Strings in great number are no ground for its warning. To count the different ones takes time: once is enough.
+    """
+    with warnings.catch_warnings():
+        if names.dtype.kind in "OUS":
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(classes if names.dtype.kind in "US" else names)
+
+
+def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
+    """The coordinates of the last column, (K,)."""
+    return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
+
+
+def adopt_columns(model: ItemModel, checked: ItemModel) -> None:
+    """Take over the number of columns and their names, or that they have none."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(checked, name):
+            setattr(model, name, getattr(checked, name))
+        elif hasattr(model, name):
+            delattr(model, name)

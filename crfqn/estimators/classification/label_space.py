@@ -1,0 +1,113 @@
+"""The labels that a classifier of items chooses from, and where they lie in the structure.
+
+Shapes: K nodes, I items; classes are the labels that can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.estimators.storage.content import LARGEST_TABLE
+from crfqn.structures.flat import flat
+from crfqn.structures.taxonomy import Taxonomy
+from crfqn.taxonomy.tree import LabelTree
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSpace:
+    """Classes, and a node for each.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (n_classes,)
+    nodes : ndarray of int32, shape (n_classes,): the number of each class's node
+    forest : Taxonomy of all K nodes, over no items
+    """
+
+    classes: NDArray
+    nodes: NDArray[np.int32]
+    forest: Taxonomy
+
+    @classmethod
+    def flat(cls, classes: NDArray) -> LabelSpace:
+        """Labels without a taxonomy."""
+        return cls(classes, np.arange(classes.size, dtype=np.int32), flat(classes.size, 0))
+
+    @property
+    def n_nodes(self) -> int:
+        return self.forest.n_states
+
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K; without a taxonomy its label."""
+        return self.classes.tolist()
+
+    def over(self, n_items: int) -> Taxonomy:
+        """The structure of so many items."""
+        return self.forest.over(np.arange(n_items + 1))
+
+    def centred(self, intercepts: Vector) -> Vector:
+        """The one of all intercepts with the same probabilities that has mean 0 under each node that is no label.
+
+        What the children of such a node have in common can as well be the node's own; what all tops have in
+        common changes nothing. Without a penalty to choose, another order of the items would end elsewhere.
+        """
+        result, forest = intercepts.copy(), self.forest
+        bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
+        for above in range(self.n_nodes - 1, -2, -1):
+            children = slice(bounds[above + 1], bounds[above + 2])
+            if children.start < children.stop and (above < 0 or not forest.is_label[above]):
+                common = result[children].mean()
+                result[children] -= common
+                if above >= 0:
+                    result[above] += common
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSpace(LabelSpace):
+    """The labels of a taxonomy.
+
+    Attributes
+    ----------
+    tree : LabelTree
+    n_levels : int: columns of the labels as rows of parts, 0 for labels that are names
+    separator : str: between the parts
+    """
+
+    tree: LabelTree
+    n_levels: int
+    separator: str
+
+    @property
+    def node_names(self) -> list:
+        """The name of each node, K."""
+        return list(self.tree.names)
+
+    @classmethod
+    def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
+        """The space of these label nodes, its classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
+        names = [tree.names[node] for node in nodes]
+        with suppress(TypeError):  # numbers beside strings
+            names.sort()  # type: ignore[type-var]
+        is_label = np.zeros(tree.n_nodes, bool)
+        is_label[nodes] = True
+        forest = Taxonomy(tree.parents, is_label, 0)
+        return cls(name_array(names), tree.nodes_of(names), forest, tree, n_levels, separator)
+
+
+def name_array(names: Sequence[Hashable]) -> NDArray:
+    """Names as an array, of objects if numpy would change them, or give all of them the length of a very long one."""
+    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
+    if longest * len(names) > LARGEST_TABLE:
+        return np.fromiter(names, object, len(names))
+    found = np.asarray(names)
+    return found if found.tolist() == list(names) else np.fromiter(names, object, len(names))

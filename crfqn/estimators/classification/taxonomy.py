@@ -1,0 +1,267 @@
+"""TaxonomyCRF: classification into the nodes of a label taxonomy, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+
+from crfqn.data.wording import shorten
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.base import is_number
+from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.classification.probabilistic import ItemClassifier
+from crfqn.estimators.storage.content import Content
+from crfqn.model_file import ModelFile
+from crfqn.taxonomy.path_labels import PathLabels, check_separator
+from crfqn.taxonomy.reading import find_nodes, open_taxonomy
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree
+
+LABELS = ("leaves", "nodes")
+MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
+
+
+class TaxonomyCRF(ItemClassifier):
+    """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
+
+    Minimises, over weights w_k of all K nodes of the taxonomy,
+
+        sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(y | x) ~ exp(sum of w_k . x, k on the path to y),
+
+    a sum over the items i, not a mean. What labels have in common costs one weight, at the node above them. Without a
+    taxonomy it is `MulticlassCRF`.
+
+    Parameters
+    ----------
+    taxonomy : optional
+        A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
+        tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
+        labels, or else no taxonomy at all. Several tops make a forest. See `crfqn.taxonomy.reading.open_taxonomy`.
+    labels : {"leaves", "nodes"}, default "leaves"
+        What an item can be labelled by: leaves only, or any node, so that it may stop at an inner one. Labels without
+        training items are legal, and can be predicted.
+    separator : str, default "/"
+        Between the parts of a path.
+    l1, l2 : float, default 1.0 and 0.0
+        Strengths of the penalties, >= 0, in nats.
+    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
+    fit_intercept : bool, default False
+        A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
+    penalize_intercept, class_weight, tol
+        As in `MulticlassCRF`.
+    max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
+        As in `ChainCRF`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels that can be predicted, sorted: all leaves (all nodes). Of path rows the joined parts.
+    tree_ : LabelTree of K nodes, with `names` and `parents`
+    coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
+    intercept_ : ndarray, shape (K,), zeros without intercept
+    n_features_in_, feature_names_in_, result_, n_iter_, data_fingerprint_, extra_
+        As in `MulticlassCRF`.
+
+    Notes
+    -----
+    Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows.
+
+    Examples
+    --------
+    >>> from crfqn import TaxonomyCRF
+    >>> X = [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 2, 0, 0], [2, 0, 1, 0]]
+    >>> y = ["sport/golf", "sport/tennis", "art", "sport/golf", "sport/tennis"]
+    >>> model = TaxonomyCRF(l1=0.1).fit(X, y)
+    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.8).tolist()
+    ['sport/golf', 'sport']
+
+    References
+    ----------
+    Zhong, Yen, Dhillon, Ravikumar: Proximal quasi-Newton for computationally intensive l1-regularized
+    M-estimators. NIPS 2014, section 6.2.
+    """
+
+    KIND = "taxonomy-crf"
+    SETTINGS = (*ItemClassifier.SETTINGS, "labels", "separator")
+
+    def __init__(
+        self,
+        taxonomy: Any = None,
+        *,
+        labels: str = "leaves",
+        separator: str = "/",
+        l1: float = 1.0,
+        l2: float = 0.0,
+        group_l1: float = 0.0,
+        group_norm: str = "l2",
+        fit_intercept: bool = False,
+        penalize_intercept: bool = False,
+        class_weight: Mapping | str | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        max_seconds: float | None = None,
+        solver: Any = "prox-qn",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Callable[..., object] | None = None,
+    ) -> None:
+        super().__init__(
+            l1, l2, group_l1=group_l1, group_norm=group_norm, fit_intercept=fit_intercept,
+            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
+            max_seconds=max_seconds, solver=solver, n_threads=n_threads, random_state=random_state,
+            verbose=verbose, warm_start=warm_start, callback=callback,
+        )  # fmt: skip
+        self.taxonomy = taxonomy
+        self.labels = labels
+        self.separator = separator
+
+    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
+        """The most probable label of each item, or how far down the taxonomy one can be sure.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+        threshold : float between 0 and 1, optional
+            Go down from the most probable top node to the most probable child as long as that has at least this
+            probability, and return where it ends: a node, perhaps an inner one. The top is returned in any case.
+
+        Returns
+        -------
+        ndarray, shape (n_items,), or (n_items, n_levels) if the labels of the training were rows of parts
+        """
+        if threshold is None:
+            return super().predict(X)
+        if not is_number(threshold) or not 0 <= threshold <= 1:
+            raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
+        nodes = np.concatenate(
+            [descend(p, self.tree_.parents, threshold) for p in self._node_probabilities(X)]
+        )
+        return self._as_given(name_array(self.tree_.names)[nodes])
+
+    def predict_nodes(self, X: Any) -> NDArray[np.float64]:
+        """P(the label is node k or lies under it), (I, K), in the order of `tree_.names`.
+
+        A node has the sum of its children, and, where it can be a label itself, what is left.
+        """
+        return np.concatenate([p.T for p in self._node_probabilities(X)])
+
+    def predict_marginals(self, X: Any) -> NDArray[np.float64]:
+        """The same as `predict_nodes`."""
+        return self.predict_nodes(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of items with the right label, each weighed by `sample_weight`."""
+        codes = self._best(X)
+        return float(
+            accuracy_score(self._label_names(y)[0], self.classes_[codes], sample_weight=sample_weight)
+        )
+
+    def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Blocks of items: node probabilities, (K, items of the block)."""
+        for structure, scores, pool in self._node_scores(X):
+            yield structure.marginals(scores, pool)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.labels, str) or self.labels not in LABELS:
+            raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
+
+    def _label_names(self, y: Any) -> tuple[Any, int]:
+        if y is None:
+            return y, 0
+        labels = PathLabels.of(y, self.separator)
+        return (labels.names, labels.depth) if labels.is_rows else (y, 0)
+
+    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[TreeSpace, NDArray[np.int32]]:
+        known = PathLabels(classes, max(n_levels, 1), n_levels > 0)
+        tree = open_taxonomy(self.taxonomy, known, self.separator)
+        nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
+        is_label = tree.is_leaf if self.labels == "leaves" else np.ones(tree.n_nodes, bool)
+        inner = nodes[~is_label[nodes]]
+        if inner.size:
+            raise InputError(
+                f"expected leaves of the taxonomy as labels, but {shorten(tree.names[inner[0]])} is an inner node; "
+                "labels='nodes' lets items stop there"
+            )
+        if n_levels:
+            n_levels = max(n_levels, *(1 + str(name).count(self.separator) for name in tree.names))
+        return TreeSpace.of(tree, np.flatnonzero(is_label), n_levels, self.separator), nodes
+
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        assert isinstance(space, TreeSpace)
+        self.classes_, self.tree_ = space.classes, space.tree
+        self._row_form = space.n_levels, space.separator
+
+    @property
+    def _space(self) -> TreeSpace:
+        return TreeSpace.of(self.tree_, self.tree_.nodes_of(self.classes_), *self._row_form)
+
+    def _as_given(self, labels: NDArray) -> NDArray:
+        n_levels, separator = self._row_form
+        return PathLabels.rows(labels, n_levels, separator) if n_levels else labels
+
+    def _content(self) -> Content:
+        content, tree = super()._content(), self.tree_
+        content.arrays["parents"] = tree.parents
+        content.arrays["label_node"] = self._space.nodes
+        n_levels, separator = self._row_form
+        content.metadata |= {
+            "nodes": list(tree.names),
+            "has_taxonomy": self.taxonomy is not None,
+            "label_levels": n_levels,
+            "label_separator": separator,
+        }
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        meta = file.metadata
+        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
+        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
+        if (
+            not nodes.size
+            or nodes.min() < 0
+            or nodes.max() >= tree.n_nodes
+            or np.unique(nodes).size < nodes.size
+        ):
+            raise ModelFileError(
+                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
+            )
+        if not np.isin(tree.leaves, nodes).all():
+            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
+        separator = meta["label_separator"]
+        check_separator(separator)
+        levels = read_levels(file, tree, separator)
+        self._adopt_labels(TreeSpace.of(tree, nodes, levels, separator))
+        self.taxonomy = tree if meta["has_taxonomy"] else None
+        super()._restore(file)
+
+
+def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
+    """The columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's paths fill them.
+
+    The labels of the training may have come in a table with some columns too many, of which no row uses the last.
+    """
+    longest = max(1 + str(name).count(separator) for name in tree.names)
+    levels = file.count("label_levels", most=longest + MOST_UNUSED)
+    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
+
+
+def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
+    """The node that each item reaches from the top by its most probable child, while that has the threshold.
+
+    p: node probabilities (K, n); ties go to the lower node.
+    """
+    reached = np.full(p.shape[1], NO_PARENT)
+    for above in np.unique(parents):
+        items = np.flatnonzero(reached == above)
+        first, last = np.searchsorted(parents, (above, above + 1))
+        best = first + p[first:last, items].argmax(axis=0)
+        goes = (p[best, items] >= threshold) | (above == NO_PARENT)
+        reached[items[goes]] = best[goes]
+    return reached

@@ -1,0 +1,1 @@
+"""Rankings of labels for items that have several."""

@@ -1,0 +1,308 @@
+"""MultilabelRanker: labels ranked for items that have several, and label sets by thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from crfqn.data.columns import check_sparse
+from crfqn.data.features import FeatureStore
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.classification.item_weights import set_weights
+from crfqn.estimators.classification.items import ItemModel, Targets, Vector
+from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.classification.linear import AUTO, DirectClassifier, check_classes
+from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
+from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
+from crfqn.estimators.storage.content import Content, finite
+from crfqn.estimators.weights import Weights
+from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.result import Status
+from crfqn.structures.structure import NO_EDGES, Structure
+from crfqn.threads import Pool
+
+
+class MultilabelRanker(DirectClassifier):
+    """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
+
+    Minimises, over weights W (labels x features) and intercepts b (labels),
+
+        sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_ir - s_ir'), 0)^2 + penalty(W),  s_ik = w_k . x_i + b_k
+
+    (section 4.7 of the paper, as a sum over the items), penalties as of `MulticlassClassifier`. A label belongs to an
+    item if its score exceeds a threshold that is learned after the scores.
+
+    Parameters
+    ----------
+    penalty, solver, group_l1, l1, l2 : as in `MulticlassClassifier`
+    threshold : {"item", "label"}, default "item"
+        One for each item, predicted from its scores by least squares (Elisseeff and Weston 2001); or one for each
+        label, where its F1 is largest (SCut; Fan and Lin 2007).
+    cv : int, scikit-learn splitter or iterable of (train, test), optional
+        Learn thresholds from the scores of models that have not seen the items, at the cost of so many more trainings:
+        of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        A factor to `sample_weight`: the mean over the item's labels.
+    fit_intercept, penalize_intercept, tol, max_iter, warm_start
+        As in `MulticlassClassifier`.
+    max_seconds, n_threads, random_state, verbose, callback
+        As in `MulticlassClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,)
+        The labels that occur, sorted; of a table the numbers of its columns.
+    coef_ : scipy.sparse.csr_array, shape (n_labels, n_features)
+    intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
+    threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
+        The threshold of label k for an item of scores s is threshold_intercept_[k] + threshold_coef_ . s.
+    kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, data_fingerprint_, extra_
+        As in `MulticlassClassifier`.
+
+    Notes
+    -----
+    Where `y` has one label an item, this is `MulticlassClassifier`: no thresholds, and `predict` returns labels.
+
+    Examples
+    --------
+    >>> from crfqn import MultilabelRanker
+    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]]
+    >>> model = MultilabelRanker(group_l1=0.1).fit(X, X)
+    >>> model.predict([[1, 0, 0], [1, 1, 0]]).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+
+    References
+    ----------
+    Blondel, Seki, Uehara: Block coordinate descent algorithms for large-scale sparse multiclass classification.
+    Machine Learning 93, 2013, section 4.7. Elisseeff, Weston: A kernel method for multi-labelled classification. NIPS
+    2001. Fan, Lin: A study on threshold selection for multi-label classification. National Taiwan University, 2007.
+    """
+
+    KIND = "multilabel-ranker"
+    SETTINGS: ClassVar[tuple[str, ...]] = (*DirectClassifier.SETTINGS, "threshold")
+
+    def __init__(
+        self,
+        penalty: str = "l1/l2",
+        solver: Any = AUTO,
+        *,
+        group_l1: float | None = None,
+        l1: float | None = None,
+        l2: float | None = None,
+        threshold: str = "item",
+        cv: Any = None,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        class_weight: Mapping | str | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Callable[..., object] | None = None,
+    ) -> None:
+        super().__init__(
+            penalty, solver, group_l1=group_l1, l1=l1, l2=l2, fit_intercept=fit_intercept,
+            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
+            max_seconds=max_seconds, n_threads=n_threads, random_state=random_state, verbose=verbose,
+            warm_start=warm_start, callback=callback,
+        )  # fmt: skip
+        self.threshold = threshold
+        self.cv = cv
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def predict(self, X: Any) -> Any:
+        """The labels of each item: a table of 0 and 1, (I, n_labels), sparse (CSR) if that of the training was.
+
+        Where the training had one label an item, the best label of each, (I,).
+        """
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().predict(X)
+        table = np.concatenate([self._thresholds.exceeded(scores.T) for scores in self._class_scores(X)])
+        return (
+            scipy.sparse.csr_array(table, dtype=np.int64)
+            if "sparse" in self._form
+            else table.astype(np.int64)
+        )
+
+    def predict_sets(self, X: Any) -> list[tuple]:
+        """The labels of each item by their names, as many tuples as items."""
+        if self._form == "labels":
+            return [(label,) for label in self.predict(X).tolist()]
+        table = scipy.sparse.csr_array(self.predict(X))
+        names = self.classes_[table.indices].tolist()
+        return [
+            tuple(names[first:last]) for first, last in zip(table.indptr[:-1], table.indptr[1:], strict=True)
+        ]
+
+    def rank(self, X: Any, k: int | None = None) -> NDArray:
+        """The k labels of each item with the largest scores, (I, k), the largest first; all of them by default."""
+        check_is_fitted(self)
+        k = len(self.classes_) if k is None else k
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
+            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self._class_scores(X)]
+        return self.classes_[np.concatenate(order)]
+
+    def decision_function(self, X: Any) -> Vector:
+        """The score of each label, (I, n_labels), without thresholds; where y was one of two labels, (I,)."""
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().decision_function(X)
+        return np.concatenate([scores.T for scores in self._class_scores(X)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of items whose set is predicted without a fault, each weighed by `sample_weight`."""
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().score(X, y, sample_weight)
+        truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
+        check_consistent_length(truth, found)
+        return float(accuracy_score(truth, found, sample_weight=sample_weight))
+
+    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+        check_sparse(X)
+        forms: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
+        if are_sets(y):
+            X = validate_data(checked, X, **forms)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(checked, X, y, multi_output=True, **forms)
+        sets = LabelSets.of(y)
+        weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
+        if weights is not None and not weights.all():
+            stays = np.flatnonzero(weights > 0)
+            X, sets, weights = X[stays], sets.take(stays), weights[stays]
+        check_classes(sets.classes)
+        labels = MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
+        return X, Targets(SetSpace.of(sets.classes, sets.form), labels, weights)
+
+    def _label_array(self, labels: Any) -> NDArray:
+        return np.concatenate([labels.starts, labels.sets])
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return targets
+
+    def _finish(self, store: FeatureStore, labels: Any, weights: Vector | None) -> None:
+        """Learn the thresholds."""
+        if self._form == "labels":
+            return
+        weights = np.ones(store.n_items) if weights is None else weights
+        relevant = labels.relevance == 1.0
+        if self.cv is None or self.result_.status is Status.INTERRUPTED:
+            scores = self._training_scores(store, self._weights())
+            self._thresholds = learn_thresholds(self.threshold, scores, relevant, weights)
+            return
+        splits = check_cv(self.cv).split(np.empty((store.n_items, 1)))
+        parts = [
+            (self._unseen_scores(store, labels, weights, np.sort(train), test), test)
+            for train, test in splits
+        ]
+        if self.threshold == "item":  # one least-squares problem of all that were unseen
+            unseen, tests = zip(*parts, strict=True)
+            parts = [(np.concatenate(unseen), np.concatenate(tests))]
+        found = [
+            learn_thresholds(self.threshold, scores, relevant[test], weights[test]) for scores, test in parts
+        ]
+        self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*found, strict=True)))
+
+    def _unseen_scores(
+        self, store: FeatureStore, labels: Any, weights: Vector, train: NDArray, test: NDArray
+    ) -> Vector:
+        """The scores of the items `test` from a training on the items `train`, which starts from these weights."""
+        quiet = copy(self)
+        quiet.callback, quiet.verbose = None, 0
+        part, _ = store.take(train)
+        free = self._free(labels.n_states, store.n_features)
+        start = self._weights()
+        result = quiet._train(
+            part, self._space.over(train.size), labels.take(train), weights[train], start, free
+        )
+        pass_on_interrupt(result)
+        fold = copy(self)
+        fold._set_weights(Weights(result.coords, result.weights))
+        order = np.argsort(test, kind="stable")
+        scores = np.empty((test.size, labels.n_states))
+        scores[order] = self._training_scores(store.take(test[order])[0], fold._weights())
+        return scores
+
+    def _training_scores(self, store: FeatureStore, weights: Weights) -> Vector:
+        """Scores of the items of a store, (I, K)."""
+        scores = np.zeros((len(self.classes_), store.n_items))
+        with Pool(self.n_threads) as pool:
+            add_image(store, *weights, scores, NO_EDGES, pool)
+        return scores.T
+
+    @property
+    def _thresholds(self) -> Thresholds:
+        return Thresholds(self.threshold_coef_, self.threshold_intercept_)
+
+    @_thresholds.setter
+    def _thresholds(self, thresholds: Thresholds) -> None:
+        self.threshold_coef_, self.threshold_intercept_ = thresholds
+
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        assert isinstance(space, SetSpace)
+        super()._adopt_labels(space)
+        self._form = space.form
+        for name in ("threshold_coef_", "threshold_intercept_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    @property
+    def _space(self) -> SetSpace:
+        return SetSpace.of(self.classes_, self._form)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.threshold, str) or self.threshold not in KINDS:
+            raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
+
+    def _settings(self) -> dict[str, Any]:
+        """A splitter is not kept: it has done its work."""
+        return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        return super()._from_settings(settings).set_params(cv=settings["cv"])
+
+    def _content(self) -> Content:
+        content = super()._content()
+        content.metadata["form"] = self._form
+        if self._form != "labels":
+            content.arrays["threshold_coef"] = self.threshold_coef_
+            content.arrays["threshold_intercept"] = self.threshold_intercept_
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        self._form = file.metadata["form"]
+        if self._form not in FORMS:
+            raise ModelFileError(
+                f"{file.path}: expected a form of labels among {FORMS}, found {self._form!r}"
+            )
+        super()._restore(file)
+        if self._form != "labels":
+            shape = (len(self.classes_),)
+            names = ("threshold_coef", "threshold_intercept")
+            self._thresholds = Thresholds(*(finite(file, name, shape) for name in names))

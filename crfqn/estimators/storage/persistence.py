@@ -1,0 +1,149 @@
+"""Estimators to model files and back: the weights that are not zero, the names that they need, how they came.
+
+What a kind of model adds, it says itself (`SparseCRF._content`, `_restore`); here is what all have: settings, result,
+trace. A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
+columns, and predicts the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, fields
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import crfqn
+from crfqn.data.wording import describe
+from crfqn.errors import CrfqnError, ModelFileError
+from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.classification.multiclass import MulticlassClassifier
+from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
+from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.model_file import ModelFile, read_model, write_model
+from crfqn.result import Progress, Result, Status, Trace
+
+KINDS: dict[str, type[SparseCRF]] = {
+    kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF)
+}
+SUMMARY = ("value", "gap", "violation", "passes", "seconds")
+WHOLE: dict[str, type] = {
+    "int": int,
+    "bool": bool,
+}  # types of a trace's columns, of which a file keeps floats
+MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
+TRACE = tuple(field.name for field in fields(Progress))
+
+
+def save(model: SparseCRF, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, atomically; `extra` is kept as JSON.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    ModelFileError
+        The path cannot be written, or `extra` is no JSON.
+    """
+    check_is_fitted(model)
+    result, content = model.result_, model._content()
+    rows = [astuple(row) for row in result.trace.rows]
+    arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
+    metadata = content.metadata | {
+        "crfqn_version": crfqn.__version__,
+        "settings": model._settings(),
+        "n_nonzero": model._weights().coords.size,
+        "data_fingerprint": model.data_fingerprint_,
+        "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
+        | {"status": result.status.name},
+        "extra": extra or {},
+    }
+    write_model(path, model.KIND, arrays, content.strings, metadata)
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """Read a model file: a fitted estimator of the class that was saved, with `extra_` as it was saved.
+
+    Raises
+    ------
+    ModelFileError
+        Anything but a whole and undamaged model file of a known kind and version.
+    """
+    file = read_model(path)
+    if file.kind not in KINDS:
+        known = ", ".join(repr(kind) for kind in sorted(KINDS))
+        raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
+    try:
+        return _restore(file)
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
+
+
+def _restore(file: ModelFile) -> SparseCRF:
+    model = KINDS[file.kind]._from_settings(file.table("settings"))
+    model._restore(file)
+    model.data_fingerprint_ = str(file.metadata["data_fingerprint"])
+    model.result_ = _result(file, model)
+    model.n_iter_ = model.result_.n_iter
+    model.extra_ = file.table("extra")
+    return model
+
+
+def _result(file: ModelFile, model: SparseCRF) -> Result:
+    saved = file.table("result")
+    coords, weights = model._weights()
+    return Result(
+        coords=coords,
+        weights=weights,
+        status=_status(file, saved["status"]),
+        trace=_trace(file),
+        **{name: _number(file, name, saved[name]) for name in SUMMARY},
+        n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
+        n_proved_zeros=None
+        if saved.get("n_proved_zeros") is None
+        else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
+    )
+
+
+def _status(file: ModelFile, name: Any) -> Status:
+    if name not in list(Status.__members__):
+        raise ModelFileError(
+            f"{file.path}: result: status: expected a name of a status, got {describe(name)}"
+        )
+    return Status[name]
+
+
+def _trace(file: ModelFile) -> Trace:
+    """The rows of the trace; ModelFileError where a count is none."""
+    table = file.array("trace", "float64", (None, len(TRACE)))
+    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress)]
+    for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
+        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
+        if kind is not float and not is_count.all():
+            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
+    return Trace(
+        [Progress(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in table.tolist()]
+    )
+
+
+def _number(file: ModelFile, name: str, value: Any) -> float:
+    """A number of the result; what is not known is None in a file."""
+    if (
+        value is not None
+        and type(value) is not float
+        and not (type(value) is int and abs(value) <= MOST_COUNTED)
+    ):
+        raise ModelFileError(f"{file.path}: result: {name}: expected a number or null, got {describe(value)}")
+    return np.nan if value is None else float(value)
+
+
+def _whole_number(file: ModelFile, name: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_COUNTED:
+        raise ModelFileError(
+            f"{file.path}: result: {name}: expected a whole number from 0 to {MOST_COUNTED}, got {describe(value)}"
+        )
+    return value

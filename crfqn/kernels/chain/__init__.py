@@ -1,0 +1,1 @@
+"""Inference over chains: messages, the best path, updates that touch a part of an item."""

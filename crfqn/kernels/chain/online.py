@@ -1,0 +1,133 @@
+"""Stochastic gradient steps over chains: one item's forward-backward, then its step.
+
+The recursions are those of `chain.py`, called for a single item: scores come position by position, so nothing is
+transposed. Edge rows belong to every item, and come after the rows of the features.
+
+Shapes: as in `online.py`; T positions of an item.
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel
+from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
+from crfqn.kernels.chain.logarithms import log_item
+from crfqn.kernels.exp import exp_in_place
+from crfqn.kernels.lazy_penalty import (
+    SCALE,
+    end_step,
+    largest_item,
+    learn_features,
+    learning_rate,
+    score_item,
+    settle_rows,
+    step_row,
+    turn_item,
+)
+from crfqn.kernels.rows import aligned_rows
+
+
+@kernel
+def centre_scores(scores, n_states, psi, exponents):
+    """psi = exp(score - largest score of the position); returns the widest range of a position's scores."""
+    length, width = scores.shape
+    widest = 0.0
+    for t in range(length):
+        largest = smallest = scores[t, 0]
+        for k in range(n_states):
+            largest = scores[t, k] if scores[t, k] > largest else largest
+            smallest = scores[t, k] if scores[t, k] < smallest else smallest
+        widest = largest - smallest if largest - smallest > widest else widest
+        for k in range(width):
+            psi[t, k] = scores[t, k] - largest if k < n_states else 0.0
+    exp_in_place(psi.reshape(length * width), exponents)
+    for t in range(length):
+        for k in range(n_states, width):
+            psi[t, k] = 0.0
+    return widest
+
+
+@kernel
+def load_edges(chosen, table, shares, pattern_of, scale, edges):
+    """The edge weights s v, (K, width)."""
+    for j in range(chosen.size):
+        row = chosen[j]
+        share = shares[pattern_of[row]]
+        for k in range(share.size):
+            edges[j, k] = table[row, k] * (scale if share[k] > 0.0 else 1.0)
+
+
+@kernel
+def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_counts):
+    """weight * node marginals into p (T, width), weight * expected transitions into edge_counts (width, width)."""
+    length, width = scores.shape
+    n_states = edges.shape[0]
+    for j in range(n_states):
+        for k in range(width):
+            edge_counts[j, k] = 0.0
+    widest = centre_scores(scores, n_states, psi, exponents)
+    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
+        pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight)
+        add_outer(alpha, psi, length, edge_counts, n_states)
+        for j in range(n_states):
+            for k in range(n_states):
+                edge_counts[j, k] *= m[j, k]
+    else:
+        by_state = np.ascontiguousarray(scores[:, :n_states].T)
+        log_item(by_state, edges, np.int64(0), weight, psi, alpha, p, edge_counts)
+    for t in range(length):
+        for k in range(width):
+            p[t, k] *= weight
+
+
+@kernel
+def subtract_labels(labels, weight, residual, edge_counts):
+    """Take the observed labels and transitions off the expected ones."""
+    for t in range(labels.size):
+        residual[t, labels[t]] -= weight
+        if t > 0:
+            edge_counts[labels[t - 1], labels[t]] -= weight
+
+
+@kernel
+def learn_chains(
+    order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, clock, rates
+):  # fmt: skip
+    """A step on each item of `order` while the scale allows; returns how many. table and clock change in place."""
+    width, n_features = shares.shape[1], table.shape[0] - n_states
+    longest, most = largest_item(order, offsets, indptr)
+    place, first_of = np.full(n_features, -1, np.int32), np.empty(most + 1, np.int64)
+    present, where = np.empty(most + n_states, np.int64), np.empty(most, np.int32)
+    x = np.empty(most if values.size > 0 else 0)
+    scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
+    alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
+    edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
+    scale, exponents = np.empty(longest), np.empty(longest * width, np.int64)
+    edge_rows, edges = n_features + np.arange(n_states), aligned_rows(n_states, width)
+    for done in range(order.size):
+        i = order[done]
+        a, b = offsets[i], offsets[i + 1]
+        length, weight = b - a, item_weights[i]
+        n = turn_item(a, b, indptr, features, values, place, present, first_of, where, x)
+        present[n : n + n_states] = edge_rows
+        settle_rows(present[: n + n_states], table, shares, pattern_of, clock)
+        score_item(
+            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, clock[SCALE],
+            scores[:length],
+        )  # fmt: skip
+        load_edges(edge_rows, table, shares, pattern_of, clock[SCALE], edges)
+        infer_item(
+            scores[:length], edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents, edge_counts
+        )  # fmt: skip
+        subtract_labels(targets[a:b], weight, p, edge_counts)
+        eta = learning_rate(clock, rates)
+        scaled_eta = eta / clock[SCALE]
+        learn_features(
+            present[:n], first_of, where, x, p, gradient, table, shares, pattern_of, eta, scaled_eta
+        )
+        for j in range(n_states):
+            row = edge_rows[j]
+            step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
+        if not end_step(eta, clock, rates):
+            return done + 1
+    return order.size

@@ -1,0 +1,1 @@
+"""Sums for models of the Hessian and for how far gradients can move."""

@@ -1,0 +1,229 @@
+"""Sweeps over rows of the weights: Algorithms 1 and 2 of Blondel, Seki and Uehara (2013), by one thread or several.
+
+Threads share every row but the smallest: positions are cut into PARTS stretches of about as many entries, and a thread
+has the same ones in every row. It finds their part of the slopes, meets the others at a barrier, adds up all parts in
+their order, whoever has found them, takes the step that all others take, and moves its own positions. So the updates
+are those of one thread, bit by bit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, inner, kernel
+from crfqn.kernels.columns import first_at
+from crfqn.kernels.rowwise.losses import move, slopes
+from crfqn.kernels.rowwise.penalty import (
+    FREE,
+    kkt_excess,
+    largest_of,
+    row_penalty,
+    row_violation,
+    shrink_row,
+)
+from crfqn.kernels.thread_group import join, meet
+
+PARTS = 4  # even shares for 1, 2 and 4 threads
+LEAST_SHARED = 100  # entries of a row that is worth a barrier; a smaller one is a single part
+LEAST_CURVATURE = 1e-12  # the paper's epsilon
+MOST_TRIALS = 30
+
+
+class StoredRows(NamedTuple):
+    """Rows of the weights.
+
+    weights : float64 (rows, K)
+    ends : int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end
+    is_free : bool (rows,), whether a row is without penalty
+    """
+
+    weights: np.ndarray
+    ends: np.ndarray
+    is_free: np.ndarray
+
+
+class StepRule(NamedTuple):
+    """Choice of L_j and alpha_j (section 4.4).
+
+    sigma, omega : of the line search, equation 7
+    constants : float64 (rows,), Lipschitz constants for steps without a search; (0,) for one
+    """
+
+    sigma: float
+    omega: float
+    constants: np.ndarray
+
+
+class Shared(NamedTuple):
+    """What the members of a thread group tell each other, in turns: what is read after a barrier is written anew after
+    the next one at the earliest.
+
+    slopes : float64 (2, PARTS, 2, width), g and h of a part; changes : float64 (2, PARTS, LANES), of the loss
+    """
+
+    slopes: np.ndarray
+    changes: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """A member's place in its thread group, and vectors of its own, float64 (width,).
+
+    barriers : int64 (1,), how many it has come to
+    own : float64 (2, width), see `slopes`; d : the direction, zero beside the states
+    """
+
+    team: np.ndarray
+    member: int
+    size: int
+    barriers: np.ndarray
+    g: np.ndarray
+    h: np.ndarray
+    own: np.ndarray
+    w: np.ndarray
+    target: np.ndarray
+    d: np.ndarray
+    spare: np.ndarray
+
+
+@kernel
+def cut_rows(features, indptr, indices, cuts, ends):
+    """ends[i] = where the parts of the row features[i] begin and end, int64 (rows, PARTS + 1).
+
+    cuts : int64 (PARTS + 1,), the first position of each part
+    """
+    for i in range(features.size):
+        begin, end = indptr[features[i]], indptr[features[i] + 1]
+        ends[i, 0], ends[i, 1:] = begin, end
+        for p in range(1, PARTS):
+            if end - begin >= LEAST_SHARED:
+                ends[i, p] = first_at(ends[i, p - 1], end, indices, cuts[p])
+
+
+@inner
+def parts_of(work):
+    """The parts that a member takes: the first, and the first that it does not."""
+    return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
+
+
+@inner
+def come_to_barrier(work):
+    work.barriers[0] += 1
+    meet(work.team, work.member, work.size, work.barriers[0])
+
+
+@bare_kernel
+def find_slopes(state, ends, shared, work):
+    """Algorithm 3: g and h of a row, each member its parts."""
+    first, last = parts_of(work)
+    found = shared.slopes[(work.barriers[0] + 1) % 2]
+    for p in range(first, last):
+        if ends[p] < ends[p + 1]:
+            slopes(state, ends[p], ends[p + 1], found[p, 0], found[p, 1], work.own)
+    come_to_barrier(work)
+    g, h = work.g, work.h
+    g[:] = 0.0
+    h[:] = 0.0
+    for p in range(PARTS):
+        if ends[p] < ends[p + 1]:
+            for r in range(g.size):
+                g[r] += found[p, 0, r]
+                h[r] += found[p, 1, r]
+
+
+@bare_kernel
+def move_margins(state, ends, step, shared, work):
+    """Move the margins by step * d, each member its parts; returns the change of the loss."""
+    first, last = parts_of(work)
+    found = shared.changes[(work.barriers[0] + 1) % 2]
+    for p in range(first, last):
+        if ends[p] < ends[p + 1]:
+            found[p, 0] = move(state, ends[p], ends[p + 1], step, work.d)
+    come_to_barrier(work)
+    change = 0.0
+    for p in range(PARTS):
+        change += found[p, 0] if ends[p] < ends[p + 1] else 0.0
+    return change
+
+
+@bare_kernel
+def propose(n, curvature, penalty, work):
+    """Equations 3 and 4: target <- prox(w - g / L_j), d <- target - w; returns g'd, and whether d has anything."""
+    w, g, target, d = work.w, work.g, work.target, work.d
+    for r in range(n):
+        target[r] = w[r] - g[r] / curvature
+    shrink_row(target[:n], curvature, penalty, work.spare[:n])
+    slope, has_moved = 0.0, False
+    for r in range(n):
+        d[r] = target[r] - w[r]
+        slope += g[r] * d[r]
+        has_moved = has_moved or d[r] != 0.0
+    return slope, has_moved
+
+
+@bare_kernel
+def search(state, ends, n, slope, penalty, rule, shared, work):
+    """The line search of equation 7: alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
+
+    slope : g'd
+    """
+    w, target, alpha, change = work.w[:n], work.target[:n], 0.0, 0.0
+    before = row_penalty(w, penalty)
+    promise = slope + row_penalty(target, penalty) - before
+    for trial in range(MOST_TRIALS + 1):
+        next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
+        change += move_margins(state, ends, next_alpha - alpha, shared, work)
+        alpha = next_alpha
+        if trial > 0:
+            for r in range(n):
+                target[r] = w[r] + alpha * work.d[r]
+        if change + row_penalty(target, penalty) - before <= rule.sigma * alpha * promise:
+            break
+
+
+@bare_kernel
+def update_row(row, state, rows, penalty, rule, shared, work):
+    """Algorithm 2: a step of one row, which the margins follow; returns its violation, and the excess if it is zero."""
+    ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
+    w, g, strengths = work.w[:n], work.g[:n], FREE if rows.is_free[row] else penalty
+    find_slopes(state, ends, shared, work)
+    for r in range(n):  # for each member its own: the first writes the new one while others may still read
+        w[r] = rows.weights[row, r]
+    excess = kkt_excess(w, g, strengths)
+    if excess <= 0.0:
+        return 0.0, excess
+    violation = row_violation(w, g, strengths, work.target[:n], work.spare[:n])
+    curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
+    slope, has_moved = propose(n, curvature, strengths, work)
+    if has_moved:
+        if has_search:
+            search(state, ends, n, slope, strengths, rule, shared, work)
+        else:
+            move_margins(state, ends, 1.0, shared, work)
+        if work.member == 0:
+            for r in range(n):
+                rows.weights[row, r] = work.target[r]
+    return violation, excess
+
+
+@kernel
+def sweep_rows(team, n_members, rank, order, state, rows, penalty, rule, shared, found):
+    """Algorithm 1's inner loop: update the rows order[0], order[1], ..., numbers in `rows`.
+
+    Parameters
+    ----------
+    team, n_members, rank : as in `team.py`
+    state : MarginState, whose margins and probabilities follow, and with LOGISTIC and RANKING its losses
+    penalty : RowStrengths
+    found : float64 (steps, 2), out, of each step: equation 9; and the excess of a zero row, inf for others
+    """
+    member, size = join(team, n_members, rank)
+    if size == 0:
+        return
+    own = np.zeros((8, state.margins.shape[1]))
+    work = Workspace(
+        team, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
+    )
+    for k in range(order.size):
+        violation, excess = update_row(order[k], state, rows, penalty, rule, shared, work)
+        if member == 0:
+            found[k, 0], found[k, 1] = violation, excess

@@ -1,0 +1,65 @@
+"""The full gradient by rows: residuals from the margins, position by position, and what gradients say of rows."""
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, kernel
+from crfqn.kernels.rowwise.losses import LOGISTIC, MULTITASK, slopes
+from crfqn.kernels.rowwise.penalty import FREE, dual_norm, kkt_excess, largest_of, row_violation
+
+LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
+
+
+@bare_kernel
+def dual_slack(state, i, residual):
+    """What a dual value needs of a position, unweighted: the entropy (LOGISTIC), or sum max(1 - margin, 0) over pairs.
+
+    In a residual of hinges each pair is seen at both of its labels, with a factor of 2; a task is seen once.
+    """
+    total, weight = 0.0, state.weights[i]
+    if state.loss == LOGISTIC:
+        for r in range(residual.size):
+            total += state.probabilities[i, r] * max(state.margins[i, r], LEAST_MARGIN)
+        return state.losses[i] - total
+    for r in range(residual.size):
+        total += abs(residual[r])
+    return total / ((2.0 if state.loss == MULTITASK else 4.0) * weight) if weight > 0.0 else 0.0
+
+
+@kernel
+def fill_residuals(state, first, last, order, residual, norms, slacks):
+    """The weighted derivatives by the scores of the positions first ... last - 1, their norms, and `dual_slack`.
+
+    A position's residual is the gradient of a feature that is 1 there and 0 elsewhere.
+
+    state : a `MarginState` whose entries are those of such features: indices 0 ... N - 1, without values
+    order : of the norm, 1 or 2
+    residual : float64 (N, width), norms, slacks : float64 (N,), out
+    """
+    h, own = np.empty(residual.shape[1]), np.empty((2, residual.shape[1]))
+    for i in range(first, last):
+        g = residual[i]
+        slopes(state, i, i + 1, g, h, own)
+        norms[i] = dual_norm(g, 0.0, order == 1)
+        slacks[i] = dual_slack(state, i, g)
+
+
+@kernel
+def measure_rows(places, weights, gradients, is_free, penalty, has_groups, norms, violations, stands_out):
+    """The dual norms of rows' gradients, distances to the subdifferential, and which rows stand out.
+
+    Those that do: free ones, those that are not zero, and zeros that may move.
+
+    places : int64 (n,), of the rows in `weights`, float64 (rows, K), negative for rows of zeros
+    gradients : float64 (n, width); is_free : bool (n,); has_groups : whether rows count as wholes
+    norms, violations : float64 (n,), stands_out : bool (n,), out
+    """
+    n_states = weights.shape[1]
+    zeros, slope, spare = np.zeros(n_states), np.empty(n_states), np.empty(n_states)
+    for i in range(places.size):
+        w, g = weights[places[i]] if places[i] >= 0 else zeros, gradients[i, :n_states]
+        own = FREE if is_free[i] else penalty
+        norms[i] = dual_norm(g, own.l1, own.is_linf)
+        stands_out[i] = is_free[i] or kkt_excess(w, g, own) > 0.0
+        violations[i] = row_violation(w, g, own, slope, spare) if stands_out[i] else 0.0
+        if stands_out[i] and (is_free[i] or not has_groups):
+            violations[i] = largest_of(slope)  # in no group: every weight on its own

@@ -1,0 +1,131 @@
+"""Stochastic forward-backward steps on rows of the weights, an item at a time, their penalty taken lazily.
+
+Duchi and Singer (2009), with h a norm of the rows, L1, Euclidean or largest size, and all strengths those of one item:
+
+    w  <-  prox_{eta h}(w - eta g_i) / (1 + eta l2),    eta = eta0 / sqrt(t)
+
+An item has a gradient at the rows of its features only; the others shrink, and how much is known in closed form when
+they are next needed. Of a single norm, successive proximal steps add up, prox_a prox_b = prox_{a+b} (their proposition
+11), and in units of the scale s = prod 1 / (1 + eta l2) the quadratic part disappears:
+
+    u = w / s:   u  <-  prox_{(eta / s) h}(u),    the sum of eta / s is what has fallen due.
+
+Shapes: F features, K states, width = K rounded up to LANES. table: float64 (F, width), rows as they were when last
+seen; seen: float64 (F, 2), what was due then, and the scale. clock: float64 (3,), steps done, due, scale.
+rates: float64 (4,): eta0, and l1, l2 and group strength for an item, l1 or the group's being 0.
+"""
+
+import numpy as np
+
+from crfqn.kernels import inner, kernel
+from crfqn.kernels.proximal import shrink_block
+from crfqn.kernels.rows import add_picked, prefetch
+from crfqn.kernels.rowwise.losses import (
+    LOGISTIC,
+    MULTICLASS,
+    MULTITASK,
+    RANKING,
+    MarginState,
+    add_probabilities,
+    slopes,
+    value_of,
+)
+
+STEPS, DUE, SCALE = 0, 1, 2  # places in `clock`
+ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
+SMALLEST_SCALE = 1e-100
+AHEAD = 6  # rows between the one in work and the one fetched
+
+
+@inner
+def settle(row, then, clock, rates, is_linf, room):
+    """Take from a row the penalty that has fallen due since it was last seen."""
+    due = clock[DUE] - then[DUE - 1]
+    if due > 0.0:
+        amount = due * clock[SCALE]
+        ratio = clock[SCALE] / then[SCALE - 1]
+        for r in range(row.size):
+            row[r] *= ratio
+        shrink_block(row, amount * rates[L1], amount * rates[GROUP], is_linf, room)
+    then[DUE - 1], then[SCALE - 1] = clock[DUE], clock[SCALE]
+
+
+@kernel
+def settle_rows(table, seen, is_free, is_linf, clock, rates):
+    """Settle all rows and start the clock's sums anew."""
+    room = np.empty(table.shape[1])
+    for f in range(table.shape[0]):
+        if not is_free[f]:
+            settle(table[f], seen[f], clock, rates, is_linf, room)
+        seen[f, 0], seen[f, 1] = 0.0, 1.0
+    clock[DUE], clock[SCALE] = 0.0, 1.0
+
+
+@inner
+def turn_scores(loss, n_states, label, margins, aid, losses, rows, scores, exponents):
+    """The scores in margins[0] become what `slopes` reads (see `row_losses.py`)."""
+    s, own = margins[0], margins[0, label]
+    if loss == MULTICLASS:
+        for r in range(n_states):
+            s[r] += 1.0 - own
+        s[label] = -np.inf
+    elif loss == MULTITASK:
+        for r in range(n_states):
+            s[r] += 1.0
+        s[label] = 1.0 - own
+    elif loss == LOGISTIC:
+        for r in range(n_states):
+            s[r] -= own
+    for r in range(n_states, s.size):
+        s[r] = -np.inf
+    if loss == LOGISTIC:
+        add_probabilities(rows, margins, aid, losses, scores, exponents)
+
+
+@kernel
+def learn_rows(
+    loss, order, indptr, features, values, labels, starts, sets, weights, n_states,
+    table, seen, is_free, is_linf, clock, rates,
+):  # fmt: skip
+    """A step on each of the items `order`, until the scale is too small to go on; returns how many were done.
+
+    indptr, features, values: the items' features, by item; labels, weights: (N,); starts, sets: the labels of items
+    that have several (RANKING), empty otherwise. Comparisons are such that NaN passes: a run that diverges must be
+    seen to.
+    """
+    width = table.shape[1]
+    margins, aid, losses = np.empty((1, width)), np.zeros((1, width)), np.zeros(1)
+    rows, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
+    g, h, room, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
+    label, own = np.zeros(1, labels.dtype), np.empty((2, width))
+    state = MarginState(loss, rows, nothing, label, one, margins, aid, aid, losses)
+    for k in range(order.size):
+        i = order[k]
+        begin, end = indptr[i], indptr[i + 1]
+        for e in range(begin, end):
+            if e + AHEAD < end:
+                prefetch(table, features[e + AHEAD])
+            if not is_free[features[e]]:
+                settle(table[features[e]], seen[features[e]], clock, rates, is_linf, room)
+        margins[:] = 0.0
+        add_picked(margins[0], table, features, begin, end, values)
+        if loss == RANKING:
+            for e in range(starts[i], starts[i + 1]):
+                aid[0, sets[e]] = 1.0
+        label[0] = labels[i]
+        turn_scores(loss, n_states, label[0], margins, aid, losses, rows, room, exponents)
+        slopes(state, 0, 1, g, h, own)
+        if loss == RANKING:
+            aid[:] = 0.0
+        eta = rates[ETA0] / np.sqrt(clock[STEPS] + 1.0)
+        for e in range(begin, end):
+            size = eta * weights[i] * value_of(values, e)
+            row = table[features[e]]
+            for r in range(n_states):
+                row[r] -= size * g[r]
+        clock[STEPS] += 1.0
+        clock[DUE] += eta / clock[SCALE]
+        clock[SCALE] /= 1.0 + eta * rates[L2]
+        if clock[SCALE] < SMALLEST_SCALE:
+            return k + 1
+    return order.size

@@ -1,0 +1,120 @@
+"""The penalty of one row of the weights: its value, its prox, its dual norm and its subdifferential.
+
+    l1 ||w||_1 + l2/2 ||w||^2 + group ||w||,   the last norm Euclidean or the largest size (is_linf)
+
+A row is all weights of one feature (Blondel, Seki and Uehara 2013, equation 4 and section 4.7). w, g: float64 (K,).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, inner
+from crfqn.kernels.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
+
+
+class RowStrengths(NamedTuple):
+    """The penalty's strengths for a row."""
+
+    l1: float
+    l2: float
+    group: float
+    is_linf: bool
+
+
+FREE = RowStrengths(0.0, 0.0, 0.0, False)  # of a row without penalty
+
+
+@inner
+def length_of(x):
+    """The Euclidean norm."""
+    total = 0.0
+    for r in range(x.size):
+        total += x[r] * x[r]
+    return np.sqrt(total)
+
+
+@inner
+def largest_of(x):
+    """The largest size, by four at once: each waits for the one before it."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for r in range(0, x.size - 3, 4):
+        a, b = max(a, abs(x[r])), max(b, abs(x[r + 1]))
+        c, d = max(c, abs(x[r + 2])), max(d, abs(x[r + 3]))
+    for r in range(x.size - x.size % 4, x.size):
+        a = max(a, abs(x[r]))
+    return max(max(a, b), max(c, d))
+
+
+@inner
+def is_zero(x):
+    """Whether there are zeros only: of most rows the first number tells."""
+    n = 0
+    while n < x.size and x[n] == 0.0:
+        n += 1
+    return n == x.size
+
+
+@inner
+def row_penalty(w, penalty):
+    """The penalty's value."""
+    l1, l2, group, is_linf = penalty
+    total = 0.0
+    for r in range(w.size):
+        total += l1 * abs(w[r]) + 0.5 * l2 * w[r] * w[r]
+    return total + (group * (largest_of(w) if is_linf else length_of(w)) if group > 0.0 else 0.0)
+
+
+@bare_kernel
+def sum_penalties(weights, is_free, penalty):
+    """The penalty of the rows of weights, float64 (rows, K), but the free ones, bool (rows,)."""
+    total = 0.0
+    for i in range(weights.shape[0]):
+        total += 0.0 if is_free[i] else row_penalty(weights[i], penalty)
+    return total
+
+
+@inner
+def dual_norm(g, l1, is_linf):
+    """The sum of what l1 leaves of g, or its length: the dual of the largest size, and of the length."""
+    total, squares = 0.0, 0.0
+    for r in range(g.size):
+        left = max(abs(g[r]) - l1, 0.0)
+        total += left
+        squares += left * left
+    return total if is_linf else np.sqrt(squares)
+
+
+@inner
+def kkt_excess(w, g, penalty):
+    """The dual norm less its threshold for a zero row, which stays zero unless this is positive; inf for others."""
+    if not is_zero(w):
+        return np.inf
+    return dual_norm(g, penalty.l1, penalty.is_linf) - penalty.group + min(largest_of(g) - penalty.l1, 0.0)
+
+
+@bare_kernel
+def row_violation(w, g, penalty, slope, spare):
+    """Equation 9 with its erratum: the distance of -g to the subdifferential at w, the length of `slope`, out."""
+    l1, l2, group, is_linf = penalty
+    for r in range(w.size):
+        slope[r] = g[r] + l2 * w[r]
+    if is_zero(w):
+        shrink_block(slope, l1, group, is_linf, spare)
+        return length_of(slope)
+    for r in range(w.size):
+        slope[r] = beside_zero(slope[r], w[r], l1)
+    if is_linf:
+        leave_largest(slope, w, group, largest_of(w), spare)
+    else:
+        leave_euclidean(slope, w, group, length_of(w))
+    return length_of(slope)
+
+
+@bare_kernel
+def shrink_row(v, curvature, penalty, spare):
+    """v <- argmin_u curvature / 2 ||u - v||^2 + penalty(u)."""
+    l1, l2, group, is_linf = penalty
+    shrink_block(v, l1 / curvature, group / curvature, is_linf, spare)
+    for r in range(v.size):
+        v[r] /= 1.0 + l2 / curvature

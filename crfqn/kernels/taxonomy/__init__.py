@@ -1,0 +1,1 @@
+"""Inference over taxonomies: path sums down, marginals up."""

@@ -1,0 +1,178 @@
+"""Exact inference over a taxonomy: downward path sums, upward marginals (paper, section 6.2 and appendix D.2).
+
+For an item x with node scores s and nodes numbered parents first,
+
+    down   alpha(k) = s(k) + alpha(parent of k),    log Z = log sum over labels y of exp(alpha(y))
+    up     p(k) = [k is a label] exp(alpha(k) - log Z) + sum over children j of p(j)
+
+(print lacks the exp of an upward message's leaf). Every node is visited a fixed number of times: O(K) an item. A
+flat model is the taxonomy without parents.
+
+Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
+no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
+exponential over the whole tile is faster than a test at each node.
+
+Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that
+stays in the L2 cache, whose inner loops run over the items of the tile. What is bound to be moved is a score in and a
+residual out, 24 bytes a node and item (a line is read before it is written).
+
+Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: float64 (K, N).
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel
+from crfqn.kernels.exp import UNDERFLOW, exp_in_place
+from crfqn.kernels.rows import LANES
+
+TILE_NUMBERS = 3 << 15  # of a tile: 768 KB
+GROUP = 1024  # numbers whose exponentials are taken together: 8 KB, their exponents as much
+WIDEST = 256
+
+
+@kernel
+def tile_width(n_nodes):
+    """Items in a tile: whole vector registers, one at least."""
+    width = TILE_NUMBERS // n_nodes // LANES * LANES
+    if width > WIDEST:
+        return WIDEST
+    return width if width > LANES else LANES
+
+
+@kernel
+def path_sums(first, last, parents, scores, out):
+    """out[k, t] = the scores of node k and all its ancestors, for the items t = first ... last - 1."""
+    for k in range(parents.size):
+        if parents[k] < 0:
+            for t in range(first, last):
+                out[k, t] = scores[k, t]
+        else:
+            for t in range(first, last):
+                out[k, t] = scores[k, t] + out[parents[k], t]
+
+
+@kernel
+def best_labels(first, last, is_label, sums, best, states):
+    """The label node of the largest path sum of each item, ties to the lower number; best (N,), states (N,)."""
+    for t in range(first, last):
+        best[t], states[t] = -np.inf, -1
+    for k in range(is_label.size):
+        if is_label[k]:
+            for t in range(first, last):
+                if sums[k, t] > best[t] or states[t] < 0:
+                    best[t], states[t] = sums[k, t], k
+
+
+@kernel
+def tile_down(start, width, parents, is_label, scores, tile, largest):
+    """alpha into the tile, and each item's largest label score."""
+    for t in range(width):
+        largest[t] = -np.inf
+    for k in range(parents.size):
+        row, above = k * width, parents[k] * width
+        if above < 0:
+            for t in range(width):
+                tile[row + t] = scores[k, start + t]
+        else:
+            for t in range(width):
+                tile[row + t] = scores[k, start + t] + tile[above + t]
+        if is_label[k]:
+            for t in range(width):
+                largest[t] = tile[row + t] if tile[row + t] > largest[t] else largest[t]
+
+
+@kernel
+def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
+    """e = exp(alpha - largest) of the labels in the place of alpha; expected[t] = sum of e (alpha - largest).
+
+    By groups of rows that fit the L1 cache. shifted, exponents: float64 and int64 scratch, a group at least.
+    """
+    n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
+    for t in range(width):
+        expected[t] = 0.0
+    for first in range(0, n_nodes, n_rows):
+        last = min(first + n_rows, n_nodes)
+        group = tile[first * width : last * width]
+        for k in range(first, last):
+            row = (k - first) * width
+            if is_label[k]:
+                for t in range(width):
+                    group[row + t] -= largest[t]
+                    shifted[row + t] = group[row + t]
+            else:
+                for t in range(width):
+                    group[row + t] = UNDERFLOW
+        exp_in_place(group, exponents)
+        for k in range(first, last):
+            row = (k - first) * width
+            if is_label[k]:
+                for t in range(width):
+                    expected[t] += group[row + t] * shifted[row + t]
+
+
+@kernel
+def tile_up(width, parents, tile, total):
+    """Sums of the exponentials under each node in their place; `total`: Z of each item, less its largest term."""
+    for t in range(width):
+        total[t] = 0.0
+    for k in range(parents.size - 1, -1, -1):
+        row, above = k * width, parents[k] * width
+        if above < 0:
+            for t in range(width):
+                total[t] += tile[row + t]
+        else:
+            for t in range(width):
+                tile[above + t] += tile[row + t]
+
+
+@kernel
+def tree_marginals(first, last, parents, is_label, scores, targets, weights, residual, sums):
+    """One inference pass over the items first ... last - 1.
+
+    residual[k, t] = weight * (p_t(k) - [k is the target or above it]); without `targets` nothing is subtracted.
+    sums: float64 (N, 3), of each item log Z, the expected score and the target's score, not weighed.
+    """
+    n_nodes = parents.size
+    widest = tile_width(n_nodes)
+    tile = np.empty(n_nodes * widest)
+    shifted, exponents = np.empty(max(GROUP, widest)), np.empty(max(GROUP, widest), np.int64)
+    largest, total, expected = np.empty(widest), np.empty(widest), np.empty(widest)
+    for start in range(first, last, widest):
+        width = widest if last - start > widest else last - start
+        tile_down(start, width, parents, is_label, scores, tile, largest)
+        tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents)
+        tile_up(width, parents, tile, total)
+        for t in range(width):
+            sums[start + t, 0] = largest[t] + np.log(total[t])
+            total[t] = 1.0 / total[t]
+            sums[start + t, 1] = largest[t] + expected[t] * total[t]
+        for k in range(n_nodes):
+            for t in range(width):
+                p = tile[k * width + t] * total[t]
+                residual[k, start + t] = p * weights[start + t]
+        if targets.size:
+            subtract_targets(start, start + width, parents, scores, targets, weights, residual, sums)
+
+
+@kernel
+def subtract_targets(first, last, parents, scores, targets, weights, residual, sums):
+    """Take the observed nodes, each target with its ancestors, off the residual, and add up their scores."""
+    for t in range(first, last):
+        score, k = 0.0, targets[t]
+        while k >= 0:
+            residual[k, t] -= weights[t]
+            score += scores[k, t]
+            k = parents[k]
+        sums[t, 2] = score
+
+
+@kernel
+def add_undecided(first, last, states, residual, inverse_weights, out):
+    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for the positions t = first ... last - 1.
+
+    p is read off the residual r = weight (p - observed): with a = |r| / weight it is a or 1 - a.
+    """
+    for k in states:
+        for t in range(first, last):
+            a = abs(residual[k, t]) * inverse_weights[t]
+            out[t] += a * (1.0 - a)

@@ -1,0 +1,292 @@
+"""What a recipe may say: its sections and keys, and which of them go together.
+
+A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crfqn.data.windows import CHUNKING, WindowFeatures
+from crfqn.errors import InputError, RecipeError
+from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
+
+
+@dataclass(frozen=True)
+class Split:
+    """How items are cut: a seeded `permutation` (its first `train` train) or the data's own (`given`)."""
+
+    kind: str = key("text", choices=("permutation", "given"))
+    seed: int | None = key("integer", None, low=0)
+    train: int | None = key("integer", None, low=1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset of the registry, or a training and a test file beside the recipe.
+
+    The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
+    `label TAB text` for `text`.
+    """
+
+    dataset: str = key("text", "")
+    train: str = key("text", "")
+    test: str = key("text", "")
+    split: Split = Split("given")
+
+
+@dataclass(frozen=True)
+class Features:
+    """How observations become numbers; every kind has keys of its own.
+
+    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates over the
+    columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
+    data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
+    words, see `crfqn.recipes.text_features`.
+    """
+
+    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "given", "text"))
+    threshold: float = key("number", 1.0)
+    bias: bool = key("true or false", True)
+    columns: str = key("text", "w pos")
+    templates: str = key("text", CHUNKING)
+    ends: bool = key("true or false", True)
+    scale: str = key("text", "none", choices=("none", "max-abs"))
+    weighting: str = key("text", "tf-idf", choices=("tf-idf", "count", "binary"))
+    norm: str = key("text", "l2", choices=("l2", "none"))
+    min_df: int = key("integer", 1, low=1)
+    sublinear_tf: bool = key("true or false", False)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How labels hang together: in a `chain`, in a `taxonomy`, or not at all (`flat`).
+
+    For data of one's own, `taxonomy` names a file beside the recipe (see `crfqn.taxonomy.taxonomy_file`); without it
+    the labels are paths, their parts separated by `separator`.
+    """
+
+    kind: str = key("text", "chain", choices=("chain", "taxonomy", "flat"))
+    labels: str = key("text", "leaves", choices=("leaves", "nodes"))
+    taxonomy: str | None = key("text", None)
+    separator: str | None = key("text", None)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Penalties; which weights a chain may have; intercepts and weights of the classes of what is no chain."""
+
+    l1: float = key("number", 1.0, low=0.0)
+    l2: float = key("number", 0.0, low=0.0)
+    group_l1: float = key("number", 0.0, low=0.0)
+    group_norm: str = key("text", "l2", choices=("l2", "linf"))
+    all_possible_states: bool = key("true or false", True)
+    all_possible_transitions: bool = key("true or false", True)
+    fit_intercept: bool = key("true or false", False)
+    penalize_intercept: bool = key("true or false", False)
+    class_weight: str = key("text", "none", choices=("none", "balanced"))
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Keys beyond these go to the estimator by name (`settings`), which checks them."""
+
+    name: str = key("text", "prox-qn")
+    tol: float = key("number", 1e-3, above=0.0)
+    max_iter: int = key("integer", 500, low=1)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
+
+    path: str = key("text", "")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that training needs. `source` is the file it came from, for messages and relative paths."""
+
+    name: str
+    title: str
+    data: Data
+    features: Features
+    structure: Structure
+    objective: Objective
+    solver: Solver
+    output: Output
+    source: Path
+
+    @property
+    def output_path(self) -> Path:
+        return Path(self.output.path or f"{self.name}.crfqn")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The recipe in the layout of its TOML file, JSON-able; `parse_recipe` reads it back."""
+        table = asdict(self)
+        del table["source"]
+        table["solver"].update(table["solver"].pop("settings"))
+        for section, names in _keys_of(self.structure.kind, self.features.kind).items():
+            table[section] = {name: table[section][name] for name in names}
+        return _without_none(table)
+
+
+# Keys that some kinds have and others have not, and which features go with which structure.
+FEATURE_KEYS = {
+    "pixel-pairs": ("kind", "threshold", "bias"),
+    "attributes": ("kind",),
+    "windows": ("kind", "columns", "templates", "ends"),
+    "given": ("kind", "scale"),
+    "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
+}
+STRUCTURE_KEYS = {
+    "chain": ("kind",),
+    "taxonomy": ("kind", "labels", "taxonomy", "separator"),
+    "flat": ("kind",),
+}
+CHAIN_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "all_possible_states", "all_possible_transitions")
+ITEM_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "fit_intercept", "penalize_intercept", "class_weight")
+FEATURES_OF = {
+    "chain": ("pixel-pairs", "attributes", "windows"),
+    "taxonomy": ("given", "text"),
+    "flat": ("given", "text"),
+}
+SECTIONS = ("data", "features", "structure", "objective", "solver", "output")
+
+
+def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
+    """Check a recipe read from TOML (or from a model file) and make it a `Recipe`.
+
+    Raises
+    ------
+    RecipeError
+        Names `source`, the section and the key, what came and what is allowed.
+    """
+    table = dict(table)
+    check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
+    for name in ("name", "title"):
+        if not isinstance(table.get(name), str) or not table[name]:
+            raise RecipeError(
+                f"{source}: expected {name} = a text that is not empty, got {shown(table.get(name))}"
+            )
+    parts = {name: read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
+    split = read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
+    data = read_section(
+        Data, source, "[data]", parts["data"], split=read_section(Split, source, "[data.split]", split)
+    )
+    features = read_section(Features, source, "[features]", parts["features"])
+    structure = read_section(Structure, source, "[structure]", parts["structure"])
+    objective = read_section(Objective, source, "[objective]", parts["objective"])
+    _check_data(source, data)
+    _check_kinds(source, data, features, structure)
+    _check_keys(source, parts, structure.kind, features.kind)
+    if features.kind == "windows":
+        _check_templates(source, features)
+    solver = parts["solver"]
+    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "max_iter")}
+    settings = _pass_through(source, solver)
+    return Recipe(
+        name=table["name"],
+        title=table["title"],
+        data=data,
+        features=features,
+        structure=structure,
+        objective=objective,
+        solver=read_section(Solver, source, "[solver]", known, settings=settings),
+        output=read_section(Output, source, "[output]", parts["output"]),
+        source=Path(source),
+    )
+
+
+def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
+    """The keys of the sections that depend on the kinds of structure and features."""
+    return {
+        "features": FEATURE_KEYS[features],
+        "structure": STRUCTURE_KEYS[structure],
+        "objective": CHAIN_OBJECTIVE if structure == "chain" else ITEM_OBJECTIVE,
+    }
+
+
+def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, features: str) -> None:
+    """That the sections have only keys of their kinds."""
+    for name, allowed in _keys_of(structure, features).items():
+        kind = f'kind = "{features if name == "features" else structure}"'
+        owner = "[structure] " if name == "objective" else ""
+        check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
+
+
+def _check_data(source: str | Path, data: Data) -> None:
+    """The rules that span several keys of [data]."""
+    has_files = bool(data.train or data.test)
+    if bool(data.dataset) == has_files:
+        raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
+    if has_files and not (data.train and data.test):
+        raise RecipeError(f"{source}: [data] has only one of train and test; both are needed")
+    split = data.split
+    if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
+        raise RecipeError(
+            f'{source}: [data.split] kind = "permutation" needs seed and train (items for training) and a '
+            f"dataset in [data]"
+        )
+    if split.kind == "given" and (split.seed is not None or split.train is not None):
+        raise RecipeError(
+            f'{source}: [data.split] seed and train belong to kind = "permutation", not to "given"'
+        )
+
+
+def _check_kinds(source: str | Path, data: Data, features: Features, structure: Structure) -> None:
+    """Which features go with which structure and data."""
+    choices = FEATURES_OF[structure.kind]
+    if structure.kind == "chain" and features.kind not in choices:
+        raise RecipeError(
+            f'{source}: [features] kind = "{features.kind}" is for single items, not for sequences; expected '
+            f'[structure] kind = "taxonomy" or "flat", got "chain"'
+        )
+    if features.kind not in choices:
+        raise RecipeError(
+            f'{source}: [features] kind = "{features.kind}" is for sequences, not for [structure] kind = '
+            f'"{structure.kind}"; use "given" (numbers) or "text"'
+        )
+    fitting = "attributes" if data.train else "pixel-pairs"
+    if structure.kind == "chain" and features.kind not in (fitting, "windows"):
+        what = (
+            "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
+        )
+        or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
+        raise RecipeError(
+            f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
+        )
+    for name in ("taxonomy", "separator"):
+        value = getattr(structure, name)
+        if value is not None and data.dataset:
+            raise RecipeError(
+                f'{source}: [structure] {name} = "{value}" is for files of your own; the dataset '
+                f"{data.dataset!r} brings its taxonomy"
+            )
+        if value == "":
+            raise RecipeError(f'{source}: [structure] {name} = "": expected a text that is not empty')
+
+
+def _check_templates(source: str | Path, features: Features) -> None:
+    """That they can be read, and ask for columns that are there."""
+    try:
+        WindowFeatures.parse(features.templates, features.columns.split())
+    except InputError as error:
+        raise RecipeError(f"{source}: [features] templates: {error}") from error
+
+
+def _pass_through(source: str | Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if not isinstance(value, (str, int, float, bool)):
+            raise RecipeError(
+                f"{source}: [solver] {name} = {shown(value)}: expected a number, a text, true or false"
+            )
+    return dict(settings)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(part) for name, part in value.items() if part is not None}
+    return value

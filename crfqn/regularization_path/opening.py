@@ -1,0 +1,166 @@
+"""What a fit of an estimator would minimise: its objective, built once, and where all weights are zero."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.penalties import NORMS, ElasticNet
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import State
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint
+from crfqn.threads import Pool
+
+LARGEST_GRADIENT = 1e300
+INTERCEPT_TOL = 1e-10  # of the largest gradient of an intercept at zero
+
+
+class NoStep:
+    """A solver that keeps what it is given."""
+
+    objective: Any
+    penalty: Any
+    start: Any
+
+    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[State]:
+        """One state, the last."""
+        self.objective, self.penalty, self.start = objective, penalty, start
+        yield State(start, start.value, np.nan, 0, is_final=True)
+
+
+class Resumed:
+    """An objective that knows its value at one point already."""
+
+    def __init__(self, objective: Any, point: Any) -> None:
+        self.objective, self.point = objective, point
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.objective, name)
+
+    @property
+    def n_passes(self) -> float:
+        return self.objective.n_passes
+
+    @n_passes.setter
+    def n_passes(self, n_passes: float) -> None:
+        self.objective.n_passes = n_passes
+
+    def at(self, coords: Any, weights: Any) -> Any:
+        """The known point, which is then no longer kept, or a new one."""
+        point, self.point = self.point, None
+        if point is not None and point.coords is coords and point.weights is weights:
+            return point
+        return self.objective.at(coords, weights)
+
+
+@dataclass
+class Opening:
+    """A training before its first step.
+
+    Attributes
+    ----------
+    model : the estimator, fitted except for its weights, which are zero
+    objective, penalty : what it minimises
+    solver : by which method
+    point : where all penalised weights are zero; free ones (intercepts) are the best for that
+    walked : the strength whose values the path walks, "l1" or "group_l1"
+    l1_max : the smallest value of it under which all penalised weights stay zero
+    """
+
+    model: SparseCRF
+    objective: Any
+    penalty: Any
+    solver: Any
+    point: Any
+    walked: str
+    l1_max: float
+
+    def penalty_at(self, value: float) -> Any:
+        """The penalty with another value of the walked strength."""
+        return replace(self.penalty, **{self.walked: float(value)})
+
+
+@contextmanager
+def opened(
+    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, walked: str = "l1"
+) -> Iterator[Opening]:
+    """Open a training; its threads are there as long as the block runs."""
+    found = NoStep()
+    model = clone(estimator)
+    model._check_parameters()
+    solver = estimator._make_solver()
+    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{walked: 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it makes no step
+        model.fit(X, y, sample_weight)
+    del X, y
+    same = ("solver", "callback", "verbose", "warm_start")  # a clone's callback would be another object
+    model.set_params(**{name: getattr(estimator, name) for name in same})
+    objective, penalty, point = found.objective, found.penalty, found.start
+    with single_threaded_blas(), Pool(estimator.n_threads) as pool:
+        objective.pool = pool
+        if penalty.free.size:
+            point = intercepts_only(objective, penalty, point)
+        largest = largest_gradient if walked == "l1" else largest_row
+        yield Opening(model, objective, penalty, solver, point, walked, largest(objective, penalty, point))
+
+
+def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
+    """The point where the free coordinates are at their best and all others zero."""
+    restricted = Restricted(objective, penalty.free)
+    result = minimize(
+        Resumed(restricted, RestrictedPoint(restricted, start)),
+        ElasticNet(0.0, 0.0, penalty.free),
+        ProxQN(),
+        (start.coords, start.weights),
+        tol=INTERCEPT_TOL,
+    )
+    return objective.at(result.coords, result.weights)
+
+
+def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
+    """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero."""
+    for threshold in falling(objective, point):
+        found = point.screen(threshold)
+        size = np.abs(found.gradient[~np.isin(found.coords, penalty.free)])
+        if size.size:
+            return float(size.max())
+    raise InputError(
+        "l1: expected features that tell the labels apart, but no weight would change the likelihood"
+    )
+
+
+def largest_row(objective: Any, penalty: Any, point: Any) -> float:
+    """The largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero."""
+    for threshold in falling(objective, point):
+        found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
+        local = penalty.at(found.coords)
+        norms = local.dual_norms(found.gradient)[local.group > 0]
+        largest = float(norms.max(initial=0.0))
+        if largest > threshold:
+            return largest
+    raise InputError(
+        "group_l1: expected features that tell the labels apart, but no weight would change the loss"
+    )
+
+
+def falling(objective: Any, point: Any) -> Iterator[float]:
+    """Yield thresholds from one that no gradient exceeds, halved each time until nothing is left to find."""
+    threshold = objective.total_weight
+    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
+        threshold *= 4.0
+    lowest = 1e-12 * threshold
+    while threshold > lowest:
+        threshold /= 2.0
+        yield threshold

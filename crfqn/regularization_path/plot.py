@@ -1,0 +1,66 @@
+"""A path as a picture: score, non-zeros, gap and seconds against l1."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crfqn.errors import InputError
+
+if TYPE_CHECKING:
+    from crfqn.regularization_path.record import Path
+
+PANELS = (
+    ("score", "score", "linear"),
+    ("n_nonzero", "non-zeros", "symlog"),
+    ("gap", "certified gap", "log"),
+    ("seconds", "seconds, summed up", "linear"),
+)
+
+
+def check_plotting(file: str | PathLike[str]) -> None:
+    """Raise InputError unless matplotlib is installed and draws this kind of file."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(
+            "plots need matplotlib, which is not installed here: pip install 'crfqn[plot]'"
+        ) from None
+    kinds = sorted(Figure().canvas.get_supported_filetypes())
+    if FilePath(file).suffix.removeprefix(".") not in kinds:
+        raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
+
+
+def plot(path: Path, file: str | PathLike[str]) -> None:
+    """Draw into a file; see `Path.plot`."""
+    check_plotting(file)
+    from matplotlib.figure import Figure  # draws without a window system, whatever the backend is
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    for axes, (name, title, scale) in zip(figure.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
+        draw(axes, path, name, title, scale)
+    figure.savefig(file, dpi=150)
+
+
+def draw(axes: Any, path: Path, name: str, title: str, scale: str) -> None:
+    """One panel, the strength falling from left to right."""
+    values, walked = getattr(path, name).astype(np.float64), getattr(path, path.walked)
+    if name == "seconds":
+        values = np.cumsum(values)
+    if scale == "log":  # a gap of zero has no place there
+        values = np.where(values > 0, values, np.nan)
+    is_known = np.isfinite(values)
+    if is_known.any():
+        axes.plot(walked, values, marker="o", markersize=3)
+        axes.set_yscale(scale)
+    else:
+        axes.text(0.5, 0.5, "not known", ha="center", va="center", transform=axes.transAxes)
+    axes.set_xscale("log")
+    axes.set_xlim(1.1 * walked.max(), walked.min() / 1.1)
+    if not np.isnan(path.score).all():
+        axes.axvline(walked[path.best_index], color="gray", linewidth=0.8)
+    axes.set(title=title, xlabel=f"{path.walked}, nats")
+    axes.grid(alpha=0.3)

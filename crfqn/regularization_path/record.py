@@ -1,0 +1,139 @@
+"""A regularisation path as it was walked: a row for each l1, with the model."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import SparseCRF
+
+COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
+OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Models from the largest l1 (or group_l1) to the smallest; all arrays have n values.
+
+    Attributes
+    ----------
+    models : tuple of n fitted estimators
+    walked : "l1" or "group_l1", what the models differ in
+    l1, group_l1 : float64, the one that is walked descending
+    score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
+    fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
+    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the value before
+    n_nonzero : int64
+    l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
+    n_broken : int64, weights that the strong rule had left out and the check took in
+    """
+
+    models: tuple[SparseCRF, ...]
+    score: NDArray[np.float64]
+    fold_scores: NDArray[np.float64]
+    l1_max: float
+    n_broken: NDArray[np.int64]
+    walked: str = "l1"
+    l1: NDArray[np.float64] = field(init=False)
+    group_l1: NDArray[np.float64] = field(init=False)
+    value: NDArray[np.float64] = field(init=False)
+    gap: NDArray[np.float64] = field(init=False)
+    violation: NDArray[np.float64] = field(init=False)
+    n_nonzero: NDArray[np.int64] = field(init=False)
+    passes: NDArray[np.float64] = field(init=False)
+    seconds: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = {
+            name: np.array([getattr(model.result_, name) for model in self.models]) for name in OF_RESULTS
+        }
+        for name in ("l1", "group_l1"):  # None: the penalty has none
+            columns[name] = np.array([getattr(model, name) or 0.0 for model in self.models])
+        for name, column in columns.items():
+            object.__setattr__(self, name, column)
+
+    @property
+    def best_index(self) -> int:
+        """Where the score is best, the sparser of equals.
+
+        Raises
+        ------
+        InputError
+            Nothing was scored.
+        """
+        if np.isnan(self.score).all():
+            raise InputError(
+                "best model: expected scores to choose by, but the path was walked without validation"
+            )
+        return int(np.nanargmax(self.score))
+
+    @property
+    def best_model(self) -> SparseCRF:
+        """The estimator at `best_index`."""
+        return self.models[self.best_index]
+
+    @property
+    def best_end(self) -> str | None:
+        """Which end of the grid has the best score, so that better ones may lie beyond: "smallest", "largest" or None.
+
+        Above l1_max all weights are zero, whatever the value: a grid that begins there has nothing beyond it.
+        """
+        if len(self) < 2 or np.isnan(self.score).all():
+            return None
+        if self.best_index == len(self) - 1:
+            return "smallest"
+        return "largest" if self.best_index == 0 and self._values[0] < self.l1_max else None
+
+    @property
+    def note(self) -> str:
+        """A sentence for the user where the best score is that of an end of the grid; empty otherwise."""
+        if self.best_end is None:
+            return ""
+        smaller = "smaller" if self.best_end == "smallest" else "larger"
+        return (
+            f"the best score is that of the {self.best_end} of the {len(self)} values, {self.walked} = "
+            f"{self._values[self.best_index]:.6g}: {smaller} ones may be better still"
+        )
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        """Of the strength that is walked, descending."""
+        return self.group_l1 if self.walked == "group_l1" else self.l1
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
+        names = (self.walked, *COLUMNS)
+        columns = [getattr(self, name).tolist() for name in names[:-1]]
+        statuses = [model.result_.status.name.lower() for model in self.models]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write the rows, with a heading; what is not known is left empty."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, (self.walked, *COLUMNS))
+            writer.writeheader()
+            for row in self.rows():
+                writer.writerow({name: "" if value != value else value for name, value in row.items()})
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw score, non-zeros, gap and seconds against the walked strength; needs matplotlib.
+
+        path : the file: .png, .svg, .pdf
+
+        Raises
+        ------
+        InputError
+            matplotlib is not installed, or does not know the kind of file.
+        """
+        from crfqn.regularization_path.plot import plot
+
+        plot(self, path)
+
+    def __len__(self) -> int:
+        return len(self.models)

@@ -1,0 +1,126 @@
+"""One training after the other, from the largest l1 down, each from the optimum of the one before."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from crfqn.estimators.base import SparseCRF
+from crfqn.objectives.objective import Objective
+from crfqn.regularization_path.opening import Opening, Resumed
+from crfqn.result import Result, Status
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.screening.strong_rule import StrongRule
+
+Score = Callable[[SparseCRF], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One value of a path: its model, its score (nan without validation), how many weights broke the strong rule."""
+
+    model: SparseCRF
+    score: float
+    n_broken: int
+
+
+@dataclass
+class Waiting:
+    """Whether the last `patience` scores were no better than the best before.
+
+    It begins once a score is better than the first: under strong penalties all models predict the most frequent label.
+    """
+
+    patience: int | None
+    first: float = np.nan
+    best: float = np.nan
+    n_worse: int = 0
+
+    def is_over(self, score: float) -> bool:
+        """Take in another score."""
+        if np.isnan(self.first):
+            self.first = self.best = score
+        self.n_worse = 0 if score > self.best else self.n_worse + 1
+        self.best = max(self.best, score)
+        return self.patience is not None and self.best > self.first and self.n_worse >= self.patience
+
+
+def grid(l1_max: float, n_values: int, smallest: float) -> NDArray[np.float64]:
+    """From l1_max down to the smallest, evenly on a logarithmic scale; the smallest alone where nothing is above."""
+    if smallest >= l1_max:
+        return np.array([smallest])
+    if n_values == 1:
+        return np.array([l1_max])
+    return np.geomspace(l1_max, smallest, n_values)  # both ends are exact
+
+
+def walk(
+    opening: Opening,
+    l1: NDArray[np.float64],
+    inner_tol: float,
+    score: Score | None = None,
+    patience: int | None = None,
+) -> Iterator[Step]:
+    """Train at every l1 (descending), all but the last to `inner_tol`; `patience` as in `crf_path`."""
+    point, before = opening.point, max(opening.l1_max, float(l1[0]))
+    waiting = Waiting(patience)
+    after = np.append(l1[1:], 0.0)
+    for value, following in zip(l1.tolist(), after.tolist(), strict=True):
+        tol = inner_tol if following > 0 else opening.model.tol
+        rule = StrongRule(opening.solver, before, following, tol)
+        result = train(opening, value, rule, point)
+        model = fitted(opening, value, result)
+        found = score(model) if score is not None else np.nan
+        yield Step(model, found, rule.n_broken)
+        if result.status is Status.INTERRUPTED or result.status is Status.CALLBACK:
+            return
+        if waiting.is_over(found):
+            return
+        point, before = rule.point, value
+        if point is None or point.coords is not result.coords:
+            point = opening.objective.at(result.coords, result.weights)
+
+
+def refine(opening: Opening, model: SparseCRF) -> SparseCRF:
+    """The model solved to `tol`, what it took added to what it had taken."""
+    before = model.result_
+    rule = StrongRule(opening.solver, np.inf, 0.0, opening.model.tol)
+    value = getattr(model, opening.walked)
+    result = train(opening, value, rule, opening.objective.at(before.coords, before.weights))
+    total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
+    return fitted(opening, value, replace(result, **total))
+
+
+def train(opening: Opening, value: float, rule: StrongRule, start: Any) -> Result:
+    """One value, from the `start` that was looked at before."""
+    settings = opening.model
+    return minimize(
+        Resumed(opening.objective, start),
+        opening.penalty_at(value),
+        rule,
+        (start.coords, start.weights),
+        tol=rule.tol,
+        proves_zeros=rule.after == 0,
+        max_iter=settings.max_iter,
+        max_seconds=settings.max_seconds,
+        callback=settings.callback,
+    )
+
+
+def fitted(opening: Opening, value: float, result: Result) -> SparseCRF:
+    """The estimator with these weights; labels, names and fingerprint are shared."""
+    result_model, objective = copy(opening.model), opening.objective
+    setattr(result_model, opening.walked, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
+        result_model._keep(result)
+    if isinstance(objective, Objective):
+        result_model._finish(objective.map.store, objective.loss, objective.weights)
+    return result_model

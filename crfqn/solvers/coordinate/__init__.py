@@ -1,0 +1,1 @@
+"""Block coordinate descent: by feature with incremental inference, and by row from margins."""

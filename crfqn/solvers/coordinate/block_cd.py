@@ -1,0 +1,293 @@
+"""Block coordinate descent by raw feature (Sokolovska, Lavergne, Cappe and Yvon 2010), as the paper compares with it.
+
+A block is all states' weights of one feature; the edges of a chain are one more. Its update needs inference on the
+items that hold the feature only: good where features are rare; where not, a sweep is many passes over the data.
+
+The paper (section 6) adds three things to the method: a line search in each update, without which it does not converge;
+shrinking (its section 2.3); and second derivatives of at least 1e-10, since without an L2 penalty a smaller one sends
+weights far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import SparseWeights
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.screened_point import look_at
+
+ORDERS = ("random", "cyclic")
+
+
+class Sweep(Protocol):
+    """How the updates of some blocks went, each array with an entry a block."""
+
+    @property
+    def violations(self) -> Vector: ...
+
+    @property
+    def is_kept(self) -> NDArray[np.bool_]: ...
+
+    @property
+    def n_moved(self) -> int: ...
+
+    @property
+    def n_failed(self) -> int: ...
+
+
+class FeatureBlocks(Protocol):
+    """A loss that follows the changes of single blocks of weights, items that do not hold them left alone."""
+
+    @property
+    def blocks(self) -> Coords: ...
+
+    @property
+    def weights(self) -> SparseWeights: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def rounding(self) -> float: ...
+
+    def point(self) -> Point: ...
+
+    def blocks_of(self, coords: Coords) -> Coords: ...
+
+    def coords(self, blocks: Coords) -> Coords: ...
+
+    def weights_of(self, block: int) -> Vector: ...
+
+    def look(self, block: int) -> tuple[Vector, Vector]: ...
+
+    def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float: ...
+
+    def accept(self) -> None: ...
+
+    def reject(self) -> None: ...
+
+    def batches(self, blocks: Coords) -> list[Coords]: ...
+
+    def descend(
+        self,
+        blocks: Coords,
+        l1: Vector,
+        l2: Vector,
+        armijo: float,
+        backtrack: float,
+        floor: float,
+        shrink: tuple[float, float],
+        noise: float,
+    ) -> Sweep: ...
+
+
+class Updates(NamedTuple):
+    """How block updates went; see `Sweep`."""
+
+    violations: Vector
+    is_kept: NDArray[np.bool_]
+    n_moved: int
+    n_failed: int
+
+
+@dataclass(frozen=True)
+class BlockCD:
+    """Settings of block coordinate descent; an iteration is a sweep over the blocks that have not been shrunk.
+
+    Parameters
+    ----------
+    order : {"random", "cyclic"}
+        Of the blocks in a sweep: a new permutation each time, or features as they come and edges last.
+    random_state : int
+        Seed of the permutations.
+    shrinking : bool
+        Leave out the features whose weights are zero and held there: at first by a look at all coordinates, then each
+        as it is visited. When the others are solved all of them come back.
+    shrink_margin : float or None
+        A feature of zeros is left out when |g| < (1 - margin) l1 for all its weights; None is the paper's l1 - M / N,
+        M the largest violation of the sweep before, N the items.
+    cooling : float
+        An epoch ends, and all coordinates are looked at, when the violation has fallen to this share of the one that it
+        opened with.
+    max_sweeps : int
+        Or after so many sweeps: a look costs one pass over the data, a sweep many where features are frequent.
+    armijo, backtrack : float
+        sigma and beta of the line search.
+    floor : float
+        The least second derivative (paper: 1e-10).
+
+    Notes
+    -----
+    The second derivatives leave out the covariance between positions (Sokolovska et al., section 3.3). A penalty of
+    groups has one for all weights of a block, the largest: its proximal map knows a common step only. One thread; the
+    result depends on the settings alone.
+
+    References
+    ----------
+    Sokolovska, Lavergne, Cappe, Yvon: Efficient learning of sparse conditional random fields for supervised sequence
+    labelling. IEEE Journal of Selected Topics in Signal Processing 4 (6), 2010.
+    """
+
+    order: str = "random"
+    random_state: int = 0
+    shrinking: bool = True
+    shrink_margin: float | None = None
+    cooling: float = 0.1
+    max_sweeps: int = 10
+    armijo: float = 0.01
+    backtrack: float = 0.5
+    floor: float = 1e-10
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise InputError(f"order: expected one of {ORDERS}, got {self.order!r}")
+        if not isinstance(self.shrinking, bool):
+            raise InputError(f"shrinking: expected True or False, got {self.shrinking!r}")
+        for name, least in (("random_state", 0), ("max_sweeps", 1)):
+            setting = getattr(self, name)
+            if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
+                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        self._check("armijo cooling backtrack", "between 0 and 1", lambda x: 0 < x < 1)
+        self._check("shrink_margin", ">= 0 and below 1", lambda x: x is None or 0 <= x < 1)
+        self._check("floor", "> 0", lambda x: 0 < x < np.inf)
+
+    def _check(self, names: str, what: str, is_allowed: Callable[[float], bool]) -> None:
+        for name in names.split():
+            setting = getattr(self, name)
+            if not is_allowed(setting):
+                raise InputError(f"{name}: expected a number {what}, got {setting!r}")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: the loss while blocks of weights move."""
+        return Requirements((FeatureBlockView,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a sweep, and one each time all coordinates are looked at."""
+        point, random = start, np.random.default_rng(self.random_state)
+        while True:
+            view = look_at(penalty, point)
+            opening = view.state()
+            yield opening
+            loss = point.view(FeatureBlockView)
+            blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
+            del start, point, view  # their scores and residuals are as large as the data
+            n_moved, n_failed = yield from self.epoch(
+                objective, penalty, loss, blocks, opening.violation, random
+            )
+            if n_moved == 0:
+                yield State(**{**vars(opening), "is_final": True, "has_failed": n_failed > 0})
+                return
+            start = point = loss.point()
+
+    def epoch(
+        self,
+        objective: Objective,
+        penalty: Penalty,
+        loss: FeatureBlocks,
+        blocks: Coords,
+        opening: float,
+        random: np.random.Generator,
+    ) -> Generator[State, None, tuple[int, int]]:
+        """Sweeps over blocks until the violation has fallen from `opening` far enough; says how many have moved.
+
+        Returns the number of blocks that have moved in all sweeps, and of those that could not in the last one.
+        """
+        violation, n_moved = opening, 0
+        for _ in range(self.max_sweeps):
+            if self.order == "random":
+                blocks = random.permutation(blocks)
+            sweep = self.sweep(penalty, loss, blocks, self.margins(penalty, violation, objective.n_items))
+            if sweep.n_moved == 0:
+                break
+            n_moved, violation = n_moved + sweep.n_moved, float(sweep.violations.max())
+            point = objective.at(*loss.weights)
+            value = loss.value + penalty.value(point.coords, point.weights)
+            yield State(point, value, violation, loss.coords(blocks).size)
+            del point
+            if self.shrinking:
+                blocks = blocks[sweep.is_kept]
+            if violation <= self.cooling * opening or blocks.size == 0:
+                break
+        return n_moved, sweep.n_failed
+
+    def margins(self, penalty: Penalty, violation: float, n_items: int) -> tuple[float, float]:
+        """How far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
+        return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
+
+    def sweep(
+        self, penalty: Penalty, loss: FeatureBlocks, blocks: Coords, shrink: tuple[float, float]
+    ) -> Sweep:
+        """Update the blocks one after the other."""
+        parts: list[Sweep] = []
+        for batch in loss.batches(blocks):
+            noise = ROUNDING * loss.rounding
+            if penalty.is_separable:  # l1 |w_j| + l2/2 w_j^2, a coordinate each: then a sweep is compiled
+                coords = loss.coords(batch)
+                strengths = penalty.l1_of(coords), penalty.l2_of(coords)
+                parts.append(
+                    loss.descend(batch, *strengths, self.armijo, self.backtrack, self.floor, shrink, noise)
+                )
+            else:
+                parts += [self.update(penalty, loss, int(block), shrink, noise) for block in batch]
+        return Updates(
+            np.concatenate([part.violations for part in parts] or [np.empty(0)]),
+            np.concatenate([part.is_kept for part in parts] or [np.empty(0, bool)]),
+            sum(part.n_moved for part in parts),
+            sum(part.n_failed for part in parts),
+        )
+
+    def update(
+        self, penalty: Penalty, loss: FeatureBlocks, block: int, shrink: tuple[float, float], noise: float
+    ) -> Updates:
+        """The update of one block, under any penalty that has a proximal map.
+
+        With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
+        """
+        coords, w = loss.coords(np.array([block])), loss.weights_of(block)
+        g, h = loss.look(block)
+        local, before = penalty.at(coords), penalty.value(coords, w)
+        share, slack = shrink
+        is_kept = bool(np.any(local.pull(w, g) > (1.0 - share) * local.bound - slack))
+        curvature = max(float(h.max()), self.floor)
+        d = penalty.prox(coords, w - g / curvature, 1.0 / curvature) - w
+        slope = float(g @ d) + penalty.value(coords, w + d) - before
+        is_promising = is_kept and -slope > noise
+        has_moved = is_promising and self.search(penalty, loss, block, coords, w, d, slope, noise)
+        violation = local.violation(w, g).max(keepdims=True, initial=0.0)
+        return Updates(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
+
+    def search(
+        self,
+        penalty: Penalty,
+        loss: FeatureBlocks,
+        block: int,
+        coords: Coords,
+        w: Vector,
+        d: Vector,
+        slope: float,
+        noise: float,
+    ) -> bool:
+        """Armijo's rule: step 1, beta, beta^2, ... until the objective falls enough; whether one did."""
+        before = penalty.value(coords, w)
+
+        def attempt(step: float) -> Trial[float] | None:
+            if not -step * slope > noise:
+                return None
+            change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
+            return Trial(step, falls_enough(-change, step * slope, self.armijo))
+
+        has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
+        if has_moved:
+            loss.accept()
+        else:
+            loss.reject()
+        return has_moved

@@ -1,0 +1,1 @@
+"""Proximal gradient methods: Prox-GD, FISTA, SpaRSA."""

@@ -1,0 +1,113 @@
+"""Proximal gradients with Barzilai-Borwein steps: SpaRSA of Wright, Nowak and Figueiredo (2009).
+
+    x+ = prox(x - g / alpha, penalty / alpha),   alpha = s'r / s's
+
+where s is the last step and r the change of the gradient along it: alpha I is the multiple of the identity nearest to
+the Hessian there. Such steps are long, and the objective need not fall at every one: it has to stay below the largest
+of the last values (equation 22), or below the very last one (monotone).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
+from crfqn.solvers.protocols import Objective, Penalty, Point, State
+from crfqn.solvers.screened_point import Overview, look_at
+
+
+@dataclass(frozen=True)
+class SpaRSA:
+    """Settings of SpaRSA; those of the paper's experiments by default.
+
+    Parameters
+    ----------
+    monotone : bool
+        Ask each step to lower the objective.
+    memory : int
+        M: otherwise a step has to stay below the largest of the last M + 1 values.
+    sigma : float within (0, 1)
+        By sigma/2 alpha ||x+ - x||^2 at least.
+    factor : float > 1
+        By which alpha grows after a refused trial (eta).
+    least_curvature, most_curvature : float > 0
+        Bounds of alpha, in nats a squared unit of weight.
+
+    Notes
+    -----
+    A step costs an inference pass and a look at all coordinates, a refused trial a pass. Where rounding hides the
+    decrease that is asked for, staying level is enough; where it hides the curvature too, alpha stays as it is.
+
+    References
+    ----------
+    Wright, Nowak, Figueiredo: Sparse reconstruction by separable approximation. IEEE Transactions on Signal Processing
+    57(7), 2009: the algorithm "SpaRSA", equations 7 and 22; monotone: M = 0, section II-E.
+    """
+
+    monotone: bool = False
+    memory: int = 5
+    sigma: float = 0.01
+    factor: float = 2.0
+    least_curvature: float = 1e-30
+    most_curvature: float = 1e30
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.memory, Integral) or isinstance(self.memory, bool) or self.memory < 0:
+            raise InputError(f"memory: expected an integer >= 0, got {self.memory!r}")
+        if not 0 < self.sigma < 1:
+            raise InputError(f"sigma: expected a number between 0 and 1, got {self.sigma!r}")
+        if not 1 < self.factor < np.inf:
+            raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
+        if not 0 < self.least_curvature <= self.most_curvature < np.inf:
+            raise InputError(
+                "expected 0 < least_curvature <= most_curvature < infinity, "
+                f"got {self.least_curvature!r} and {self.most_curvature!r}"
+            )
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a step; each has looked at all coordinates."""
+        here = look_at(penalty, start)
+        del start
+        yield here.state()
+        values = deque([here.value], maxlen=1 if self.monotone else self.memory + 1)
+        alpha = self.within(1.0 / first_length(here))
+        while True:
+            size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
+
+            def accepts(here: Overview, trial: Point, predicted: Predicted) -> bool:
+                asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
+                return self.value_of(here, trial, predicted) <= max(values) - asked + predicted.rounding
+
+            step, has_failed = proximal_step(here, size, here.point, accepts)
+            if step is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            found = spectral_curvature(here, step)
+            alpha = self.within(found) if found > 0 else 1.0 / size.t
+            here = look_at(penalty, step.point)
+            values.append(here.value)
+            del step
+            yield here.state(is_step=True)
+
+    @staticmethod
+    def value_of(here: Overview, trial: Point, predicted: Predicted) -> float:
+        """The objective at a trial."""
+        return trial.value + here.penalty.value(here.coords, here.w) + predicted.change
+
+    def within(self, alpha: float) -> float:
+        """alpha, between its bounds."""
+        return min(max(alpha, self.least_curvature), self.most_curvature)
+
+
+def spectral_curvature(here: Overview, step: Step) -> float:
+    """s'r / s's of Barzilai and Borwein (1988)."""
+    moved = np.flatnonzero(step.w != here.w)
+    s = (step.w - here.w)[moved]
+    r = step.point.gradient(here.coords[moved]) - here.g[moved]
+    return float(s @ r) / float(s @ s)

@@ -1,0 +1,138 @@
+"""OWL-QN: the orthant-wise limited-memory quasi-Newton method of Andrew and Gao (2007).
+
+Within an orthant the L1 norm is linear. A step takes the orthant that the weights and the steepest descent point to,
+asks L-BFGS for a direction with the pseudo-gradient in the place of the gradient, and searches along it without leaving
+the orthant: what would cross is set to zero.
+
+    pseudo-gradient   the gradient of the objective within the orthant, 0 where a zero weight is best left there
+    direction         - H (pseudo-gradient), entries that do not descend set to 0; H from gradients of the smooth part
+    orthant           sign(w), and where w = 0 the sign of - pseudo-gradient
+
+The method as published keeps dense vectors. Here a vector has the coordinates that are not zero, those that may leave
+zero, and those that a secant pair has moved; all the others have no entry in a pair and cannot move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
+from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
+from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
+from crfqn.solvers.screened_point import Overview, look_at
+
+
+@dataclass(frozen=True)
+class OWLQN:
+    """Settings of OWL-QN.
+
+    Parameters
+    ----------
+    memory : int
+        Secant pairs m (paper: 10).
+    armijo : float
+        gamma of the sufficient decrease.
+    backtrack : float
+        beta, by which a refused step is shortened.
+    """
+
+    memory: int = 10
+    armijo: float = 1e-4
+    backtrack: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.memory < 1:
+            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
+        for name in ("armijo", "backtrack"):
+            setting = getattr(self, name)
+            if not 0 < setting < 1:
+                raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: a penalty of single weights."""
+        return Requirements(is_separable=True)
+
+    def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
+        """One state a step; each has looked at all coordinates."""
+        here = look_at(penalty, start)
+        del start
+        yield here.state()
+        pairs = SecantPairs(self.memory, here.coords)
+        while True:
+            pairs.move_to(here.coords)
+            trial, _, has_failed = self.search(objective, here, pairs)
+            if trial is None and has_failed and len(pairs):
+                pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
+                continue
+            if trial is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            there = look_at(penalty, trial, also=here.coords)
+            remember(pairs, here, there)
+            here = there.only((there.w != 0) | (pseudo_gradient(there) != 0) | pairs.has_moved)
+            del trial, there
+            yield here.state(is_step=True)
+
+    def search(self, objective: Objective, here: Overview, pairs: SecantPairs) -> Found[Point]:
+        """Backtrack along the direction, within the orthant, until the objective has decreased enough."""
+        penalty, coords, w = here.penalty, here.coords, here.w
+        slopes = pseudo_gradient(here)
+        direction = aligned_direction(here, slopes, pairs)
+        orthant, is_bound = np.where(w != 0, np.sign(w), -np.sign(slopes)), penalty.l1_of(coords) > 0
+        value, penalty_value = here.value, penalty.value(coords, w)
+
+        def attempt(step: float) -> Trial[Point] | None:
+            w_new = projected(w + step * direction, orthant, is_bound)
+            slope = float(slopes @ (w_new - w))
+            if is_hidden(-slope, value):
+                return None
+            trial = evaluate(objective, here, w_new)
+            decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
+            return Trial(trial, falls_enough(decrease, slope, self.armijo))
+
+        return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
+
+
+def remember(pairs: SecantPairs, here: Overview, there: Overview) -> None:
+    """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
+
+    Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: found out, at
+    the price of another sweep, it saved no pass.
+    """
+    place = np.searchsorted(there.coords, here.coords)
+    s = there.w[place] - here.w
+    pairs.update(s, there.g[place] - here.g + here.penalty.l2_of(here.coords) * s)
+    pairs.move_to(there.coords)
+
+
+def pseudo_gradient(view: Overview) -> Vector:
+    """The slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
+    l1 = view.penalty.l1_of(view.coords)
+    smooth = view.g + view.penalty.l2_of(view.coords) * view.w
+    at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)
+    return np.where(view.w != 0, smooth + np.sign(view.w) * l1, at_zero)
+
+
+def aligned_direction(view: Overview, slopes: Vector, pairs: SecantPairs) -> Vector:
+    """- H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
+    direction = -pairs.times(slopes)
+    direction[(direction * slopes >= 0) & (view.penalty.l1_of(view.coords) > 0)] = 0.0
+    return direction
+
+
+def projected(w: Vector, orthant: Vector, is_bound: NDArray[np.bool_]) -> Vector:
+    """w with zeros where it has left the orthant."""
+    return np.where(is_bound & (np.sign(w) != orthant), 0.0, w)
+
+
+def evaluate(objective: Objective, here: Overview, w: Vector) -> Point:
+    """The point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
+    if np.count_nonzero(w != here.w) < np.count_nonzero(w):
+        return here.way_to(w).at(1.0)
+    used = np.flatnonzero(w)
+    return objective.at(here.coords[used], w[used])

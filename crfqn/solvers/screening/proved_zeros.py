@@ -1,0 +1,68 @@
+"""Count the zeros of a model that are proved to be zeros of the optimum (after Ndiaye et al. 2017, "gap safe").
+
+With q the mixtures of the certificate, q* the optimal ones and gap = F(w) - D(q), the entropies, each of them
+1-strongly concave in the L1 norm (Pinsker), leave
+
+    1/2 sum_i weight_i ||q_i - q*_i||_1^2 <= D(q*) - D(q) <= gap,
+
+and the expectation of f_j over item i moves by at most 1/2 r_ij ||q_i - q*_i||_1, r_ij = max_y f_j - min_y f_j. By
+Cauchy and Schwarz the optimum's gradient is near the certificate's s g; where it is inside the bound, the weight is 0:
+
+    s |g_j| + 1/2 sqrt(sum_i weight_i r_ij^2) sqrt(2 gap) < l1   implies   w*_j = 0.
+
+With an L2 term only the certificate changes: its dual costs sum_j max(|g_j| - l1, 0)^2 / (2 l2), which is convex, so
+that the first line holds as it is; and w*_j = -sign(g*_j) max(|g*_j| - l1, 0) / l2 is zero within the same bound.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels.sorted_sets import union
+from crfqn.objectives.protocols import ZeroProofView, has_view
+from crfqn.solvers.certificate import best_bound
+from crfqn.solvers.protocols import Objective, Penalty, Point
+
+DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
+
+
+class Proof(NamedTuple):
+    """The weights with scale |g_j| + radius spread_j < bound are zero at the optimum."""
+
+    bound: float
+    scale: float
+    radius: float
+
+
+def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
+    """What a point and the smallest known `value` prove; None where there is no certificate."""
+    dual_value, scale = best_bound(point, penalty, penalty.screen(point))
+    if not np.isfinite(dual_value):
+        return None
+    gap = max(value - dual_value, 0.0) + DIGITS * abs(value)
+    return Proof((1.0 - DIGITS) * penalty.l1, scale, 0.5 * float(np.sqrt(2.0 * gap)))
+
+
+def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, value: float) -> int | None:
+    """How many of the point's zeros are proved to be zero at the optimum; None where the gap is not known.
+
+    Parameters
+    ----------
+    value : float
+        The smallest value of objective and penalty that is known, at this point or another.
+
+    Notes
+    -----
+    Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights: None.
+    """
+    if not has_view(objective, ZeroProofView) or not penalty.is_separable:
+        return None
+    proof = proof_at(penalty, point, value)
+    if proof is None:
+        return None
+    view = objective.view(ZeroProofView)
+    others = union(point.coords, penalty.free)  # no zeros of the model, or not held there by the penalty
+    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.spread_of(others)
+    return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))

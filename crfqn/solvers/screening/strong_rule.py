@@ -1,0 +1,147 @@
+"""The sequential strong rule (Tibshirani et al. 2012): on the way from a larger l1 most weights need no look.
+
+Where the gradient moves by no more than l1 does, |g_j(before)| < 2 l1 - l1(before) leaves w_j = 0 at the new optimum.
+That is a rule of thumb. So a solver runs on the others, the candidates; then all coordinates are looked at, those that
+break the rule join, and it goes on until none does. This last look is the next value's first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crfqn.kernels.sorted_sets import union
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    Solver,
+    State,
+    requirements,
+)
+from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint, as_whole
+
+PATIENCE = 0.5  # of the gap that was hoped for at the last look: when it is time for another
+WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over all coordinates costs
+
+
+def strong_threshold(l1: float, before: float) -> float:
+    """What |g_j| at the optimum of the l1 `before` has to exceed for j to be a candidate; 0 if the step is too long."""
+    threshold = 2.0 * l1 - before
+    return threshold if threshold > WEAKEST * l1 else 0.0
+
+
+@dataclass
+class StrongRule:
+    """A solver that looks at the candidates of the strong rule, and is checked; it starts from the optimum before.
+
+    Parameters
+    ----------
+    solver : the method
+    before : float, the larger l1 whose optimum the start is
+    after : float, the smaller l1 that comes next, so that the check can look for its candidates too; or 0
+    tol : float, the relative gap (without certificate: the violation by l1) that is worth a check
+
+    Attributes
+    ----------
+    point : where the last check was
+    n_checks, n_broken : int, the looks at all coordinates, and how many weights broke the rule
+    """
+
+    solver: Solver
+    before: float
+    after: float
+    tol: float
+    point: Point | None = None
+    n_checks: int = field(default=0, init=False)
+    n_broken: int = field(default=0, init=False)
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what the method asks for."""
+        return requirements(self.solver, objective)
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """The solver's steps; looks at all coordinates are the first state and the checks."""
+        threshold = strong_threshold(penalty.l1, self.before)
+        if threshold == 0.0 or not penalty.is_separable:
+            yield from self.plain_steps(objective, penalty, start)
+            return
+        candidates = joined(start.screen(threshold).coords, start.coords, penalty.free)
+        self.point, point = start, start
+        opening = look_at(penalty, start).state()
+        yield opening
+        # From zero, `minimize` measures violations by the first one.
+        scale = penalty.strength if start.coords.size else min(penalty.strength, opening.violation)
+        restricted, goal = Restricted(objective, candidates), self.tol
+        while True:
+            last = yield from self.restricted_steps(restricted, penalty, point, goal, scale)
+            point = getattr(last.point, "whole", last.point)
+            checked, broken = self.check(penalty, point, candidates)
+            is_final = last.is_final and broken.size == 0
+            yield checked.state(is_final=is_final, has_failed=is_final and last.has_failed)
+            if is_final:
+                return
+            restricted.candidates = candidates = joined(candidates, broken)
+            if broken.size == 0:  # the loop around asks for more than was hoped to be enough
+                goal *= 0.5
+
+    def plain_steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """The solver's own steps, where the rule excludes too little."""
+        for state in self.solver.steps(objective, penalty, start):
+            self.point = state.point
+            yield state
+
+    def restricted_steps(  # type: ignore[no-untyped-def]
+        self, restricted: Restricted, penalty: Penalty, start: Point, goal: float, scale: float
+    ):
+        """Steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
+        value, dual_value, hoped = np.inf, -np.inf, goal
+        for state in self.solver.steps(restricted, penalty, RestrictedPoint(restricted, start)):
+            if state.share < 1.0:
+                yield state
+                continue
+            if not state.is_screening:
+                yield as_whole(state, dual_value=-np.inf)
+                gap = hoped_gap(state, penalty, scale)
+                if gap > hoped:
+                    continue
+                hoped = PATIENCE * gap
+                state = look_at(penalty, state.point).state()
+            value, dual_value = min(value, state.value), max(dual_value, state.dual_value)
+            is_proved = value - dual_value <= goal * abs(value)
+            is_still = penalty.free.size > 0 and state.violation <= goal * scale
+            if is_proved or is_still or state.is_final:
+                break
+        return state
+
+    def check(self, penalty: Penalty, point: Point, candidates: Coords):  # type: ignore[no-untyped-def]
+        """Look at all coordinates; returns what is seen, and the coordinates that break the rule."""
+        if self.after > 0:
+            point.screen(min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1))
+        self.point = point
+        checked = look_at(penalty, point)
+        violation = penalty.violation(checked.coords, checked.w, checked.g)
+        broken = checked.coords[(violation > 0) & ~np.isin(checked.coords, candidates)]
+        self.n_checks, self.n_broken = self.n_checks + 1, self.n_broken + broken.size
+        return checked, broken
+
+
+def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
+    """The relative gap that a look would find if all coordinates violated no more than those of the active set.
+
+    It costs a sum over the items. Without certificate: the violation by `scale`.
+    """
+    if penalty.free.size > 0:
+        return state.violation / scale
+    dual_value = state.point.dual_value(penalty.strength / (penalty.strength + state.violation))
+    return (state.value - dual_value) / abs(state.value)
+
+
+def joined(*coords: Coords) -> Coords:
+    """The union, sorted."""
+    return union(*coords)

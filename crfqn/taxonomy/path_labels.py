@@ -1,0 +1,169 @@
+"""Labels of a taxonomy the way users have them: names, or rows of the parts of a path.
+
+Rows are tuples, or an array padded with "" as the library hiclass takes it; `PathLabels` turns them into names, and
+names back into rows.
+
+Shapes: n labels or paths, D levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.wording import describe, shorten
+from crfqn.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class PathLabels:
+    """Labels as names of nodes, and whether they came as rows of parts.
+
+    Attributes
+    ----------
+    names : ndarray, shape (n,)
+        The labels as given, or the parts of each row joined by the separator.
+    depth : int
+        Columns of the rows: the longest, or the width of the array; 1 for names.
+    is_rows : bool
+        Whether the labels came as rows.
+    """
+
+    names: NDArray
+    depth: int = 1
+    is_rows: bool = False
+
+    @classmethod
+    def of(cls, y: Any, separator: str = "/") -> PathLabels:
+        """Read labels: names, or rows of the parts of a path.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or (n, D), or list of n tuples, lists or arrays
+            Names, or rows. The parts of a row are strings or whole numbers; "", None and NaN fill it up at the
+            end. One column (n, 1) is taken for names, as scikit-learn does.
+        separator : str
+
+        Raises
+        ------
+        InputError
+            Labels of another shape; rows that are empty, have a hole or parts that cannot be used (named by item).
+        """
+        check_separator(separator)
+        if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or hasattr(y, "__array__")):
+            raise InputError(f"expected labels (names, tuples, or a padded 2-D array), got {describe(y)}")
+        if hasattr(y, "__array__"):
+            array = np.asarray(y)
+            if array.ndim not in (1, 2):
+                raise InputError(f"expected labels of shape (n,) or (n, levels), got shape {array.shape}")
+            if array.shape[1:] == (1,) or (array.ndim == 1 and not any(map(is_row, array.tolist()))):
+                return cls(array.ravel())
+            width, labels = (array.shape[1] if array.ndim == 2 else 0), array.tolist()
+        else:
+            width, labels = 0, list(y)
+            if not any(map(is_row, labels)):
+                return cls(_as_names(labels))
+        rows = [as_row(row, i, "item") for i, row in enumerate(labels)]
+        if width == 0 and all(len(row) == 1 for row in rows):
+            return cls(_as_names([part for (part,) in rows]))
+        names = np.array(joined_rows(rows, separator, "item"), dtype=str)
+        return cls(names, max([width, *map(len, rows)]), is_rows=True)
+
+    @staticmethod
+    def rows(names: Any, depth: int, separator: str = "/") -> NDArray[np.str_]:
+        """Return names as rows of parts, padded with "" at the end, shape (n, depth).
+
+        Raises
+        ------
+        InputError
+            A path is longer than `depth`.
+        """
+        distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+        rows = [name.split(separator) for name in distinct.tolist()]
+        for row in rows:
+            if len(row) > depth:
+                raise InputError(
+                    f"expected paths of at most {depth} parts, got {shorten(separator.join(row))} of {len(row)}"
+                )
+        padded = [row + [""] * (depth - len(row)) for row in rows]
+        return np.array(padded, dtype=str).reshape(len(rows), depth)[number]
+
+
+def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:
+    """Join the parts of each row; equal rows only once."""
+    name_of: dict[tuple, str] = {}
+    names = []
+    for i, row in enumerate(rows):
+        try:
+            name = name_of.get(row)
+        except TypeError:  # a part that cannot be hashed, which the next line refuses
+            name = None
+        if name is None:
+            name = _joined(row, separator, f"{noun} {i}")
+            name_of[row] = name
+        names.append(name)
+    return names
+
+
+def _joined(row: tuple, separator: str, where: str) -> str:
+    parts = [_part(value, where) for value in row]
+    while parts and not parts[-1]:
+        parts.pop()
+    if not parts:
+        raise InputError(f"{where}: expected at least one part of a path, got {shorten(row)}")
+    for part in parts:
+        if not part.strip():
+            raise InputError(
+                f"{where}: expected missing levels only at the end of a path, got {shorten(row)}"
+            )
+        if separator in part:
+            raise InputError(
+                f"{where}: the part {shorten(part)} holds the separator {separator!r}; choose another separator"
+            )
+    return separator.join(parts)
+
+
+def _part(value: Any, where: str) -> str:
+    """Return a part of a path as text, "" for a missing one; whole floats are integers beside a NaN."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, bool) or not (
+        isinstance(value, int) or (isinstance(value, float) and value % 1 == 0)
+    ):
+        raise InputError(
+            f"{where}: expected strings or whole numbers as parts of a path, got {describe(value)}"
+        )
+    return str(int(value))
+
+
+def _as_names(labels: list) -> NDArray:
+    """Return labels as an array, of objects if they are not of one kind: numpy would make strings of all."""
+    is_plain = any(all(isinstance(label, kind) for label in labels) for kind in (str, (Number, np.generic)))
+    return np.asarray(labels) if is_plain else np.fromiter(labels, object, len(labels))
+
+
+def as_row(row: Any, i: int, noun: str) -> tuple:
+    """A row as a tuple; InputError, naming `noun` i, for what is none."""
+    if not is_row(row):
+        raise InputError(f"{noun} {i}: expected a tuple or list of the parts of a path, got {describe(row)}")
+    return tuple(row.tolist() if isinstance(row, np.ndarray) else row)
+
+
+def is_row(label: Any) -> bool:
+    """Whether something is a row of parts rather than a name."""
+    return isinstance(label, (list, tuple)) or (isinstance(label, np.ndarray) and label.ndim == 1)
+
+
+def check_separator(separator: Any) -> None:
+    """Refuse what is not one or more characters."""
+    if not isinstance(separator, str) or not separator:
+        raise InputError(f"expected a separator of one or more characters, got {describe(separator)}")

@@ -1,0 +1,220 @@
+"""Taxonomies the way users have them: graphs, mappings, edges, paths, arrays and files.
+
+`open_taxonomy` makes a LabelTree of any of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.wording import describe, shorten
+from crfqn.errors import InputError
+from crfqn.taxonomy.path_labels import PathLabels, as_row, check_separator, is_row, joined_rows
+from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree, path_edges, plain_name
+
+FORMS = (
+    "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "
+    "array), the name of a file, or None"
+)
+
+
+def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> LabelTree:
+    """Make a checked tree of a taxonomy in any of the usual forms.
+
+    Parameters
+    ----------
+    taxonomy : LabelTree, or one of:
+        networkx.DiGraph
+            Edges from parent to child.
+        mapping child -> parent
+            The parent of a top node is None; or the top node is no key.
+        pairs (parent, child)
+            A list of tuples or lists, all of length 2: edges. They are paths of two parts instead if the labels
+            are rows.
+        str paths "a/b/c"
+            A node's name is the path to it: "a", "a/b", "a/b/c".
+        tuples or lists of parts, or a 2-D array of shape (n, D)
+            The same paths in parts, padded with "", None or NaN at the end. An array of two columns holds paths.
+        str or path of a file
+            See `crfqn.taxonomy.taxonomy_file`: paths, or chains of nodes from parent to child.
+        None
+            From the labels: paths if they are rows, or strings of which any holds the separator; else a star.
+    labels : PathLabels, or anything that `PathLabels.of` reads; optional
+    separator : str
+        Between the parts of a path.
+
+    Returns
+    -------
+    LabelTree
+        Nodes in order of first appearance (level by level); those from labels or a set are sorted.
+
+    Raises
+    ------
+    InputError
+        For another form, paths with holes or empty parts, and all that `LabelTree.from_graph` refuses: the nodes
+        are named.
+    DataError
+        For a file with faults.
+    """
+    check_separator(separator)
+    if isinstance(taxonomy, LabelTree):
+        return taxonomy
+    if taxonomy is None:
+        return _inferred(_as_path_labels(labels, separator), separator)
+    import networkx as nx
+
+    if isinstance(taxonomy, nx.Graph):
+        return LabelTree.from_graph(taxonomy)
+    if isinstance(taxonomy, Mapping) and not isinstance(taxonomy, Set):  # networkx's edge views are both
+        return LabelTree.from_edges(_mapping_edges(taxonomy))
+    if isinstance(taxonomy, (str, os.PathLike)):
+        if Path(taxonomy).is_dir():
+            raise InputError(f"expected {FORMS}; {shorten(os.fspath(taxonomy))} is a folder")
+        if not Path(taxonomy).is_file():
+            raise InputError(f"expected {FORMS}; there is no file {shorten(os.fspath(taxonomy))}")
+        return read_taxonomy_file(Path(taxonomy), separator)
+    return LabelTree.from_edges(_list_edges(taxonomy, labels, separator))
+
+
+def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
+    """Add the labels that are no nodes yet to a tree that was inferred from labels, as it would have been from all.
+
+    Parameters
+    ----------
+    tree : LabelTree
+    labels : PathLabels, or anything that `PathLabels.of` reads
+    separator : str
+
+    Raises
+    ------
+    InputError
+        A label that is no path, or of another type than the names.
+    """
+    names = map(plain_name, _as_path_labels(labels, separator).names.tolist())
+    known = set(tree.names)
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    if not new:
+        return tree
+    above = [None if parent == NO_PARENT else tree.names[parent] for parent in tree.parents.tolist()]
+    paths = [name for name in new if isinstance(name, str)]
+    others = [(None, name) for name in new if not isinstance(name, str)]
+    added = _path_edges(paths, separator, "label")
+    return LabelTree.from_edges([*zip(above, tree.names, strict=True), *added, *others])
+
+
+def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
+    """The nodes of labels in the tree that `open_taxonomy` made of `taxonomy` (beside labels that were rows, or not).
+
+    Raises
+    ------
+    InputError
+        A label that is no node; with a hint, where pairs of names may have been meant otherwise than they were read.
+    """
+    try:
+        return tree.nodes_of(labels)
+    except InputError as error:
+        raise InputError(f"{error}{_pairs_hint(taxonomy, is_rows)}") from error
+
+
+def _pairs_hint(taxonomy: Any, is_rows: bool) -> str:
+    if isinstance(taxonomy, np.ndarray) or hasattr(taxonomy, "iloc"):
+        is_narrow = np.ndim(taxonomy) == 2 and np.shape(taxonomy)[1] == 2
+        return (
+            "; a 2-column array holds paths: pass a list of tuples for edges (parent, child)"
+            if is_narrow
+            else ""
+        )
+    is_pairs = isinstance(taxonomy, Sequence) and all(is_row(row) and len(row) == 2 for row in taxonomy)
+    if not is_pairs:
+        return ""
+    if is_rows:
+        return "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent for edges"
+    return "; pairs hold edges (parent, child): pass strings a/b or a 2-column array for paths"
+
+
+def _inferred(labels: PathLabels, separator: str) -> LabelTree:
+    names = labels.names.tolist()
+    if not names:
+        raise InputError("expected a taxonomy, or labels to infer it from, got no labels")
+    is_text = {isinstance(name, str) for name in names}
+    if len(is_text) > 1:
+        raise InputError("expected labels of one kind, all strings or all numbers, got a mixture")
+    if is_text == {True} and any(separator in name for name in names):
+        parent_of = {child: parent for parent, child in _path_edges(names, separator, "item")}
+        return LabelTree.from_edges((parent_of[node], node) for node in sorted(parent_of))
+    return LabelTree.star(sorted(set(map(plain_name, names))))  # type: ignore[type-var]
+
+
+def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[Any, Any]]:
+    """Yield (parent, child) and (None, top) of a list of pairs, of paths, or of an array."""
+    is_array = hasattr(taxonomy, "__array__")
+    if isinstance(taxonomy, bytes) or not (is_array or isinstance(taxonomy, Iterable)):
+        raise InputError(f"expected {FORMS}; got {describe(taxonomy)}")
+    if is_array:
+        array = np.asarray(taxonomy)
+        if array.ndim not in (1, 2):
+            raise InputError(
+                f"expected an array of paths, shape (n,) or (n, levels), got shape {array.shape}"
+            )
+        is_array, taxonomy = array.ndim == 2, array.tolist()
+    # The order of a set of strings changes from run to run.
+    paths = sorted(taxonomy, key=repr) if isinstance(taxonomy, (set, frozenset)) else list(taxonomy)
+    if paths and all(isinstance(path, str) for path in paths):
+        return _path_edges(paths, separator, "path")
+    rows = [as_row(path, i, "row") for i, path in enumerate(paths)]
+    if not is_array:
+        _refuse_edge_data(rows)
+    is_pairs = not is_array and all(len(row) == 2 for row in rows)
+    if is_pairs and not (labels is not None and _as_path_labels(labels, separator).is_rows):
+        return _pair_edges(rows)
+    return _path_edges(joined_rows(rows, separator, "row"), separator, "row")
+
+
+def _refuse_edge_data(rows: list[tuple]) -> None:
+    """Refuse edges with a weight or with a mapping of data, as networkx lists them: they would be read as paths."""
+    for i, row in enumerate(rows):
+        if len(row) == 3 and isinstance(row[2], Mapping):
+            raise InputError(
+                f"row {i}: expected a pair (parent, child), got {shorten(row)}; pass the graph itself, or its edges "
+                "without data"
+            )
+    are_weighted = [len(row) == 3 and all(map(isinstance, row, (str, str, float))) for row in rows]
+    if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would fill up a path
+        raise InputError(f"row 0: expected a pair (parent, child), without a weight, got {shorten(rows[0])}")
+
+
+def _mapping_edges(parent_of: Mapping) -> Iterator[tuple[Any, Any]]:
+    for child, parent in parent_of.items():
+        if isinstance(parent, (list, tuple, set, frozenset, Mapping)):
+            raise InputError(
+                f"expected a mapping child -> parent, got {describe(parent)} for {shorten(child)}; "
+                "children of a parent are given as pairs (parent, child)"
+            )
+        yield parent, child
+
+
+def _pair_edges(pairs: list[tuple]) -> Iterator[tuple[Any, Any]]:
+    for i, (parent, child) in enumerate(pairs):
+        if parent is None or child is None:
+            raise InputError(f"row {i}: expected a pair (parent, child), got {shorten((parent, child))}")
+        try:
+            yield plain_name(parent), plain_name(child)
+        except InputError as error:
+            raise InputError(f"row {i}: {error}") from error
+
+
+def _path_edges(paths: Sequence[str], separator: str, noun: str) -> Iterator[tuple[str | None, str]]:
+    return path_edges(((f"{noun} {i}", path) for i, path in enumerate(paths)), separator)
+
+
+def _as_path_labels(labels: Any, separator: str) -> PathLabels:
+    if isinstance(labels, PathLabels):
+        return labels
+    return PathLabels.of([] if labels is None else labels, separator)

@@ -1,0 +1,451 @@
+"""The taxonomy of the labels: a forest of named nodes in level order, checked once, when it is made.
+
+For the estimators, metrics and readers. Several tops make a forest; the virtual root above them is no node. Level
+order: nodes by depth, the children of a node side by side, otherwise in order of first appearance.
+
+Shapes: K nodes; the parent of node k is parents[k] < k, or -1 for a top node.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.wording import describe, shorten
+from crfqn.errors import InputError
+
+if TYPE_CHECKING:  # a third of a second that flat models need not spend
+    import networkx as nx
+    from scipy.sparse import csr_array
+
+MOST_SHOWN = 3  # of a list of names in an error message
+NO_PARENT = -1
+# Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
+# largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
+MOST_ANCESTORS = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTree:
+    """A checked forest of named nodes in level order.
+
+    Parameters
+    ----------
+    names : sequence of str, int, float or bool, length K
+        Distinct, also as text: 1 and "1" together are refused. They become Python's own types.
+    parents : array-like of int, shape (K,)
+        Level order: ascending, and parents[k] < k; -1 for a top node.
+
+    Attributes
+    ----------
+    names : tuple, length K
+    parents : ndarray of int32, shape (K,)
+    depths : ndarray of int32, shape (K,)
+        The number of ancestors, 0 for a top node; ascending.
+    is_leaf : ndarray of bool, shape (K,)
+
+    Raises
+    ------
+    InputError
+        For no nodes, names that cannot be used, parents out of level order.
+
+    Examples
+    --------
+    >>> tree = LabelTree.from_edges([("sport", "tennis"), ("sport", "golf"), (None, "art")])
+    >>> tree.names, tree.parents.tolist()
+    (('sport', 'art', 'tennis', 'golf'), [-1, -1, 0, 0])
+    >>> [tree.names[k] for k in tree.path(tree.node_of("golf"))]
+    ['sport', 'golf']
+    """
+
+    names: tuple[Hashable, ...]
+    parents: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        names = tuple(map(plain_name, self.names))
+        parents = np.array(self.parents, np.int32)
+        if not names:
+            raise InputError("expected a taxonomy of at least one node, got none")
+        if parents.shape != (len(names),):
+            raise InputError(
+                f"expected a parent for each of the {len(names)} nodes, got parents of shape {parents.shape}"
+            )
+        is_ordered = (np.diff(parents) >= 0).all() and (parents < np.arange(parents.size)).all()
+        if not is_ordered or parents[0] < NO_PARENT:
+            raise InputError(
+                "expected parents in level order: -1 for top nodes, ascending, each before its children"
+            )
+        _check_distinct(names)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "parents", parents)
+
+    @classmethod
+    def from_graph(cls, graph: nx.DiGraph, root: Hashable | None = None) -> LabelTree:
+        """Check a directed graph and put it into level order.
+
+        Parameters
+        ----------
+        graph : networkx.DiGraph
+            Edges go from parent to child. Nodes without edges are tops and leaves at once.
+        root : node, optional
+            The one top node that is expected; it stays a node. Without it there may be several tops.
+
+        Raises
+        ------
+        InputError
+            No directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, a root
+            that is no node, nodes that cannot be reached from the root. The nodes are named.
+        """
+        import networkx as nx
+
+        if not isinstance(graph, nx.Graph) or not graph.is_directed():
+            kind = "an undirected graph" if isinstance(graph, nx.Graph) else describe(graph)
+            raise InputError(f"expected a directed graph, its edges from parent to child, got {kind}")
+        names = list(graph)
+        number_of = {name: k for k, name in enumerate(names)}
+        above = [list(islice(graph.pred[name], 2)) for name in names]
+        parents = [number_of[found[0]] if found else NO_PARENT for found in above]
+        order = _level_order(parents)
+        if len(order) < len(names) or any(len(found) > 1 for found in above):
+            _refuse_shape(graph)
+        if root is not None:
+            _check_root(graph, root)
+        return _arranged(names, parents, order)
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[Any, Any]]) -> LabelTree:
+        """Make a tree of pairs (parent, child), or (None, top); a pair may come again. Raises as `from_graph`."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        for parent, child in edges:
+            if parent is None:
+                graph.add_node(plain_name(child))
+            else:
+                graph.add_edge(plain_name(parent), plain_name(child))
+        return cls.from_graph(graph)
+
+    @classmethod
+    def star(cls, names: Iterable[Hashable]) -> LabelTree:
+        """Make a tree without inner nodes: every name is a top node and a leaf."""
+        names = tuple(names)
+        return cls(names, np.full(len(names), NO_PARENT, np.int32))
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def depths(self) -> NDArray[np.int32]:
+        depths = np.zeros(self.n_nodes, np.int32)
+        start, stop = 0, int(np.searchsorted(self.parents, 0))
+        while stop < self.n_nodes:  # parents ascend, so the children of a level are one run of nodes
+            start, stop = stop, int(np.searchsorted(self.parents, np.int32(stop)))
+            depths[start:stop] = depths[start - 1] + 1
+        return depths
+
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        is_leaf = np.ones(self.n_nodes, bool)
+        is_leaf[self.parents[self.parents != NO_PARENT]] = False
+        return is_leaf
+
+    @cached_property
+    def leaves(self) -> NDArray[np.int64]:
+        """Numbers of the nodes without children, ascending, shape (n_leaves,)."""
+        return np.flatnonzero(self.is_leaf)
+
+    def node_of(self, name: Hashable) -> int:
+        """Return the number of the node with this name. Raises as `nodes_of`."""
+        return int(self.nodes_of([name])[0])
+
+    def nodes_of(self, names: Iterable[Hashable] | NDArray) -> NDArray[np.int32]:
+        """Return the numbers of the nodes with these names, shape (n,).
+
+        Raises
+        ------
+        InputError
+            For names that no node has: the first few, and what the first one resembles.
+        """
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise InputError(f"expected a list of node names, got {describe(names)}")
+        values: list = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        try:
+            return np.fromiter(map(self._number_of.__getitem__, values), np.int32, len(values))
+        except (KeyError, TypeError):
+            self._refuse_unknown(values)
+
+    def path(self, node: int) -> NDArray[np.int64]:
+        """Return the numbers of the nodes from the top down to this one."""
+        path = []
+        while node != NO_PARENT:
+            path.append(node)
+            node = int(self.parents[node])
+        return np.array(path[::-1], np.int64)
+
+    def check_depth(self) -> None:
+        """Refuse a tree whose nodes have more than MOST_ANCESTORS ancestors, which a table of them would have to hold.
+
+        Raises
+        ------
+        InputError
+            Says how many levels and ancestors there are.
+        """
+        _check_depth(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
+
+    def ancestors(self) -> csr_array:
+        """Return who is above whom: row k of a boolean (K, K) matrix holds k and all its ancestors.
+
+        Notes
+        -----
+        Indices are sorted, so that a row is the path from the top to the node. Cost and size: the sum of the
+        depths. Raises as `check_depth`.
+        """
+        from scipy.sparse import csr_array
+
+        self.check_depth()
+        ends = np.cumsum(self.depths + 1, dtype=np.int64)
+        indices = np.empty(ends[-1], np.int32)
+        node, slot = np.arange(self.n_nodes, dtype=np.int32), ends - 1
+        while node.size:
+            indices[slot] = node
+            above = self.parents[node]
+            has_parent = above != NO_PARENT
+            node, slot = above[has_parent], slot[has_parent] - 1
+        bounds = np.concatenate([np.zeros(1, np.int64), ends])
+        return csr_array((np.ones(indices.size, bool), indices, bounds), shape=(self.n_nodes, self.n_nodes))
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return the graph of the names, edges from parent to child; `from_graph` gives this tree back."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.names)
+        names, parents = self.names, self.parents.tolist()
+        graph.add_edges_from(
+            (names[parent], name) for parent, name in zip(parents, names, strict=True) if parent != NO_PARENT
+        )
+        return graph
+
+    def collapsed(self, keep: Iterable[Hashable] | NDArray = ()) -> LabelTree:
+        """Return the tree without its inner nodes of a single child, except those to keep.
+
+        A child moves up to the nearest ancestor that stays, or becomes a top node.
+
+        Parameters
+        ----------
+        keep : array-like of names
+            Nodes to keep in any case, such as labels. Raises as `nodes_of`.
+        """
+        n_children = np.bincount(self.parents[self.parents != NO_PARENT], minlength=self.n_nodes)
+        stays = n_children != 1
+        stays[self.nodes_of(keep)] = True
+        names: list[Hashable] = []
+        parents: list[int] = []
+        nearest: list[int] = []  # that stays, of each node, itself included
+        for name, parent, is_kept in zip(self.names, self.parents.tolist(), stays.tolist(), strict=True):
+            above = nearest[parent] if parent != NO_PARENT else NO_PARENT
+            nearest.append(len(names) if is_kept else above)
+            if is_kept:
+                names.append(name)
+                parents.append(above)
+        return _arranged(names, parents, _level_order(parents))
+
+    def __repr__(self) -> str:
+        n_tops = int(np.searchsorted(self.parents, 0))
+        return (
+            f"LabelTree({self.n_nodes} nodes: {n_tops} tops, {self.leaves.size} leaves, "
+            f"{int(self.depths[-1]) + 1} levels)"
+        )
+
+    def __reduce__(self) -> tuple:
+        return LabelTree, (self.names, self.parents)
+
+    @cached_property
+    def _number_of(self) -> dict[Hashable, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
+    def _refuse_unknown(self, values: list) -> NoReturn:
+        unknown: dict[Hashable, None] = {}
+        for value in values:
+            name = plain_name(value)
+            if name not in self._number_of:
+                unknown[name] = None
+        first = next(iter(unknown))
+        text_of = {str(name): name for name in self.names}
+        near = difflib.get_close_matches(str(first), text_of, n=1)
+        hint = (
+            f"; the name closest to {shorten(first)} is {_with_type(text_of[near[0]], first)}" if near else ""
+        )
+        raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {_listed(unknown)}{hint}")
+
+
+def plain_name(name: Any) -> Hashable:
+    """Return a node's name as Python's own str, int, float or bool.
+
+    Raises
+    ------
+    InputError
+        It is of another type, an empty string or not finite.
+    """
+    if isinstance(name, str):
+        if not name.strip():
+            raise InputError(f"expected node names with at least one visible character, got {name!r}")
+        return str.__str__(name)
+    if isinstance(name, np.generic):
+        name = name.item()
+    if not isinstance(name, (int, float)) or not math.isfinite(name):
+        hint = "; the parts of a path are joined to one name, as in 'a/b'" if isinstance(name, tuple) else ""
+        raise InputError(f"expected strings or finite numbers as node names, got {describe(name)}{hint}")
+    return name
+
+
+def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
+    """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
+
+    A node's name is the path to it, so that the parts of a path are read once, however many paths share them.
+
+    Parameters
+    ----------
+    paths : iterable of (place, path); the place is for messages
+    separator : str
+
+    Raises
+    ------
+    InputError
+        A part of a path is empty, or the paths are too deep (MOST_ANCESTORS); the message begins with the place.
+    """
+    seen: set[str] = set()
+    n_ancestors = 0
+    for place, path in paths:
+        if path in seen:
+            continue
+        ends = _ends_above(path, separator, place)
+        level = len(ends) + 1
+        _check_depth(level, level * (level + 1) // 2, f"{place}: ")
+        names = [path]
+        for end in reversed(ends):
+            names.append(path[:end])
+            if names[-1] in seen:
+                break
+        is_known = names[-1] in seen
+        n_new = len(names) - is_known
+        n_ancestors += n_new * (2 * level - n_new + 1) // 2
+        _check_depth(level, n_ancestors, f"{place}: ")
+        seen.update(names)
+        if not is_known:
+            yield None, names[-1]
+        yield from pairwise(reversed(names))
+
+
+def _ends_above(path: str, separator: str, place: str) -> list[int]:
+    """Return how many characters of a path belong to each node above the last, from the top down."""
+    parts = path.split(separator)
+    if not all(map(str.strip, parts)):
+        raise InputError(
+            f"{place}: expected a path without empty parts, separated by {separator!r}, got {shorten(path)}"
+        )
+    return [end + n * len(separator) for n, end in enumerate(accumulate(map(len, parts[:-1])))]
+
+
+def _check_depth(n_levels: int, n_ancestors: int, place: str = "") -> None:
+    """Refuse what would take memory by the square of the levels."""
+    if n_ancestors > MOST_ANCESTORS:
+        raise InputError(
+            f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
+            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
+        )
+
+
+def _level_order(parents: Sequence[int]) -> list[int]:
+    """Return node numbers breadth first; nodes on or below a cycle are left out."""
+    children: list[list[int]] = [[] for _ in parents]
+    order: list[int] = []
+    for k, parent in enumerate(parents):
+        (order if parent == NO_PARENT else children[parent]).append(k)
+    for k in order:  # grows while it is walked
+        order.extend(children[k])
+    return order
+
+
+def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int]) -> LabelTree:
+    """Return the tree whose node k is the node order[k] of these."""
+    position = {k: new for new, k in enumerate([NO_PARENT, *order], NO_PARENT)}
+    return LabelTree(
+        tuple(names[k] for k in order), np.array([position[parents[k]] for k in order], np.int32)
+    )
+
+
+def _check_distinct(names: tuple[Hashable, ...]) -> None:
+    if len(set(names)) == len(set(map(str, names))) == len(names):
+        return
+    seen: dict[Hashable, Hashable] = {}
+    for name in names:
+        other = seen.get(name, seen.get(("text", str(name))))
+        if other is not None:
+            raise InputError(
+                f"expected distinct node names, but {shorten(name)} comes twice"
+                if type(other) is type(name)
+                else f"node names must differ, also as text, but {describe(other)} and {describe(name)} do not"
+            )
+        seen[name] = seen["text", str(name)] = name
+
+
+def _refuse_shape(graph: nx.DiGraph) -> NoReturn:
+    """Name a cycle, or else a node with two parents: around a cycle, the second parent is only a symptom."""
+    import networkx as nx
+
+    own_parent = next(nx.nodes_with_selfloops(graph), None)
+    if own_parent is not None:
+        raise InputError(f"node {shorten(own_parent)} is its own parent")
+    knot = next((part for part in nx.strongly_connected_components(graph) if len(part) > 1), None)
+    if knot is not None:
+        raise InputError(f"the taxonomy has a cycle: {_shown_cycle(graph, knot)}")
+    child = next(name for name in graph if len(graph.pred[name]) > 1)
+    count = {2: "two"}.get(len(graph.pred[child]), str(len(graph.pred[child])))
+    raise InputError(f"node {shorten(child)} has {count} parents: {_listed(graph.pred[child])}; expected one")
+
+
+def _shown_cycle(graph: nx.DiGraph, knot: set[Hashable]) -> str:
+    """Write down a cycle of a strongly connected part, found upwards: there is always a parent in the part."""
+    node = next(name for name in graph if name in knot)
+    steps: dict[Hashable, int] = {}
+    while node not in steps:
+        steps[node] = len(steps)
+        node = next(name for name in graph.pred[node] if name in knot)
+    shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
+    if len(shown) > 3 * MOST_SHOWN:
+        shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
+    return " -> ".join(shown)
+
+
+def _check_root(graph: nx.DiGraph, root: Hashable) -> None:
+    import networkx as nx
+
+    if root not in graph:
+        raise InputError(f"the root {shorten(root)} is not among the {len(graph)} nodes of the graph")
+    reached = nx.descendants(graph, root) | {root}
+    missed = [name for name in graph if name not in reached]
+    if missed:
+        raise InputError(
+            f"{len(missed)} of {len(graph)} nodes cannot be reached from the root {shorten(root)}: {_listed(missed)}"
+        )
+
+
+def _listed(names: Iterable[Hashable]) -> str:
+    every = list(names)
+    shown = [shorten(name) for name in every[:MOST_SHOWN]]
+    last = f"{len(every) - MOST_SHOWN} more" if len(every) > MOST_SHOWN else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last
+
+
+def _with_type(name: Hashable, other: Hashable) -> str:
+    return shorten(name) if type(name) is type(other) else describe(name)
