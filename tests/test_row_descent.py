@@ -11,9 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from crfqn.objectives.flat import FlatObjective
-from margin_references import MarginProblem, optimum, penalty_value, row_prox
-from problems import make_problem as make_chain
-from test_margin_losses import (
+from margin_problems import (
     NAMES,
     SINGLE,
     make_problem,
@@ -21,6 +19,8 @@ from test_margin_losses import (
     point_at,
     weights_like,
 )
+from margin_references import MarginProblem, optimum, penalty_value, row_prox
+from problems import make_problem as make_chain
 from test_row_sharing import large
 
 from crfqn.errors import InputError

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.row_gradients import evaluate_margins
+from margin_problems import point_at, weights_like
 from margin_references import MarginProblem
-from test_margin_losses import point_at, weights_like
 from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
 from crfqn.objectives.losses import MulticlassSquaredHinge

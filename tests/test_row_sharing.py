@@ -9,7 +9,7 @@ import pytest
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.ranking import MultilabelRanking
 from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from test_margin_losses import SINGLE
+from margin_problems import SINGLE
 
 from crfqn.features import FeatureStore
 from crfqn.kernels.row_descent import LEAST_SHARED, PARTS, Workspace, parts_of
