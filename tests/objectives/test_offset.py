@@ -30,7 +30,7 @@ from crfqn.solvers.fobos import FOBOS
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.owl_qn import OWLQN
 from crfqn.solvers.prox_gd import FISTA
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.sgd import SGDL1
 from crfqn.threads import Pool
 
@@ -180,7 +180,7 @@ def test_parts_of_the_items_take_their_scores_along(name):
 
 SOLVERS = {
     "prox-qn": ProxQN(),
-    "diagonal": ProxQN(metric="diagonal"),
+    "diagonal": ProxQN(metric=Diagonal()),
     "fista": FISTA(),
     "fista, bound": FISTA(lipschitz="bound"),
     "owl-qn": OWLQN(),
