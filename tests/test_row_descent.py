@@ -10,22 +10,22 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crfqn.objectives.flat import FlatObjective
-from margin_references import MarginProblem, optimum, penalty_value, row_prox
-from problems import make_problem as make_chain
-from test_margin_losses import (
+from margin_problems import (
     NAMES,
     SINGLE,
+    flat_objective,
     make_problem,
     objective_of,
     point_at,
     weights_like,
 )
+from margin_references import MarginProblem, optimum, penalty_value, row_prox
+from problems import make_problem as make_chain
 from test_row_sharing import large
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.losses import MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -201,7 +201,7 @@ def wide(n_features=200, n_items=50, seed=1):
     x = random.normal(size=(n_items, n_features)).cumsum(axis=1) / 10
     labels = random.integers(0, K, n_items).astype(np.int32)
     store = FeatureStore.from_matrix(x, np.arange(n_items + 1))
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
     return objective, GroupLasso(10.0, n_features=n_features, n_states=K)
 
 
@@ -308,7 +308,7 @@ def test_a_new_order_saves_sweeps():
         np.int32
     )
     store, penalty = FeatureStore.from_matrix(x, np.arange(1501)), GroupLasso(30.0, n_features=60, n_states=K)
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, K))
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, K))
     sizes = {"tol": 1e-5, "max_iter": 3000}
     cycles = minimize(objective, penalty, RowDescent(shuffle=False), **sizes)
     shuffled = [minimize(objective, penalty, RowDescent(seed=seed), **sizes) for seed in (0, 0, 1)]
@@ -401,7 +401,7 @@ def test_free_rows_are_an_intercept():
 )
 def test_a_sweep_knows_the_value(name, n_threads, order):
     _, labels, store, penalty = large(K)
-    objective = FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads)
+    objective = flat_objective(store, SINGLE[name](labels, K), n_threads=n_threads)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     blocks.sweep(order, penalty)
     point = blocks.point()
@@ -421,7 +421,7 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     x, labels, store, penalty = large(n_states, is_binary=is_binary)
     x = (x != 0).astype(float) if is_binary else x
     problem = MarginProblem("multiclass", x, np.eye(n_states, dtype=int)[labels], np.ones(labels.size))
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
     w = 0.3 * np.random.default_rng(1).normal(size=(x.shape[1], n_states))
     blocks = point_at(problem, w, objective).row_blocks()
     swept = blocks.sweep(np.array([3]), penalty)

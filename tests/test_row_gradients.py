@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.row_gradients import evaluate_margins
+from crfqn.objectives.views.row_gradients import evaluate_margins
+from margin_problems import flat_objective, point_at, weights_like
 from margin_references import MarginProblem
-from test_margin_losses import point_at, weights_like
 from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
-from crfqn.objectives.losses import MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.screened_point import look_at
@@ -83,7 +82,7 @@ def test_many_shares_of_features(n_threads):
     labels = random.integers(0, 3, 40)
     problem = MarginProblem("multiclass", x, np.eye(3, dtype=int)[labels], np.ones(40))
     store = point_at(problem, np.zeros((3000, 3))).objective.map.store
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
     bound = float(np.median(norms))

@@ -6,15 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from crfqn.objectives.flat import FlatObjective
-from crfqn.objectives.ranking import MultilabelRanking
-from crfqn.objectives.row_blocks import FEWEST_ENTRIES
-from test_margin_losses import SINGLE
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.views.rows import FEWEST_ENTRIES
+from margin_problems import SINGLE, flat_objective
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rowwise.descent import LEAST_SHARED, PARTS, Workspace, parts_of
 from crfqn.kernels.thread_group import NO_RANK, join, new_team
-from crfqn.objectives.losses import MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
@@ -58,7 +57,7 @@ def test_threads_change_nothing(name, step):
     assert store.nnz > FEWEST_ENTRIES
     runs = []
     for n_threads in (1, 2, 3):
-        objective = FlatObjective(store, loss_over(name, labels), n_threads=n_threads)
+        objective = flat_objective(store, loss_over(name, labels), n_threads=n_threads)
         result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
         n_entries = np.diff(store.indptr)[np.unique(result.coords % store.n_features)]
         assert n_entries.min() < LEAST_SHARED <= n_entries.max()
@@ -70,7 +69,7 @@ def test_threads_change_nothing(name, step):
 def test_a_run_leaves_nothing_behind(step):
     """The second run on an objective visits the rows in the order of the first."""
     _, labels, store, penalty = large(K)
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=2)
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=2)
     first, second = (
         minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=25) for _ in range(2)
     )
@@ -80,7 +79,7 @@ def test_a_run_leaves_nothing_behind(step):
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_two_runs_at_once_on_one_objective(n_threads):
     _, labels, store, penalty = large(K)
-    objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=n_threads)
+    objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=n_threads)
     solvers = [RowDescent(seed=0), RowDescent(seed=5, sigma=0.5)]
     alone = [bits(minimize(objective, penalty, solver, tol=0.0, max_iter=25)) for solver in solvers]
     assert alone[0] != alone[1]
@@ -101,7 +100,7 @@ def test_steps_that_are_rejected_are_tried_again_by_all_threads(name):
     penalty = GroupLasso(3.0, n_features=100, n_states=K)
     found = []
     for n_threads in (1, 2, 4):
-        objective = FlatObjective(store, loss_over(name, labels), n_threads=n_threads)
+        objective = flat_objective(store, loss_over(name, labels), n_threads=n_threads)
         plain, blocks = (blocks_at_zero(objective) for _ in range(2))
         plain.sweep(np.arange(100), penalty)
         blocks.sweep(np.arange(100), penalty, (0.9, 0.5))
@@ -123,7 +122,7 @@ def test_rows_of_different_sizes(name):
     assert sizes.min() < LEAST_SHARED < sizes.max()
     found = []
     for n_threads in (1, 2, 3, 4):
-        blocks = blocks_at_zero(FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads))
+        blocks = blocks_at_zero(flat_objective(store, SINGLE[name](labels, K), n_threads=n_threads))
         for _ in range(4):
             blocks.sweep(np.arange(24), penalty)
         assert blocks.row_weights[sizes < LEAST_SHARED].any()
@@ -160,7 +159,7 @@ class TestTeam:
     def test_a_sweep_of_one_who_expected_two(self):
         """What an interrupt leaves: the pool's other thread finishes alone."""
         _, labels, store, penalty = large(K)
-        objective = FlatObjective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
+        objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
         alone, expecting = start.row_blocks(), start.row_blocks()
         alone.sweep(np.arange(objective.map.store.n_features), penalty)

@@ -19,7 +19,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -220,7 +220,7 @@ class TestLossesOfMargins:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * np.abs(other).max())
         assert pair[1].view(LipschitzView).bound() <= pair[0].view(LipschitzView).bound() * (1 + 1e-9)
 
-    @pytest.mark.parametrize("solver", [ProxQN(), ProxQN(metric="diagonal"), FISTA()], ids=str)
+    @pytest.mark.parametrize("solver", [ProxQN(), ProxQN(metric=Diagonal()), FISTA()], ids=str)
     def test_the_optimum_is_the_same(self, problem, pair, solver):
         penalty = GroupLasso(2.0, n_features=7, n_states=4)
         results = [minimize(objective, penalty, solver, tol=1e-7, max_iter=3000) for objective in pair]

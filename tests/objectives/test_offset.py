@@ -28,7 +28,7 @@ from crfqn.result import Status
 from crfqn.solvers.coordinate.block_cd import BlockCD
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.solvers.stochastic.sgd import SGDL1
@@ -180,7 +180,7 @@ def test_parts_of_the_items_take_their_scores_along(name):
 
 SOLVERS = {
     "prox-qn": ProxQN(),
-    "diagonal": ProxQN(metric="diagonal"),
+    "diagonal": ProxQN(metric=Diagonal()),
     "fista": FISTA(),
     "fista, bound": FISTA(lipschitz="bound"),
     "owl-qn": OWLQN(),

@@ -127,7 +127,6 @@ class TestRefusals:
         ("solver", "view"),
         [
             (ProxQN(), "CurvatureView"),
-            (ProxQN.paper(), "CurvatureView"),
             (LBFGS(), "CurvatureView"),
             (ProxGD(lipschitz="bound"), "LipschitzView"),
             (FISTA(lipschitz="bound"), "LipschitzView"),
@@ -144,7 +143,9 @@ class TestRefusals:
 
 
 class TestWhatIsAskedFor:
-    @pytest.mark.parametrize("solver", [OWLQN(), ProxGD(), FISTA(), SpaRSA()], ids=lambda s: type(s).__name__)
+    @pytest.mark.parametrize(
+        "solver", [OWLQN(), ProxGD(), FISTA(), SpaRSA(), ProxQN.paper()], ids=lambda s: type(s).__name__
+    )
     @wrapped
     def test_the_protocol_is_enough(self, solver, wrapper):
         """Values, gradients, screenings and rays: the same iterates as of the objective itself."""
