@@ -17,7 +17,7 @@ from crfqn.solvers.protocols import Coords, Vector
 SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make the metric indefinite
 
 
-def has_curvature(s: Vector, y: Vector) -> bool:
+def has_curvature(s: Vector, y: NDArray[np.floating]) -> bool:
     """Whether a pair keeps the metric positive definite."""
     return bool(s @ y > SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y))
 
