@@ -403,7 +403,7 @@ class TestEstimators:
         rng = np.random.default_rng(0)
         x = rng.normal(size=(60, 4))
         y = np.where(rng.random(60) < 0.8, 0, np.argmax(x[:, :3], axis=1))
-        with pytest.warns(match="limit of iterations"):
-            model = MulticlassCRF(l1=20.0, solver="sgd", max_iter=20, tol=1e-6).fit(x, y)
+        model = MulticlassCRF(l1=20.0, solver="sgd", max_iter=20, tol=1e-6).fit(x, y)
+        assert model.result_.gap <= 1e-6  # nothing but intercepts, which a bound solves
         assert model.coef_.nnz == 0
         assert model.intercept_[0] > max(model.intercept_[1:]) + 1
