@@ -38,7 +38,7 @@ class Record(Protocol):
     @property
     def passes(self) -> float: ...
     @property
-    def share(self) -> float: ...
+    def sample_fraction(self) -> float: ...
 
 
 def _number(value: float, pattern: str) -> str:
@@ -47,12 +47,16 @@ def _number(value: float, pattern: str) -> str:
 
 def _iteration(record: Any) -> str:
     """The iteration, or the share of the items during the warm-up on a sample."""
-    return f"{record.iteration:d}" if record.share == 1 else f"1/{1 / record.share:.0f}"
+    return f"{record.iteration:d}" if record.sample_fraction == 1 else f"1/{1 / record.sample_fraction:.0f}"
 
 
 def _objective(record: Any) -> str:
     """The objective; a sample's is scaled up, and marked as the estimate that it is."""
-    return _number(record.value, ",.3f") if record.share == 1 else f"~{record.value / record.share:,.0f}"
+    return (
+        _number(record.value, ",.3f")
+        if record.sample_fraction == 1
+        else f"~{record.value / record.sample_fraction:,.0f}"
+    )
 
 
 # together 78 wide: they fit a terminal of 80

@@ -42,7 +42,7 @@ class Progress:
     passes : inference passes over the data so far; a pass over a sample counts as its share
     seconds : since the run started
     is_screening : whether all coordinates were looked at, so that gap and violation speak for all of them
-    share : of the items; below 1 in the warm-up on a sample, whose value is the sample's (never in a trace)
+    sample_fraction : of the items; below 1 in the warm-up on a sample, whose value is the sample's (never in a trace)
     """
 
     iteration: int
@@ -54,7 +54,7 @@ class Progress:
     passes: float
     seconds: float
     is_screening: bool
-    share: float = 1.0
+    sample_fraction: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,16 +154,16 @@ class Penalised:
         """The smallest l1 for which all weights are 0: the largest gradient at 0."""
         return float(np.abs(self.evaluate(np.zeros(self.n_coords))[1]).max())
 
-    def value(self, w: Vector, l1: float, l2: float, free: Iterable[int] = ()) -> float:
+    def value(self, w: Vector, l1: float, l2: float, unpenalised: Iterable[int] = ()) -> float:
         """Loss and penalty; coordinates in `free` cost nothing."""
-        paid = np.delete(w, list(free))
+        paid = np.delete(w, list(unpenalised))
         return self.evaluate(w)[0] + l1 * float(np.abs(paid).sum()) + 0.5 * l2 * float(paid @ paid)
 
-    def optimum(self, l1: float, l2: float, free: Iterable[int] = ()) -> tuple[float, Vector]:
+    def optimum(self, l1: float, l2: float, unpenalised: Iterable[int] = ()) -> tuple[float, Vector]:
         """The smallest value, and weights that have it: scipy's L-BFGS-B on w = u - v, u and v >= 0."""
         d = self.n_coords
         paid = np.ones(d)
-        paid[list(free)] = 0.0
+        paid[list(unpenalised)] = 0.0
 
         def split(uv: Vector) -> tuple[float, Vector]:
             w = uv[:d] - uv[d:]
@@ -181,7 +181,7 @@ class Penalised:
             options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
         )
         w = found.x[:d] - found.x[d:]
-        return self.value(w, l1, l2, free), w
+        return self.value(w, l1, l2, unpenalised), w
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_prese
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
 from crfqn.kernels.subproblem.coordinates import soft_threshold
-from crfqn.kernels.taxonomy.marginals import add_undecided, best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy.marginals import add_marginal_variance, best_labels, path_sums, tree_marginals
 from crfqn.kernels.transpose import count_entries, scatter_entries
 
 
@@ -256,11 +256,11 @@ def test_sums_of_squares(store):
     inverse = np.divide(1.0, weights, out=np.zeros(70), where=weights > 0)
     residual = weights * random.uniform(-1, 1, (3, 70))
     states, features = np.divmod(np.sort(random.choice(39, 20, replace=False)), 13)
-    curvature, roughness = np.full(20, np.nan), np.full(20, np.nan)
+    curvature, majorant = np.full(20, np.nan), np.full(20, np.nan)
     arrays = (store.indptr, store.indices, store.values, residual, inverse)
-    square_sums(2, 17, states, features, *arrays, curvature, roughness)
+    square_sums(2, 17, states, features, *arrays, curvature, majorant)
     size = np.abs(residual)
-    for out, terms in ((roughness, size), (curvature, size * (1 - size * inverse))):
+    for out, terms in ((majorant, size), (curvature, size * (1 - size * inverse))):
         np.testing.assert_allclose(out[2:17], (terms @ x**2)[states, features][2:17], atol=1e-13)
         assert np.isnan(out[[0, 1, 17, 18, 19]]).all()
 
@@ -275,7 +275,7 @@ def test_what_positions_leave_undecided(first, last):
     residual = weights * (p - (np.arange(5)[:, None] == observed))
     start = random.normal(size=70)
     out = start.copy()
-    add_undecided(first, last, np.array([0, 2, 3]), residual, inverse, out)
+    add_marginal_variance(first, last, np.array([0, 2, 3]), residual, inverse, out)
     expected = ((p * (1 - p))[[0, 2, 3]].sum(axis=0) * (weights > 0))[first:last]
     np.testing.assert_allclose(out[first:last], start[first:last] + expected, atol=1e-14)
     np.testing.assert_array_equal(

@@ -459,11 +459,11 @@ def test_trees_too_deep_for_a_table_of_ancestors():
 def test_lineages_are_the_rows_of_ancestors():
     for parents in ([-1], [-1, -1, 0, 0, 3, 3, 4], np.arange(-1, 50)):
         tree = LabelTree(range(len(parents)), parents)
-        lineages = Taxonomy(tree.parents, np.ones(tree.n_nodes, bool), 0).lineages
+        ancestors = Taxonomy(tree.parents, np.ones(tree.n_nodes, bool), 0).ancestors
         table = tree.ancestors()
         for k in range(tree.n_nodes):
-            assert lineages.of(k)[0] == k
-            assert sorted(lineages.of(k)) == table.indices[table.indptr[k] : table.indptr[k + 1]].tolist()
+            assert ancestors.of(k)[0] == k
+            assert sorted(ancestors.of(k)) == table.indices[table.indptr[k] : table.indptr[k + 1]].tolist()
 
 
 def test_plain_names_keep_their_value():

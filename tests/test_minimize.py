@@ -216,7 +216,12 @@ class TestEnds:
 
     def test_a_state_of_a_sample_is_no_result(self):
         seen = []
-        states = [state(2.0, 1.9, share=0.25), state(9.0, 1.0), state(1.0, 0.9, share=0.25), state(8.0)]
+        states = [
+            state(2.0, 1.9, sample_fraction=0.25),
+            state(9.0, 1.0),
+            state(1.0, 0.9, sample_fraction=0.25),
+            state(8.0),
+        ]
         result = play(*states, callback=seen.append)
         assert (result.value, result.trace.value.tolist()) == (8.0, [9.0, 8.0])
         assert result.gap == pytest.approx(7 / 8)
@@ -224,7 +229,7 @@ class TestEnds:
         assert math.isnan(seen[0].gap)
 
     def test_a_callback_can_stop_on_a_sample(self):
-        result = play(state(2.0, share=0.25), state(9.0), callback=lambda p: True)
+        result = play(state(2.0, sample_fraction=0.25), state(9.0), callback=lambda p: True)
         assert (result.status, result.value, result.weights.tolist()) == (Status.CALLBACK, 5.0 + 2.0, [2.0])
 
     def test_other_errors_go_through(self):
@@ -322,9 +327,9 @@ class TestOnChains:
 
     @pytest.mark.parametrize("free", [[0], [2, 11], [24, 27, 32]], ids=["node", "nodes", "edges"])
     @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (5.0, 0.0), (0.5, 0.3)])
-    def test_free_coordinates_are_solved_for_the_gap(self, problem, free, l1, l2):
-        optimum, _ = problem.optimum(l1, l2, free)
-        penalty = ElasticNet(l1, l2, np.array(free))
+    def test_free_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
+        optimum, _ = problem.optimum(l1, l2, unpenalised)
+        penalty = ElasticNet(l1, l2, np.array(unpenalised))
         with ends_within(20):
             result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
         assert result.status is Status.CONVERGED

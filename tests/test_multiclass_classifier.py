@@ -337,19 +337,19 @@ class TestPath:
         ],
         ids=str,
     )  # fmt: skip
-    def test_every_value_is_an_optimum(self, settings, walked):
+    def test_every_value_is_an_optimum(self, settings, path_parameter):
         path = crf_path(
             MulticlassClassifier(**settings, tol=1e-6), X, Y, n_values=4, ratio=0.1, inner_tol=1e-6
         )
-        values = getattr(path, walked)
-        assert path.walked == walked
+        values = getattr(path, path_parameter)
+        assert path.path_parameter == path_parameter
         assert values[0] == path.l1_max
         assert path.models[0].kept_features_.size == 0 < path.models[1].kept_features_.size
         for model, value, found in zip(path.models, values, path.value, strict=True):
-            cold = MulticlassClassifier(**{**settings, walked: value}, tol=1e-6).fit(X, Y)
+            cold = MulticlassClassifier(**{**settings, path_parameter: value}, tol=1e-6).fit(X, Y)
             assert found == pytest.approx(cold.result_.value, rel=3e-6)
-            assert getattr(model, walked) == value
-        below = MulticlassClassifier(**{**settings, walked: 0.98 * path.l1_max}, tol=1e-6).fit(X, Y)
+            assert getattr(model, path_parameter) == value
+        below = MulticlassClassifier(**{**settings, path_parameter: 0.98 * path.l1_max}, tol=1e-6).fit(X, Y)
         assert below.kept_features_.size > 0
 
     def test_values_that_are_given(self):

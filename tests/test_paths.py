@@ -358,15 +358,17 @@ class TestEnds:
 
 
 @pytest.fixture(scope="module")
-def walked():
+def path_parameter():
     return crf_path(ChainCRF(), X[:20], Y[:20], n_values=4, validation=(X[20:], Y[20:]))
 
 
 class TestTable:
-    def test_rows(self, walked):
-        rows = walked.rows()
-        assert [row["l1"] for row in rows] == walked.l1.tolist()
-        assert [row["n_nonzero"] for row in rows] == [model.result_.n_nonzero for model in walked.models]
+    def test_rows(self, path_parameter):
+        rows = path_parameter.rows()
+        assert [row["l1"] for row in rows] == path_parameter.l1.tolist()
+        assert [row["n_nonzero"] for row in rows] == [
+            model.result_.n_nonzero for model in path_parameter.models
+        ]
         assert {row["status"] for row in rows} == {"converged"}
 
     def test_of_rows_whose_best_was_refined(self, tmp_path):
@@ -377,17 +379,17 @@ class TestTable:
         )  # fmt: skip
         assert path.best_index == 1
         assert path.gap[1] <= 1e-3 < path.gap[0]  # which is what was refined
-        assert path.walked == "group_l1"
+        assert path.path_parameter == "group_l1"
         assert [row["group_l1"] for row in path.rows()] == [4.0, 2.0, 1.0]
         path.write_csv(tmp_path / "path.csv")
         assert (tmp_path / "path.csv").read_text().startswith("group_l1,")
 
-    def test_csv(self, walked, tmp_path):
-        walked.write_csv(tmp_path / "path.csv")
+    def test_csv(self, path_parameter, tmp_path):
+        path_parameter.write_csv(tmp_path / "path.csv")
         with open(tmp_path / "path.csv", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert [float(row["l1"]) for row in rows] == walked.l1.tolist()
-        assert [float(row["score"]) for row in rows] == walked.score.tolist()
+        assert [float(row["l1"]) for row in rows] == path_parameter.l1.tolist()
+        assert [float(row["score"]) for row in rows] == path_parameter.score.tolist()
 
     def test_unknown_numbers_are_left_empty(self, tmp_path):
         crf_path(ChainCRF(), X, Y, n_values=2).write_csv(tmp_path / "path.csv")
@@ -395,9 +397,9 @@ class TestTable:
             assert [row["score"] for row in csv.DictReader(file)] == ["", ""]
 
     @pytest.mark.parametrize("kind", ["png", "svg"])
-    def test_plot(self, walked, tmp_path, kind):
+    def test_plot(self, path_parameter, tmp_path, kind):
         pytest.importorskip("matplotlib")
-        walked.plot(tmp_path / f"path.{kind}")
+        path_parameter.plot(tmp_path / f"path.{kind}")
         head = (tmp_path / f"path.{kind}").read_bytes()[:8]
         assert head == b"\x89PNG\r\n\x1a\n" if kind == "png" else head.startswith(b"<?xml")
 
@@ -406,15 +408,15 @@ class TestTable:
         problem, _, labels = tree_case("flat")
         crf_path(MulticlassCRF(), problem.x, labels, n_values=1).plot(tmp_path / "path.png")
 
-    def test_no_such_picture(self, walked, tmp_path):
+    def test_no_such_picture(self, path_parameter, tmp_path):
         pytest.importorskip("matplotlib")
         with pytest.raises(InputError, match=r"path\.doc: expected a picture's file"):
-            walked.plot(tmp_path / "path.doc")
+            path_parameter.plot(tmp_path / "path.doc")
 
-    def test_without_matplotlib(self, walked, tmp_path, monkeypatch):
+    def test_without_matplotlib(self, path_parameter, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         with pytest.raises(InputError, match=r"pip install 'crfqn\[plot\]'"):
-            walked.plot(tmp_path / "path.png")
+            path_parameter.plot(tmp_path / "path.png")
 
 
 @pytest.mark.parametrize(

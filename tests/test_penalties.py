@@ -20,26 +20,28 @@ def cases():
 
 
 @pytest.fixture(params=FREE, ids=["penalised", "free"])
-def free(request):
+def unpenalised(request):
     return request.param
 
 
 @pytest.mark.parametrize(("l1", "l2"), STRENGTHS)
-def test_value(l1, l2, free):
+def test_value(l1, l2, unpenalised):
     for w in cases():
-        expected = sum(l1 * abs(v) + 0.5 * l2 * v**2 for c, v in zip(COORDS, w, strict=True) if c not in free)
-        assert ElasticNet(l1, l2, free).value(COORDS, w) == pytest.approx(expected, rel=1e-14, abs=0)
+        expected = sum(
+            l1 * abs(v) + 0.5 * l2 * v**2 for c, v in zip(COORDS, w, strict=True) if c not in unpenalised
+        )
+        assert ElasticNet(l1, l2, unpenalised).value(COORDS, w) == pytest.approx(expected, rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize(("l1", "l2"), STRENGTHS)
 @pytest.mark.parametrize("step", [0.1, 1.0, 4.0])
-def test_prox_is_the_minimiser(l1, l2, step, free):
-    penalty = ElasticNet(l1, l2, free)
+def test_prox_is_the_minimiser(l1, l2, step, unpenalised):
+    penalty = ElasticNet(l1, l2, unpenalised)
     grid = np.linspace(-40, 40, 400_001)
     for w in cases():
         v = penalty.prox(COORDS, w, step)
         for c, start, found in zip(COORDS, w, v, strict=True):
-            a, b = (0.0, 0.0) if c in free else (l1, l2)
+            a, b = (0.0, 0.0) if c in unpenalised else (l1, l2)
             values = 0.5 * (grid - start) ** 2 + step * (a * np.abs(grid) + 0.5 * b * grid**2)
             assert found == pytest.approx(grid[values.argmin()], abs=2e-4)
             at_found = 0.5 * (found - start) ** 2 + step * (a * abs(found) + 0.5 * b * found**2)
@@ -54,9 +56,9 @@ def test_prox_gives_exact_zeros(step):
 
 
 @pytest.mark.parametrize(("l1", "l2"), STRENGTHS)
-def test_no_violation_exactly_at_the_fixed_points_of_the_prox(l1, l2, free):
+def test_no_violation_exactly_at_the_fixed_points_of_the_prox(l1, l2, unpenalised):
     """w minimises g'w + penalty(w) locally <=> w = prox(w - g), coordinate by coordinate."""
-    penalty = ElasticNet(l1, l2, free)
+    penalty = ElasticNet(l1, l2, unpenalised)
     random = np.random.default_rng(1)
     for w in cases():
         a, b = penalty.l1_of(COORDS), penalty.l2_of(COORDS)
@@ -73,13 +75,13 @@ def test_no_violation_exactly_at_the_fixed_points_of_the_prox(l1, l2, free):
 
 
 @pytest.mark.parametrize(("l1", "l2"), STRENGTHS)
-def test_violation_is_the_distance_to_the_subdifferential(l1, l2, free):
-    penalty = ElasticNet(l1, l2, free)
+def test_violation_is_the_distance_to_the_subdifferential(l1, l2, unpenalised):
+    penalty = ElasticNet(l1, l2, unpenalised)
     random = np.random.default_rng(2)
     for w in cases():
         g = 3 * random.normal(size=w.size)
         for c, weight, slope, found in zip(COORDS, w, g, penalty.violation(COORDS, w, g), strict=True):
-            a, b = (0.0, 0.0) if c in free else (l1, l2)
+            a, b = (0.0, 0.0) if c in unpenalised else (l1, l2)
             signs = np.linspace(-1, 1, 20_001) if weight == 0 else np.array([np.sign(weight)])
             distances = np.abs(-slope - (b * weight + a * signs))
             assert found == pytest.approx(distances.min(), abs=1e-4)
@@ -105,7 +107,7 @@ def test_conjugate_without_l2_is_an_indicator():
 def test_conjugate_of_a_free_coordinate():
     """It has no slack at all, with l2 neither."""
     for l2 in (0.0, 0.5):
-        penalty = ElasticNet(1.3, l2, free=np.array([5]))
+        penalty = ElasticNet(1.3, l2, unpenalised=np.array([5]))
         assert penalty.conjugate(COORDS, np.array([0, 0, 0, 1e-9, 0, 0])) == np.inf
         assert penalty.conjugate(COORDS, np.array([1.0, 0, 0, 0, 0, 0])) == 0.0
 
@@ -124,26 +126,28 @@ def test_dual_scales_make_the_gradient_feasible():
 
 
 def test_no_scale_for_a_free_coordinate_that_is_not_stationary():
-    penalty = ElasticNet(1.3, free=np.array([5]))
+    penalty = ElasticNet(1.3, unpenalised=np.array([5]))
     g = np.array([2.0, 0, 0, 0.1, 0, 0])
     assert penalty.dual_scales(COORDS, g) == []
     g[3] = 0.0
     assert penalty.dual_scales(COORDS, g) == [pytest.approx(0.65)]
 
 
-def test_free_coordinates_have_no_strength(free):
-    penalty = ElasticNet(1.3, 0.7, free)
-    is_free = np.array([c in free for c in COORDS])
-    np.testing.assert_array_equal(penalty.l1_of(COORDS), np.where(is_free, 0.0, 1.3))
-    np.testing.assert_array_equal(penalty.l2_of(COORDS), np.where(is_free, 0.0, 0.7))
+def test_free_coordinates_have_no_strength(unpenalised):
+    penalty = ElasticNet(1.3, 0.7, unpenalised)
+    is_unpenalised = np.array([c in unpenalised for c in COORDS])
+    np.testing.assert_array_equal(penalty.l1_of(COORDS), np.where(is_unpenalised, 0.0, 1.3))
+    np.testing.assert_array_equal(penalty.l2_of(COORDS), np.where(is_unpenalised, 0.0, 0.7))
 
 
-def test_scaled(free):
-    penalty = ElasticNet(1.3, 0.7, free).scaled(0.25)
+def test_scaled(unpenalised):
+    penalty = ElasticNet(1.3, 0.7, unpenalised).scaled(0.25)
     assert (penalty.l1, penalty.l2) == (0.25 * 1.3, 0.25 * 0.7)
-    assert penalty.free is free
+    assert penalty.unpenalised is unpenalised
     w = np.array([1.0, -2.0, 0.0, 3.0, 0.5, 1.5])
-    assert penalty.value(COORDS, w) == pytest.approx(0.25 * ElasticNet(1.3, 0.7, free).value(COORDS, w))
+    assert penalty.value(COORDS, w) == pytest.approx(
+        0.25 * ElasticNet(1.3, 0.7, unpenalised).value(COORDS, w)
+    )
 
 
 @pytest.mark.parametrize("strength", [-1.0, -1e-300, np.nan, np.inf, -np.inf])
@@ -165,5 +169,5 @@ def test_inputs_stay_unchanged():
 
 
 def test_scaled_keeps_the_free():
-    penalty = ElasticNet(2.0, 4.0, free=np.array([1, 5])).scaled(0.25)
-    assert (penalty.l1, penalty.l2, penalty.free.tolist()) == (0.5, 1.0, [1, 5])
+    penalty = ElasticNet(2.0, 4.0, unpenalised=np.array([1, 5])).scaled(0.25)
+    assert (penalty.l1, penalty.l2, penalty.unpenalised.tolist()) == (0.5, 1.0, [1, 5])

@@ -73,8 +73,8 @@ class TestSpreads:
             expected[:3] = expected[3:6]
         coords = np.arange(problem.n_coords)
         for objective in (loss_of(problem), in_parts(problem)):
-            np.testing.assert_allclose(objective.spread_of(coords), expected, rtol=1e-12)
-        np.testing.assert_allclose(objective.spread_of(coords[1::3]), expected[1::3], rtol=1e-12)
+            np.testing.assert_allclose(objective.range_of(coords), expected, rtol=1e-12)
+        np.testing.assert_allclose(objective.range_of(coords[1::3]), expected[1::3], rtol=1e-12)
 
     def test_longer_items(self):
         """Transitions to the same label T - 1 times, to another T // 2 times."""
@@ -87,15 +87,15 @@ class TestSpreads:
                 targets=np.zeros(length, np.int32),
             )
             np.testing.assert_allclose(
-                longer.objective().spread_of(np.arange(6)), brute_spreads(longer), rtol=1e-12
+                longer.objective().range_of(np.arange(6)), brute_spreads(longer), rtol=1e-12
             )
 
     def test_one_label_leaves_no_choice_of_transitions(self):
-        assert Chain(np.array([0, 3]), 1).edge_spreads(np.ones(1)) == 0
+        assert Chain(np.array([0, 3]), 1).edge_ranges(np.ones(1)) == 0
 
     def test_threads_do_not_matter(self):
         problem = make_problem(3, n_items=60, n_features=70, is_binary=False)
-        one, two = (problem.objective(n_threads=n).spreads.features for n in (1, 2))
+        one, two = (problem.objective(n_threads=n).feature_ranges.features for n in (1, 2))
         assert one.tobytes() == two.tobytes()
 
 
@@ -108,12 +108,12 @@ class TestCounting:
         objective = loss_of(problem)
         coords = np.arange(problem.n_coords)
         point = point_at(objective, np.random.default_rng(2).normal(size=problem.n_coords))
-        g, spreads = np.abs(point.gradient(coords)), objective.spread_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), objective.range_of(coords)
         parts = point_at(in_parts(problem), point.weights)
         for bound in (0.05, 0.5, 1.0, 2.0, 50.0):
-            is_within = scale * g + radius * spreads < bound
+            is_within = scale * g + radius * feature_ranges < bound
             assert point.count_within(bound, scale, radius) == is_within.sum()
-            is_near = radius * spreads <= bound / 2
+            is_near = radius * feature_ranges <= bound / 2
             assert parts.count_within(bound, scale, radius) == (is_within & is_near).sum()
 
     def test_many_states_and_features(self):
@@ -126,9 +126,9 @@ class TestCounting:
         )
         point = objective.at(np.arange(0, 49000, 7), random.normal(size=7000))
         coords = np.arange(objective.n_coords)
-        g, spreads = np.abs(point.gradient(coords)), objective.spread_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), objective.range_of(coords)
         counts = [
-            (point.count_within(bound, 0.9, 0.2), (0.9 * g + 0.2 * spreads < bound).sum())
+            (point.count_within(bound, 0.9, 0.2), (0.9 * g + 0.2 * feature_ranges < bound).sum())
             for bound in (0.02, 0.1, 0.5, 2.0)
         ]
         assert all(found == expected for found, expected in counts)
@@ -142,11 +142,11 @@ class TestCounting:
         support = observed_support(whole.map.store, problem.targets, 3, states, transitions)
         objective = make_likelihood(whole.map.store, whole.loss.structure, problem.targets, support=support)
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
-        reach = np.abs(point.gradient(coords)) + 0.1 * objective.spread_of(coords)
+        reach = np.abs(point.gradient(coords)) + 0.1 * objective.range_of(coords)
         for bound in (0.5, 1.0, 2.0):
             assert point.count_within(bound, 1.0, 0.1) == (reach < bound).sum()
         parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
-        near = 0.1 * objective.spread_of(coords) <= 1.0
+        near = 0.1 * objective.range_of(coords) <= 1.0
         assert parts.count_within(2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 
 
@@ -158,7 +158,7 @@ class TestProofs:
         problem = problem_of(kind, seed)
         objective, penalty = loss_of(problem), ElasticNet(share * problem.l1_max, l2)
         best, optimum = problem.optimum(penalty.l1, l2)
-        random, spreads = np.random.default_rng(seed), brute_spreads(problem)
+        random, feature_ranges = np.random.default_rng(seed), brute_spreads(problem)
         n_proved = []
         for noise in (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0):
             w = optimum + noise * random.normal(size=optimum.size) * (random.random(optimum.size) < 0.5)
@@ -168,7 +168,7 @@ class TestProofs:
             dual_value, scale = best_bound(point, penalty, penalty.screen(point))
             assert dual_value <= best * (1 + 1e-9)
             gap = max(value - dual_value, 0.0) + DIGITS * value
-            reach = scale * np.abs(problem.evaluate(w)[1]) + 0.5 * spreads * np.sqrt(2 * gap)
+            reach = scale * np.abs(problem.evaluate(w)[1]) + 0.5 * feature_ranges * np.sqrt(2 * gap)
             is_proved = reach < penalty.l1 * (1 - DIGITS)
             assert np.abs(optimum[is_proved]).max(initial=0.0) <= 1e-10
             found = count_proved_zeros(objective, penalty, point, value)
@@ -207,9 +207,11 @@ class TestLists:
         w = np.random.default_rng(2).normal(size=problem.n_coords)
         for owner in (objective, in_parts(problem)):
             point = point_at(owner, w)
-            spreads = 0.2 * owner.spread_of(coords)
+            feature_ranges = 0.2 * owner.range_of(coords)
             for bound in (0.5, 1.0, 2.0):
-                is_within = (np.abs(point.gradient(coords)) + spreads < bound) & (spreads <= bound / 2)
+                is_within = (np.abs(point.gradient(coords)) + feature_ranges < bound) & (
+                    feature_ranges <= bound / 2
+                )
                 found = point.beyond(bound, 1.0, 0.2, coords.size)
                 np.testing.assert_array_equal(found, coords[~is_within])
                 assert point.beyond(bound, 1.0, 0.2, found.size - 1) is None
@@ -246,9 +248,11 @@ class TestResults:
         assert result.n_proved_zeros is None
 
     def test_with_free_coordinates(self):
-        problem, free = make_problem(0), [2]
-        result = minimize(problem.objective(), ElasticNet(2.0, free=np.array(free)), ProxQN(), tol=1e-6)
-        _, w = problem.optimum(2.0, 0.0, free)
+        problem, unpenalised = make_problem(0), [2]
+        result = minimize(
+            problem.objective(), ElasticNet(2.0, unpenalised=np.array(unpenalised)), ProxQN(), tol=1e-6
+        )
+        _, w = problem.optimum(2.0, 0.0, unpenalised)
         assert 0 < result.n_proved_zeros <= np.count_nonzero(np.abs(w) < 1e-6)
 
     def test_none_are_zero_without_l1(self):

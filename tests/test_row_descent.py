@@ -144,8 +144,8 @@ def test_margins_stay_true(name):
 @pytest.mark.parametrize("n_free", [0, 2])
 def test_the_rows_know_their_penalty(kind, n_free):
     problem = make_problem(NAMES[0])
-    free = (np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1)
-    penalty = replace(penalty_of(kind), free=np.sort(free))
+    unpenalised = (np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1)
+    penalty = replace(penalty_of(kind), unpenalised=np.sort(unpenalised))
     w = weights_like(problem)
     w[2] = 0.0
     point = point_at(problem, w, objective_of(problem))
@@ -164,10 +164,10 @@ def test_what_a_sweep_reports(name):
         for j in (1, 2):
             swept = point_at(problem, w, objective).row_blocks().sweep(np.array([j]), penalty)
             slope = gradient[j] + (penalty.group_l1 * w[j] / np.linalg.norm(w[j]) if j != 2 else 0.0)
-            excess = np.linalg.norm(gradient[2]) - penalty.group_l1
-            expected = np.linalg.norm(slope) if j != 2 else max(excess, 0.0)
+            kkt_excess = np.linalg.norm(gradient[2]) - penalty.group_l1
+            expected = np.linalg.norm(slope) if j != 2 else max(kkt_excess, 0.0)
             assert swept.violations[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
-            assert swept.excess[0] == (np.inf if j != 2 else pytest.approx(excess, rel=1e-9))
+            assert swept.kkt_excess[0] == (np.inf if j != 2 else pytest.approx(kkt_excess, rel=1e-9))
 
 
 @every_loss
@@ -378,8 +378,8 @@ def test_free_rows_are_an_intercept():
     problem = make_problem("multiclass")
     x = np.column_stack([problem.x[:, :-1], np.ones(25)])
     with_ones = MarginProblem("multiclass", x, problem.sets, problem.weights)
-    free = (F - 1) + F * np.arange(K)
-    penalty = GroupLasso(8.0, free=free, n_features=F, n_states=K)
+    unpenalised = (F - 1) + F * np.arange(K)
+    penalty = GroupLasso(8.0, unpenalised=unpenalised, n_features=F, n_states=K)
     objective = objective_of(with_ones)
     result = minimize(objective, penalty, RowDescent(), tol=1e-7, max_iter=500)
     assert result.status is Status.CONVERGED
@@ -387,7 +387,7 @@ def test_free_rows_are_an_intercept():
     gradient = with_ones.evaluate(w)[1]
     np.testing.assert_allclose(gradient[-1], 0.0, atol=1e-5)
     assert np.all(np.linalg.norm(gradient[:-1], axis=1) <= 8.0 * (1 + 1e-6))
-    part = GroupLasso(8.0, free=free[:2], n_features=F, n_states=K)
+    part = GroupLasso(8.0, unpenalised=unpenalised[:2], n_features=F, n_states=K)
     with pytest.raises(
         InputError, match=r"all 4 weights of a feature to be free or none, got 2 of feature 5"
     ):

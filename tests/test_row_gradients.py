@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crfqn.objectives.views.row_gradients import evaluate_margins
 from margin_problems import flat_objective, point_at, weights_like
 from margin_references import MarginProblem
 from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.views.row_gradients import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 
 
 @every_loss
@@ -42,8 +42,8 @@ def test_margins_tell_what_scores_do(name, order):
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_rows_tell_what_coordinates_do(name, kind, n_free, scale):
     problem = make_problem(name)
-    free = np.sort((np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1))
-    penalty = replace(penalty_of(kind, scale), free=free)
+    unpenalised = np.sort((np.arange(n_free)[:, None] * 3 + F * np.arange(K)).reshape(-1))
+    penalty = replace(penalty_of(kind, scale), unpenalised=unpenalised)
     w = weights_like(problem)
     w[2:6] = 0.0
     agree(point_at(problem, w, objective_of(problem)), penalty)
@@ -63,7 +63,7 @@ def test_any_number_of_states(name, n_states, group_l1):
 
 def agree(point, penalty):
     """Compare both scans of a point."""
-    blocks, expected = point.row_blocks(), look_at(penalty, point)
+    blocks, expected = point.row_blocks(), screen_point(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
     found = blocks.screen(penalty)
     np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.views.rows import FEWEST_ENTRIES
 from margin_problems import SINGLE, flat_objective
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rowwise.descent import LEAST_SHARED, PARTS, Workspace, parts_of
-from crfqn.kernels.thread_group import NO_RANK, join, new_team
+from crfqn.kernels.thread_group import NO_RANK, join, new_group
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.views.rows import FEWEST_ENTRIES
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
@@ -134,7 +134,7 @@ def test_rows_of_different_sizes(name):
 def test_every_part_is_one_members(size):
     nothing = np.empty(0)
     seats = [Workspace(nothing, member, size, *[nothing] * 8) for member in range(size)]
-    shares = [parts_of.py_func(seat) for seat in seats]
+    shares = [parts_of.py_func(slot) for slot in seats]
     assert [part for first, last in shares for part in range(first, last)] == [*range(PARTS)]
 
 
@@ -143,8 +143,8 @@ class TestTeam:
         """Unless the machine is so busy that the first ones do not wait for the last: then again."""
         with Pool(3) as pool:
             for _ in range(200):
-                team, found = new_team(3), []
-                pool.each(3, lambda _, team=team, found=found: found.append(join(team, 3, NO_RANK)))
+                group, found = new_group(3), []
+                pool.each(3, lambda _, group=group, found=found: found.append(join(group, 3, NO_RANK)))
                 size = max(n for _, n in found)
                 assert sorted(found) == sorted([(0, 0)] * (3 - size) + [(i, size) for i in range(size)])
                 if size == 3:
@@ -152,9 +152,9 @@ class TestTeam:
         raise AssertionError("never")
 
     def test_who_does_not_come_is_not_waited_for(self):
-        team = new_team(3)
-        assert join(team, 3, NO_RANK) == (0, 1)
-        assert join(team, 3, NO_RANK) == (0, 0)  # too late
+        group = new_group(3)
+        assert join(group, 3, NO_RANK) == (0, 1)
+        assert join(group, 3, NO_RANK) == (0, 0)  # too late
 
     def test_a_sweep_of_one_who_expected_two(self):
         """What an interrupt leaves: the pool's other thread finishes alone."""

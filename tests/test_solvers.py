@@ -32,7 +32,7 @@ from crfqn.solvers.quasi_newton import lbfgs
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.screened_point import entries, look_at
+from crfqn.solvers.screened_point import entries, screen_point
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -48,7 +48,7 @@ PENALTIES = {
     "l1": ElasticNet(0.6),
     "elastic net": ElasticNet(0.5, 0.5),
     "l2": ElasticNet(0.0, 0.5),
-    "free": ElasticNet(0.6, 0.1, free=np.array([0, 5])),
+    "free": ElasticNet(0.6, 0.1, unpenalised=np.array([0, 5])),
     "group": None,
 }
 SOLVERS = {
@@ -201,7 +201,7 @@ def test_a_fixed_step_that_is_too_long_diverges_or_oscillates():
 
 class TestOWLQN:
     def test_no_step_crosses_an_orthant(self):
-        objective, penalty = PROBLEMS["flat"].objective(), ElasticNet(0.4, free=np.array([0]))
+        objective, penalty = PROBLEMS["flat"].objective(), ElasticNet(0.4, unpenalised=np.array([0]))
         before, slopes, n_states = np.zeros(objective.n_coords), np.zeros(objective.n_coords), 0
         for state in OWLQN().steps(objective, penalty, objective.at(np.empty(0, np.int64), np.empty(0))):
             w = dense_weights(PROBLEMS["flat"], state.point.coords, state.point.weights)
@@ -221,7 +221,7 @@ class TestOWLQN:
         rng = np.random.default_rng(0)
         w = rng.normal(size=problem.n_coords) * (rng.random(problem.n_coords) < 0.5)
         used = np.flatnonzero(w)
-        view = look_at(penalty, problem.objective().at(used, w[used]))
+        view = screen_point(penalty, problem.objective().at(used, w[used]))
         expected = brute_force_slopes(w, problem.evaluate(w)[1], penalty)
         found = entries(np.arange(problem.n_coords), (view.coords, pseudo_gradient(view)))
         np.testing.assert_allclose(found, expected, atol=1e-10)

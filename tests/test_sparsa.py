@@ -17,7 +17,7 @@ from crfqn.result import Status
 from crfqn.solvers.first_order.proximal_step import first_length
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 
 F, K = 6, 4
 PENALTIES = {  # (l1, l2, group), norm
@@ -73,7 +73,7 @@ def test_iterates_are_the_papers(name, kind, which):
     problem, penalty, solver = make_problem(name, seed=2), penalty_of(kind), SOLVERS[which]
     objective = objective_of(problem)
     start = objective.at(np.empty(0, np.int64), np.empty(0))
-    alpha = 1.0 / first_length(look_at(penalty, start))
+    alpha = 1.0 / first_length(screen_point(penalty, start))
     memory = 0 if solver.monotone else 5
     expected = papers_iterates(problem, *PENALTIES[kind], alpha, 6, memory)
     states = solver.steps(objective, penalty, start)

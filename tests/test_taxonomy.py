@@ -312,21 +312,21 @@ class TestWhatATaxonomySaysOfItself:
     @pytest.mark.parametrize("shape", SHAPES)
     def test_lineages_are_the_paths_upwards(self, shape):
         taxonomy = taxonomy_of(shape, 1)
-        lineages = taxonomy.lineages
+        ancestors = taxonomy.ancestors
         every_node = Forest(taxonomy.parents, np.ones(taxonomy.n_states, bool))
         for node in range(taxonomy.n_states):
-            found = lineages.of(node)
+            found = ancestors.of(node)
             assert found[0] == node
             assert sorted(found) == np.flatnonzero(every_node.is_on_path[node]).tolist()
             assert taxonomy.parents[found[:-1]].tolist() == found[1:].tolist()
-        assert lineages.indptr[-1] == lineages.states.size == every_node.is_on_path.sum()
+        assert ancestors.indptr[-1] == ancestors.states.size == every_node.is_on_path.sum()
 
     def test_flat_is_a_forest_of_single_nodes(self):
         taxonomy = flat(4, 7)
         assert taxonomy.parents.tolist() == [-1] * 4
         assert taxonomy.is_label.all()
         assert (taxonomy.n_items, taxonomy.parents.dtype) == (7, np.int32)
-        assert np.diff(taxonomy.lineages.indptr).tolist() == [1] * 4
+        assert np.diff(taxonomy.ancestors.indptr).tolist() == [1] * 4
         with pytest.raises(
             InputError, match=r"^a flat structure needs at least one class, got n_classes = 0$"
         ):

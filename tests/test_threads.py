@@ -398,8 +398,8 @@ def test_kernels_whose_other_member_has_failed():
 
 
 def test_who_comes_after_a_failure_does_not_begin():
-    from crfqn.kernels.thread_group import NO_RANK, give_up, join, new_team
+    from crfqn.kernels.thread_group import NO_RANK, give_up, join, new_group
 
-    team = new_team(2)
-    give_up(team)
-    assert join(team, 2, NO_RANK) == (0, 0)
+    group = new_group(2)
+    give_up(group)
+    assert join(group, 2, NO_RANK) == (0, 0)

@@ -59,23 +59,25 @@ def path(
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
-        walked = _walk(model, prepared, options, interrupts, is_quiet)
-        if walked is None:
+        path_parameter = _walk(model, prepared, options, interrupts, is_quiet)
+        if path_parameter is None:
             say("Interrupted before the first model; nothing was saved.")
             return ExitCode.INTERRUPTED
         with interrupts.saving():
             if options.csv is not None:
-                walked.write_csv(options.csv)
+                path_parameter.write_csv(options.csv)
             if options.plot is not None:
-                walked.plot(options.plot)
+                path_parameter.plot(options.plot)
             if output is not None:
-                best = walked.best_model
+                best = path_parameter.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
                 save_model(best, output, recipe_facts(recipe, prepared, best))
-        print(_json(walked) if options.as_json else _table(walked, prepared, output), flush=True)
+        print(
+            _json(path_parameter) if options.as_json else _table(path_parameter, prepared, output), flush=True
+        )
         if not is_quiet:
-            _say_end(walked)
-        return _code(walked, interrupts)
+            _say_end(path_parameter)
+        return _code(path_parameter, interrupts)
 
 
 def _walk(
@@ -98,7 +100,7 @@ def _walk(
     with warnings.catch_warnings(), interrupts.training(), _progress(options.n_values, is_quiet) as callback:
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
-        walked = crf_path(
+        path_parameter = crf_path(
             model,
             X,
             y,
@@ -109,7 +111,7 @@ def _walk(
             patience=options.patience,
             callback=callback,
         )
-    return walked if len(walked) else None
+    return path_parameter if len(path_parameter) else None
 
 
 def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
@@ -152,55 +154,62 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         yield show
 
 
-def _table(walked: "paths.Path", prepared: Prepared, output: Path | None) -> str:
+def _table(path_parameter: "paths.Path", prepared: Prepared, output: Path | None) -> str:
     lines = [f"{'l1':>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
-    best = None if np.isnan(walked.score).all() else walked.best_index
-    for i, row in enumerate(walked.rows()):
+    best = None if np.isnan(path_parameter.score).all() else path_parameter.best_index
+    for i, row in enumerate(path_parameter.rows()):
         note = "  best" if i == best else ""
         note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
         lines.append(
             f"{row['l1']:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
             f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
         )
-    lines.append(f"{'together':>12} {'':>30} {walked.passes.sum():7.1f} {walked.seconds.sum():8.2f}")
+    lines.append(
+        f"{'together':>12} {'':>30} {path_parameter.passes.sum():7.1f} {path_parameter.seconds.sum():8.2f}"
+    )
     if best is not None and prepared.y_test:
-        found = score(walked.best_model, prepared.X_test, prepared.y_test)
-        lines.append(f"\nbest       l1 = {walked.l1[best]:.6g}")
+        found = score(path_parameter.best_model, prepared.X_test, prepared.y_test)
+        lines.append(f"\nbest       l1 = {path_parameter.l1[best]:.6g}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
     if output is not None:
         lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
     return "\n".join(lines)
 
 
-def _say_end(walked: "paths.Path") -> None:
+def _say_end(path_parameter: "paths.Path") -> None:
     """Say so where the best value is at an end of the grid, and how to walk on."""
-    if walked.best_end == "smallest":
-        further = float(getattr(walked, walked.walked)[-1]) / 10
-        say(f"Note: {walked.note}; `--l1 {further:.3g}` walks on to them.")
-    elif walked.note:
-        say(f"Note: {walked.note}.")
+    if path_parameter.best_end == "smallest":
+        further = float(getattr(path_parameter, path_parameter.path_parameter)[-1]) / 10
+        say(f"Note: {path_parameter.note}; `--l1 {further:.3g}` walks on to them.")
+    elif path_parameter.note:
+        say(f"Note: {path_parameter.note}.")
 
 
 def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
 
-def _json(walked: "paths.Path") -> str:
+def _json(path_parameter: "paths.Path") -> str:
     """JSON has no NaN: what is not known is null."""
     rows = [
         {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in row.items()
         }
-        for row in walked.rows()
+        for row in path_parameter.rows()
     ]
-    best = None if np.isnan(walked.score).all() else walked.best_index
-    content = {"l1_max": walked.l1_max, "best": best, "best_end": walked.best_end, "path": rows}
+    best = None if np.isnan(path_parameter.score).all() else path_parameter.best_index
+    content = {
+        "l1_max": path_parameter.l1_max,
+        "best": best,
+        "best_end": path_parameter.best_end,
+        "path": rows,
+    }
     return json.dumps(content, indent=2)
 
 
-def _code(walked: "paths.Path", interrupts: Interrupts) -> int:
-    statuses = {model.result_.status.name for model in walked.models}
+def _code(path_parameter: "paths.Path", interrupts: Interrupts) -> int:
+    statuses = {model.result_.status.name for model in path_parameter.models}
     if interrupts.is_requested or "INTERRUPTED" in statuses:
         say("Interrupted; the table has the values so far.")
         return ExitCode.INTERRUPTED

@@ -34,7 +34,7 @@ from crfqn.objectives.support import Support
 from crfqn.penalties import NO_COORDS, NORMS, ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
@@ -55,7 +55,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "spa-rsa": SpaRSA,
     "l-bfgs": LBFGS,
     "sgd": SGDL1,
-    "bcd": BlockCD,
+    "bcd": FeatureBCD,
 }
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
@@ -157,7 +157,7 @@ class SparseCRF(BaseEstimator):
         """Take the fitted attributes from a model file; ModelFileError or InputError if they do not fit."""
 
     @property
-    def _walked(self) -> str:
+    def _path_parameter(self) -> str:
         """The strength whose values a path walks unless another is asked for."""
         return "l1"
 
@@ -202,12 +202,16 @@ class SparseCRF(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return replace(solver, **{name: seed})
 
-    def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
+    def _penalty(
+        self, n_features: int, n_states: int, unpenalised: NDArray[np.int64]
+    ) -> ElasticNet | GroupLasso:
         """The penalty of the parameters, coordinates in `free` without."""
         l1, l2, group_l1 = (float(strength or 0.0) for strength in (self.l1, self.l2, self.group_l1))
         if group_l1 == 0:
-            return ElasticNet(l1, l2, free)
-        return GroupLasso(group_l1, l1, l2, self.group_norm, free, n_features=n_features, n_states=n_states)
+            return ElasticNet(l1, l2, unpenalised)
+        return GroupLasso(
+            group_l1, l1, l2, self.group_norm, unpenalised, n_features=n_features, n_states=n_states
+        )
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         """Return what is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
@@ -220,7 +224,7 @@ class SparseCRF(BaseEstimator):
         targets: Any,
         weights: NDArray[np.float64] | None,
         start: Weights | None,
-        free: NDArray[np.int64] = NO_COORDS,
+        unpenalised: NDArray[np.int64] = NO_COORDS,
         support: Support | None = None,
     ) -> Result:
         """Minimise from `start`, the coordinates `free` without penalty, those outside of `support` zero."""
@@ -235,7 +239,7 @@ class SparseCRF(BaseEstimator):
             )
             return minimize(
                 objective,
-                self._penalty(store.n_features, structure.n_states, free),
+                self._penalty(store.n_features, structure.n_states, unpenalised),
                 solver,
                 Weights(NO_COORDS, np.empty(0)) if start is None else start,
                 tol=self.tol,

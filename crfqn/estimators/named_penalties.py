@@ -76,11 +76,11 @@ def strengths_of(name: str, **given: float | None) -> dict[str, float]:
 
 
 def make_penalty(
-    name: str, strengths: dict[str, float], n_features: int, n_states: int, free: NDArray[np.int64]
+    name: str, strengths: dict[str, float], n_features: int, n_states: int, unpenalised: NDArray[np.int64]
 ) -> ElasticNet | GroupLasso:
     """The penalty over so many features and states, coordinates in `free` without."""
     l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
     kind = named_penalty(name)
     if "group_l1" not in kind.strengths:
-        return ElasticNet(l1, l2, free)
-    return GroupLasso(group_l1, l1, l2, kind.norm, free, n_features=n_features, n_states=n_states)
+        return ElasticNet(l1, l2, unpenalised)
+    return GroupLasso(group_l1, l1, l2, kind.norm, unpenalised, n_features=n_features, n_states=n_states)

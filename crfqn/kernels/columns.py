@@ -78,7 +78,7 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
 
 @strict_kernel
 def square_sums(
-    first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, roughness
+    first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
 ):
     """Sums over the columns c = first ... last - 1 of x^2 = x_{t,f_c}^2 times what the state k_c leaves open at t.
 
@@ -93,7 +93,7 @@ def square_sums(
             square = size * values[e] * values[e] if values.size > 0 else size
             rough += square
             curved += square * (1.0 - size * inverse_weights[t])
-        roughness[c], curvature[c] = rough, curved
+        majorant[c], curvature[c] = rough, curved
 
 
 @strict_kernel

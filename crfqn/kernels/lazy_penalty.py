@@ -34,7 +34,7 @@ WIDEST_FETCH = 256  # numbers of a row worth fetching: in longer rows the proces
 
 
 @inner
-def settle_row(row, share, due):
+def apply_lazy_penalty_to_row(row, share, accrued):
     """ApplyPenalty to one row.
 
     Both cases of the sign are added up, since the other one's is 0: a branch would become a masked store, several times
@@ -43,7 +43,7 @@ def settle_row(row, share, due):
     width = share.size
     weights, received = row[:width], row[width:]
     for k in range(width):
-        z, q, u = weights[k], received[k], due * share[k]
+        z, q, u = weights[k], received[k], accrued * share[k]
         # Rounding may leave u - |q| a little below 0: a weight of 0 must not move for that.
         from_above, from_below = u + q, u - q
         from_above = 0.0 if from_above < 0.0 else from_above
@@ -64,45 +64,45 @@ def step_row(row, share, gradient, eta, scaled_eta):
 
 
 @kernel
-def settle_rows(chosen, table, shares, pattern_of, clock):
+def apply_lazy_penalty_to_rows(chosen, table, shares, pattern_of, counters):
     """Settle some rows."""
-    due = max(clock[DUE], NOTHING)
+    accrued = max(counters[DUE], NOTHING)
     for j in range(chosen.size):
         if j + AHEAD < chosen.size and table.shape[1] <= WIDEST_FETCH:
             prefetch(table, chosen[j + AHEAD])
         row = chosen[j]
-        settle_row(table[row], shares[pattern_of[row]], due)
+        apply_lazy_penalty_to_row(table[row], shares[pattern_of[row]], accrued)
 
 
 @kernel
-def settle_all(table, shares, pattern_of, clock):
+def apply_lazy_penalty(table, shares, pattern_of, counters):
     """Settle every row and return to s = 1."""
-    due, scale, width = max(clock[DUE], NOTHING), clock[SCALE], shares.shape[1]
+    accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
     for r in range(table.shape[0]):
         row, share = table[r], shares[pattern_of[r]]
-        settle_row(row, share, due)
+        apply_lazy_penalty_to_row(row, share, accrued)
         if scale != 1.0:
             for k in range(width):
                 factor = scale if share[k] > 0.0 else 1.0
                 row[k] *= factor
                 row[width + k] *= factor
-    clock[DUE] *= scale
-    clock[SCALE] = 1.0
+    counters[DUE] *= scale
+    counters[SCALE] = 1.0
 
 
 @kernel
-def learning_rate(clock, rates):
+def learning_rate(counters, rates):
     """eta_k = eta0 / (1 + k / N)."""
-    return rates[ETA0] / (1.0 + clock[STEPS] / rates[ITEMS])
+    return rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
 
 
 @kernel
-def end_step(eta, clock, rates):
+def end_step(eta, counters, rates):
     """u += eta l1 / N, then the quadratic penalty's proximal step, s /= 1 + eta l2 / N; whether s may go on."""
-    clock[DUE] += eta * rates[L1] / (rates[ITEMS] * clock[SCALE])
-    clock[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]
-    clock[STEPS] += 1.0
-    return clock[SCALE] > SMALLEST_SCALE
+    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
+    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]
+    counters[STEPS] += 1.0
+    return counters[SCALE] > SMALLEST_SCALE
 
 
 @kernel

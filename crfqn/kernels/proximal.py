@@ -73,15 +73,15 @@ def shrink_block(v, l1, group, is_linf, sizes):
 @kernel
 def prox_blocks(order, starts, w, l1, group, l2, is_linf, out):
     """out <- argmin_v 1/2 ||v - w||^2 + h(v) + l2/2 ||v||^2, block by block."""
-    room, sizes = np.empty(order.size), np.empty(order.size)
+    workspace, sizes = np.empty(order.size), np.empty(order.size)
     for b in range(starts.size - 1):
         begin, end = starts[b], starts[b + 1]
-        v = room[begin:end]
+        v = workspace[begin:end]
         for i in range(begin, end):
-            room[i] = w[order[i]]
+            workspace[i] = w[order[i]]
         shrink_block(v, l1[b], group[b], is_linf, sizes[begin:end])
         for i in range(begin, end):
-            out[order[i]] = room[i] / (1.0 + l2[b])
+            out[order[i]] = workspace[i] / (1.0 + l2[b])
 
 
 @inner
@@ -100,7 +100,7 @@ def leave_euclidean(slope, w, group, norm):
 
 
 @inner
-def leave_largest(slope, w, group, largest, room):
+def leave_largest(slope, w, group, largest, workspace):
     """slope <- what the nearest subgradient of group ||w||_inf leaves of it.
 
     The subgradients share `group` out among the coordinates of the largest size, each with the sign of its weight:
@@ -109,9 +109,9 @@ def leave_largest(slope, w, group, largest, room):
     n = 0
     for i in range(w.size):
         if abs(w[i]) >= AT_THE_TOP * largest:
-            room[n] = -slope[i] if w[i] > 0.0 else slope[i]
+            workspace[n] = -slope[i] if w[i] > 0.0 else slope[i]
             n += 1
-    level = simplex_level(room[:n], group) if group > 0.0 else np.inf
+    level = simplex_level(workspace[:n], group) if group > 0.0 else np.inf
     for i in range(w.size):
         if abs(w[i]) >= AT_THE_TOP * largest:
             size = -slope[i] if w[i] > 0.0 else slope[i]
@@ -124,7 +124,7 @@ def block_distances(order, starts, w, g, l1, group, l2, is_linf, out):
 
     At w = 0 that is the length of the prox of -g: what is left of it by its projection onto the subdifferential.
     """
-    slope, weights, room = np.empty(order.size), np.empty(order.size), np.empty(order.size)
+    slope, weights, workspace = np.empty(order.size), np.empty(order.size), np.empty(order.size)
     for b in range(starts.size - 1):
         begin, end = starts[b], starts[b + 1]
         square, largest = 0.0, 0.0
@@ -133,7 +133,7 @@ def block_distances(order, starts, w, g, l1, group, l2, is_linf, out):
             weights[i], slope[i] = w[j], g[j] + l2[b] * w[j]
             square += w[j] * w[j]
             largest = max(largest, abs(w[j]))
-        r, v, spare = slope[begin:end], weights[begin:end], room[begin:end]
+        r, v, spare = slope[begin:end], weights[begin:end], workspace[begin:end]
         if largest == 0.0:
             shrink_block(r, l1[b], group[b], is_linf, spare)
         else:

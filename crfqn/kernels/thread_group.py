@@ -39,28 +39,28 @@ def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 @intrinsic
-def look(typing: Any, team: Any, place: Any) -> Any:
+def look(typing: Any, group: Any, place: Any) -> Any:
     """team[place], and everything that was written before it was."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load_atomic(_place(context, builder, sig, args), "acquire", 8)
 
-    return types.int64(team, types.intp), generate
+    return types.int64(group, types.intp), generate
 
 
 @intrinsic
-def show(typing: Any, team: Any, place: Any, number: Any) -> Any:
+def show(typing: Any, group: Any, place: Any, number: Any) -> Any:
     """team[place] = number, for others to see."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store_atomic(args[2], _place(context, builder, sig, args), "release", 8)
         return context.get_dummy_value()
 
-    return types.void(team, types.intp, types.int64), generate
+    return types.void(group, types.intp, types.int64), generate
 
 
 @intrinsic
-def exchange(typing: Any, team: Any, expected: Any, number: Any) -> Any:
+def exchange(typing: Any, group: Any, expected: Any, number: Any) -> Any:
     """team[0] = number if it is as expected; whether it was."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -68,10 +68,10 @@ def exchange(typing: Any, team: Any, expected: Any, number: Any) -> Any:
         pair = builder.cmpxchg(place, args[1], args[2], "acq_rel", "acquire")
         return builder.extract_value(pair, 1)
 
-    return types.boolean(team, types.int64, types.int64), generate
+    return types.boolean(group, types.int64, types.int64), generate
 
 
-def new_team(n_members: int) -> np.ndarray:
+def new_group(n_members: int) -> np.ndarray:
     """Places for as many members."""
     return np.zeros((n_members + 1) * LANES, np.int64)
 
@@ -81,13 +81,13 @@ def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], An
 
     A member's exception is raised once all have come back; what the group has written is then of no use.
     """
-    team, found = new_team(n_members), []
+    group, found = new_group(n_members), []
 
     def come(_: int) -> None:
         try:
-            found.append(run(team, pool.rank if n_members == pool.n_threads else NO_RANK))
+            found.append(run(group, pool.rank if n_members == pool.n_threads else NO_RANK))
         except BaseException:
-            give_up(team)
+            give_up(group)
             raise
 
     pool.each(n_members, come)
@@ -95,19 +95,19 @@ def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], An
 
 
 @bare_kernel
-def give_up(team):
+def give_up(group):
     """Tell the others that a member has failed, so that they wait for it no longer."""
-    show(team, FAILED, 1)
+    show(group, FAILED, 1)
 
 
 @inner
-def has_failed(team):
+def has_failed(group):
     """Whether a member has failed: a kernel may leave early, all results being of no use."""
-    return look(team, FAILED) != 0
+    return look(group, FAILED) != 0
 
 
 @bare_kernel
-def join(team, n_members, rank):
+def join(group, n_members, rank):
     """Join a team of up to n_members; returns the member's number and how many there are, or (0, 0) if too late.
 
     Too late are also those who come when a member has failed.
@@ -116,14 +116,14 @@ def join(team, n_members, rank):
     last time. A team whose members do not all come goes ahead with those that have: a pool may be busy or interrupted.
     Place 0 is then minus their number, and they are numbered as they came.
     """
-    number = look(team, 0)
-    while number >= 0 and not exchange(team, number, number + 1):
-        number = look(team, 0)
-    if number < 0 or has_failed(team):
+    number = look(group, 0)
+    while number >= 0 and not exchange(group, number, number + 1):
+        number = look(group, 0)
+    if number < 0 or has_failed(group):
         return 0, 0
     n_looks = 0
     while True:
-        n_there = look(team, 0)
+        n_there = look(group, 0)
         if n_there == n_members:
             return number if rank == NO_RANK else rank, n_members
         if n_there < 0:
@@ -132,28 +132,28 @@ def join(team, n_members, rank):
         if n_looks > MOST_LOOKS:
             yield_core()
         if n_looks > MOST_LOOKS + PATIENCE:
-            exchange(team, n_there, -n_there)
+            exchange(group, n_there, -n_there)
 
 
 @inner
-def meet(team, number, n_members, meeting):
+def barrier(group, number, n_members, meeting):
     """Wait until all members have come to the barrier `meeting`, counted from 1, or one has failed."""
-    show(team, (number + 1) * LANES, meeting)
+    show(group, (number + 1) * LANES, meeting)
     n_all = 0
     for other in range(n_members):
         n_looks = 0
-        while look(team, (other + 1) * LANES) < meeting:
+        while look(group, (other + 1) * LANES) < meeting:
             n_looks += 1
             if n_looks > MOST_LOOKS:
-                if has_failed(team):
+                if has_failed(group):
                     break
                 yield_core()
         n_all += n_looks
     if n_all > 0:
-        team[(number + 1) * LANES + 1] += n_all
+        group[(number + 1) * LANES + 1] += n_all
 
 
 @inner
-def looks_of(team, number):
+def looks_of(group, number):
     """How many looks at others a member has waited for, in all of its meetings."""
-    return team[(number + 1) * LANES + 1]
+    return group[(number + 1) * LANES + 1]

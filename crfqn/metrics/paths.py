@@ -71,8 +71,8 @@ def compare_paths(
         true_nodes = find_nodes(tree, true.names, taxonomy, is_rows)
     with _errors_in("y_pred"):
         predicted_nodes = find_nodes(tree, predicted.names, taxonomy, is_rows)
-    lineages = tree.ancestors()
-    n_shared = lineages[true_nodes].multiply(lineages[predicted_nodes]).sum(axis=1)
+    ancestors = tree.ancestors()
+    n_shared = ancestors[true_nodes].multiply(ancestors[predicted_nodes]).sum(axis=1)
     lengths = tree.depths.astype(np.int64) + 1
     return ComparedPaths(
         tree=tree,

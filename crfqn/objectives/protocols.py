@@ -141,17 +141,17 @@ class LipschitzView(Protocol):
 class ZeroProofView(Protocol):
     """How far gradients can move, for proofs that zeros are zeros of the optimum."""
 
-    def spread_of(self, coords: Coords) -> Vector:
+    def range_of(self, coords: Coords) -> Vector:
         """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
 
-    def largest_spread(self) -> float:
+    def largest_range(self) -> float:
         """Return the largest spread of a coordinate."""
 
     def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
 
 
-class OnlineWeights(Protocol):
+class SGDState(Protocol):
     """Dense weights that learn an item at a time."""
 
     @property
@@ -171,8 +171,8 @@ class OnlineView(Protocol):
     """Learning item by item under l1 ||w||_1 + l2/2 ||w||^2 with free coordinates, for stochastic gradients."""
 
     def start(
-        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
-    ) -> OnlineWeights: ...
+        self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
+    ) -> SGDState: ...
 
 
 class RowLearningView(Protocol):
@@ -188,13 +188,13 @@ class FeatureBlockView(Protocol):
 
 
 class Swept(NamedTuple):
-    """Findings of a sweep over rows, (steps,): the violations of equation 9, and of zero rows the excess, inf for others.
+    """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, inf for others.
 
     The excess is the gradient's dual norm less the threshold that it may reach while the row stays zero.
     """
 
     violations: Vector
-    excess: Vector
+    kkt_excess: Vector
 
 
 class RowGradients(Protocol):

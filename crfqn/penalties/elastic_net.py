@@ -24,9 +24,15 @@ def check_strengths(penalty: Any, *names: str) -> None:
             raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
 
 
-def strength_of(coords: NDArray[np.int64], strength: float, free: NDArray[np.int64]) -> NDArray[np.float64]:
+def strength_of(
+    coords: NDArray[np.int64], strength: float, unpenalised: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """The strength of each coordinate, 0 of the free ones."""
-    return np.where(np.isin(coords, free), 0.0, strength) if free.size else np.full(coords.size, strength)
+    return (
+        np.where(np.isin(coords, unpenalised), 0.0, strength)
+        if unpenalised.size
+        else np.full(coords.size, strength)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +47,13 @@ class ElasticNet:
 
     l1: float = 0.0
     l2: float = 0.0
-    free: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
+    unpenalised: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
 
     def __post_init__(self) -> None:
         check_strengths(self, "l1", "l2")
 
     @property
-    def strength(self) -> float:
+    def dual_radius(self) -> float:
         """What the gradient of a zero may be: the measure of a violation."""
         return self.l1
 
@@ -57,15 +63,15 @@ class ElasticNet:
 
     def scaled(self, factor: float) -> ElasticNet:
         """The penalty that belongs to a loss over a share of the items."""
-        return ElasticNet(factor * self.l1, factor * self.l2, self.free)
+        return ElasticNet(factor * self.l1, factor * self.l2, self.unpenalised)
 
     def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
         """The L1 strength of each coordinate."""
-        return strength_of(coords, self.l1, self.free)
+        return strength_of(coords, self.l1, self.unpenalised)
 
     def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
         """The L2 strength of each coordinate."""
-        return strength_of(coords, self.l2, self.free)
+        return strength_of(coords, self.l2, self.unpenalised)
 
     def at(self, coords: NDArray[np.int64]) -> LocalElasticNet:
         """The penalty at some coordinates."""
@@ -134,11 +140,11 @@ class LocalElasticNet:
         return Blocks.single(self.l1.size)
 
     @property
-    def bound(self) -> NDArray[np.float64]:
+    def threshold(self) -> NDArray[np.float64]:
         """What `pull` of each zero has to exceed before it moves."""
         return self.l1
 
-    def pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
         """|g| of zeros, infinite for other weights."""
         return np.where(w != 0, np.inf, np.abs(g))
 

@@ -52,7 +52,7 @@ class GroupLasso:
     l1: float = 0.0
     l2: float = 0.0
     norm: str = "l2"
-    free: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
+    unpenalised: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
     n_features: int = field(kw_only=True)
     n_states: int = field(kw_only=True)
     _last: tuple[NDArray[np.int64], LocalGroupLasso] | None = field(default=None, init=False, repr=False)
@@ -66,7 +66,7 @@ class GroupLasso:
                 raise InputError(f"{name}: expected an integer >= 1, got {getattr(self, name)!r}")
 
     @property
-    def strength(self) -> float:
+    def dual_radius(self) -> float:
         """What the gradient of a zero may be: the measure of a violation."""
         return self.group_l1 + self.l1
 
@@ -76,11 +76,11 @@ class GroupLasso:
 
     def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
         """The L1 strength of each coordinate, that of its row left out."""
-        return strength_of(coords, self.l1, self.free)
+        return strength_of(coords, self.l1, self.unpenalised)
 
     def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
         """The L2 strength of each coordinate."""
-        return strength_of(coords, self.l2, self.free)
+        return strength_of(coords, self.l2, self.unpenalised)
 
     def scaled(self, factor: float) -> GroupLasso:
         """The penalty that belongs to a loss over a share of the items."""
@@ -94,13 +94,13 @@ class GroupLasso:
         return self._last[1]
 
     def _at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
-        if not self.free.size and self.are_whole_rows(coords):
+        if not self.unpenalised.size and self.are_whole_rows(coords):
             rows = Columns(self.n_states, coords.size // self.n_states)
             return self._on(rows, np.ones(rows.n_blocks, bool))
-        is_free = np.isin(coords, self.free)
-        is_alone = is_free | (coords >= self.n_features * self.n_states)
+        is_unpenalised = np.isin(coords, self.unpenalised)
+        is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
         blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
-        return self._on(blocks, ~is_free[blocks.firsts])
+        return self._on(blocks, ~is_unpenalised[blocks.firsts])
 
     def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
@@ -179,15 +179,15 @@ class LocalGroupLasso:
         return self.norm == "linf"
 
     @property
-    def bound(self) -> NDArray[np.float64]:
+    def threshold(self) -> NDArray[np.float64]:
         """What `pull` of a zero has to exceed before it moves, at each coordinate of the row."""
         return self.blocks.spread(self.group)
 
-    def pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
         """The dual norm of rows of zeros, infinite for other rows, at each coordinate of the row."""
-        return self.blocks.spread(self.row_pull(w, g))
+        return self.blocks.spread(self.row_dual_norm(w, g))
 
-    def row_pull(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def row_dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same, a block each."""
         return np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g))
 
@@ -310,6 +310,6 @@ class LocalGroupLasso:
             max_sweeps, tolerance, d, base_d,
         )  # fmt: skip
         found = work_together(
-            pool, n_members, lambda team, rank: descend_groups(team, n_members, rank, *arguments)
+            pool, n_members, lambda group, rank: descend_groups(group, n_members, rank, *arguments)
         )
         return max(found)

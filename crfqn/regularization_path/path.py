@@ -20,7 +20,7 @@ from sklearn.metrics import check_scoring
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF, is_number
 from crfqn.regularization_path.folds import Fold, labels_by_item, make_folds
-from crfqn.regularization_path.opening import Opening, opened
+from crfqn.regularization_path.prepared import PreparedPath, prepare_path
 from crfqn.regularization_path.record import Path
 from crfqn.regularization_path.walking import Score, Step, grid, refine, walk
 from crfqn.result import Status
@@ -108,29 +108,31 @@ def crf_path(
     """
     check_choices(estimator, validation, cv, patience, inner_tol)
     check_grid(n_values, ratio, smallest)
-    walked = walked_strength(estimator, l1, group_l1)
-    given = l1 if walked == "l1" else group_l1
-    values = None if given is None else check_values(given, walked)
+    path_parameter = walked_strength(estimator, l1, group_l1)
+    given = l1 if path_parameter == "l1" else group_l1
+    values = None if given is None else check_values(given, path_parameter)
     inner_tol = LOOSER * estimator.tol if inner_tol is None else inner_tol
     scorer = check_scoring(estimator, scoring) if validation is not None or cv is not None else None
-    with opened(estimator, X, y, sample_weight, walked) as opening:
+    with prepare_path(estimator, X, y, sample_weight, path_parameter) as prepared:
         if values is None:
-            values = grid(opening.l1_max, n_values, ratio * opening.l1_max if smallest is None else smallest)
+            values = grid(
+                prepared.l1_max, n_values, ratio * prepared.l1_max if smallest is None else smallest
+            )
         fold_scores = np.empty((values.size, 0))
         if cv is not None:
             y = labels_by_item(estimator, X, y)
             folds = make_folds(estimator, X, y, sample_weight, cv, groups)
-            fold_scores = score_folds(estimator, folds, values, inner_tol, scorer, patience, walked)
+            fold_scores = score_folds(estimator, folds, values, inner_tol, scorer, patience, path_parameter)
             values = values[: reached(fold_scores)]
         score = None if validation is None else partial_score(scorer, validation)
         steps = []
-        for step in walk(opening, values, inner_tol, score, patience):
+        for step in walk(prepared, values, inner_tol, score, patience):
             steps.append(step)
             if callback is not None:
                 callback(step)
-        path = record(opening, steps, fold_scores[: len(steps)])
+        path = record(prepared, steps, fold_scores[: len(steps)])
         if not np.isnan(path.score).all():
-            path = with_best_refined(opening, path, score)
+            path = with_best_refined(prepared, path, score)
     warn_unless_converged(path)
     return path
 
@@ -147,15 +149,15 @@ def score_folds(
     inner_tol: float,
     scorer: Any,
     patience: int | None,
-    walked: str,
+    path_parameter: str,
 ) -> NDArray[np.float64]:
     """The score of each value and fold, (n, folds); nan where a fold had stopped before."""
     columns = []
     for fold in folds:
         column = np.full(values.size, np.nan)
-        with opened(estimator, fold.X_train, fold.y_train, fold.weights, walked) as opening:
+        with prepare_path(estimator, fold.X_train, fold.y_train, fold.weights, path_parameter) as prepared:
             score = partial_score(scorer, (fold.X_test, fold.y_test))
-            for i, step in enumerate(walk(opening, values, inner_tol, score, patience)):
+            for i, step in enumerate(walk(prepared, values, inner_tol, score, patience)):
                 column[i] = step.score
         columns.append(column)
     return np.column_stack(columns)
@@ -166,33 +168,33 @@ def reached(fold_scores: NDArray[np.float64]) -> int:
     return int(np.count_nonzero(~np.isnan(fold_scores).any(axis=1)))
 
 
-def record(opening: Opening, steps: list[Step], fold_scores: NDArray[np.float64]) -> Path:
+def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.float64]) -> Path:
     """The path of these steps."""
     scores = fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps])
     return Path(
         models=tuple(step.model for step in steps),
         score=scores,
         fold_scores=fold_scores,
-        l1_max=opening.l1_max,
-        walked=opening.walked,
+        l1_max=prepared.l1_max,
+        path_parameter=prepared.path_parameter,
         n_broken=np.array([step.n_broken for step in steps]),
     )
 
 
-def with_best_refined(opening: Opening, path: Path, score: Score | None) -> Path:
+def with_best_refined(prepared: PreparedPath, path: Path, score: Score | None) -> Path:
     """The path with its best model solved to `tol`, and scored again on validation items."""
     best = path.best_index
     model = path.models[best]
-    result, tol = model.result_, opening.model.tol
+    result, tol = model.result_, prepared.model.tol
     distance = (
         result.gap
         if np.isfinite(result.gap)
-        else result.violation / opening.penalty_at(getattr(model, path.walked)).strength
+        else result.violation / prepared.penalty_at(getattr(model, path.path_parameter)).strength
     )
     if result.status is not Status.CONVERGED or distance <= tol:
         return path
     models, scores = list(path.models), path.score.copy()
-    models[best] = refine(opening, model)
+    models[best] = refine(prepared, model)
     if score is not None:
         scores[best] = score(models[best])
     return replace(path, models=tuple(models), score=scores)
@@ -205,8 +207,8 @@ def warn_unless_converged(path: Path) -> None:
     if stopped:
         first = stopped[0]
         warnings.warn(
-            f"{len(stopped)} of {len(path)} values did not converge, first {path.walked} = "
-            f"{getattr(first, path.walked):g}: "
+            f"{len(stopped)} of {len(path)} values did not converge, first {path.path_parameter} = "
+            f"{getattr(first, path.path_parameter):g}: "
             f"{first.result_.message}",
             ConvergenceWarning,
             stacklevel=3,
@@ -218,10 +220,10 @@ def walked_strength(estimator: SparseCRF, l1: Any, group_l1: Any) -> str:
     if l1 is not None and group_l1 is not None:
         raise InputError("expected values of l1 or of group_l1, got both")
     given = "l1" if l1 is not None else "group_l1" if group_l1 is not None else None
-    walked = given or estimator._walked
-    if walked == "l2":
+    path_parameter = given or estimator._path_parameter
+    if path_parameter == "l2":
         raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
-    return walked
+    return path_parameter
 
 
 def check_values(l1: ArrayLike, name: str = "l1") -> NDArray[np.float64]:

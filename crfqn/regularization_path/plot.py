@@ -47,20 +47,20 @@ def plot(path: Path, file: str | PathLike[str]) -> None:
 
 def draw(axes: Any, path: Path, name: str, title: str, scale: str) -> None:
     """One panel, the strength falling from left to right."""
-    values, walked = getattr(path, name).astype(np.float64), getattr(path, path.walked)
+    values, path_parameter = getattr(path, name).astype(np.float64), getattr(path, path.path_parameter)
     if name == "seconds":
         values = np.cumsum(values)
     if scale == "log":  # a gap of zero has no place there
         values = np.where(values > 0, values, np.nan)
     is_known = np.isfinite(values)
     if is_known.any():
-        axes.plot(walked, values, marker="o", markersize=3)
+        axes.plot(path_parameter, values, marker="o", markersize=3)
         axes.set_yscale(scale)
     else:
         axes.text(0.5, 0.5, "not known", ha="center", va="center", transform=axes.transAxes)
     axes.set_xscale("log")
-    axes.set_xlim(1.1 * walked.max(), walked.min() / 1.1)
+    axes.set_xlim(1.1 * path_parameter.max(), path_parameter.min() / 1.1)
     if not np.isnan(path.score).all():
-        axes.axvline(walked[path.best_index], color="gray", linewidth=0.8)
-    axes.set(title=title, xlabel=f"{path.walked}, nats")
+        axes.axvline(path_parameter[path.best_index], color="gray", linewidth=0.8)
+    axes.set(title=title, xlabel=f"{path.path_parameter}, nats")
     axes.grid(alpha=0.3)

@@ -39,7 +39,7 @@ class Path:
     fold_scores: NDArray[np.float64]
     l1_max: float
     n_broken: NDArray[np.int64]
-    walked: str = "l1"
+    path_parameter: str = "l1"
     l1: NDArray[np.float64] = field(init=False)
     group_l1: NDArray[np.float64] = field(init=False)
     value: NDArray[np.float64] = field(init=False)
@@ -97,18 +97,18 @@ class Path:
             return ""
         smaller = "smaller" if self.best_end == "smallest" else "larger"
         return (
-            f"the best score is that of the {self.best_end} of the {len(self)} values, {self.walked} = "
+            f"the best score is that of the {self.best_end} of the {len(self)} values, {self.path_parameter} = "
             f"{self._values[self.best_index]:.6g}: {smaller} ones may be better still"
         )
 
     @property
     def _values(self) -> NDArray[np.float64]:
         """Of the strength that is walked, descending."""
-        return self.group_l1 if self.walked == "group_l1" else self.l1
+        return self.group_l1 if self.path_parameter == "group_l1" else self.l1
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
-        names = (self.walked, *COLUMNS)
+        names = (self.path_parameter, *COLUMNS)
         columns = [getattr(self, name).tolist() for name in names[:-1]]
         statuses = [model.result_.status.name.lower() for model in self.models]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
@@ -116,7 +116,7 @@ class Path:
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows, with a heading; what is not known is left empty."""
         with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, (self.walked, *COLUMNS))
+            writer = csv.DictWriter(file, (self.path_parameter, *COLUMNS))
             writer.writeheader()
             for row in self.rows():
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.estimators.base import SparseCRF
 from crfqn.objectives.objective import Objective
-from crfqn.regularization_path.opening import Opening, Resumed
+from crfqn.regularization_path.prepared import PreparedPath, Resumed
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screening.strong_rule import StrongRule
@@ -62,21 +62,21 @@ def grid(l1_max: float, n_values: int, smallest: float) -> NDArray[np.float64]:
 
 
 def walk(
-    opening: Opening,
+    prepared: PreparedPath,
     l1: NDArray[np.float64],
     inner_tol: float,
     score: Score | None = None,
     patience: int | None = None,
 ) -> Iterator[Step]:
     """Train at every l1 (descending), all but the last to `inner_tol`; `patience` as in `crf_path`."""
-    point, before = opening.point, max(opening.l1_max, float(l1[0]))
+    point, before = prepared.point, max(prepared.l1_max, float(l1[0]))
     waiting = Waiting(patience)
     after = np.append(l1[1:], 0.0)
     for value, following in zip(l1.tolist(), after.tolist(), strict=True):
-        tol = inner_tol if following > 0 else opening.model.tol
-        rule = StrongRule(opening.solver, before, following, tol)
-        result = train(opening, value, rule, point)
-        model = fitted(opening, value, result)
+        tol = inner_tol if following > 0 else prepared.model.tol
+        rule = StrongRule(prepared.solver, before, following, tol)
+        result = train(prepared, value, rule, point)
+        model = fitted(prepared, value, result)
         found = score(model) if score is not None else np.nan
         yield Step(model, found, rule.n_broken)
         if result.status is Status.INTERRUPTED or result.status is Status.CALLBACK:
@@ -85,25 +85,25 @@ def walk(
             return
         point, before = rule.point, value
         if point is None or point.coords is not result.coords:
-            point = opening.objective.at(result.coords, result.weights)
+            point = prepared.objective.at(result.coords, result.weights)
 
 
-def refine(opening: Opening, model: SparseCRF) -> SparseCRF:
+def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
     """The model solved to `tol`, what it took added to what it had taken."""
     before = model.result_
-    rule = StrongRule(opening.solver, np.inf, 0.0, opening.model.tol)
-    value = getattr(model, opening.walked)
-    result = train(opening, value, rule, opening.objective.at(before.coords, before.weights))
+    rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
+    value = getattr(model, prepared.path_parameter)
+    result = train(prepared, value, rule, prepared.objective.at(before.coords, before.weights))
     total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
-    return fitted(opening, value, replace(result, **total))
+    return fitted(prepared, value, replace(result, **total))
 
 
-def train(opening: Opening, value: float, rule: StrongRule, start: Any) -> Result:
+def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
     """One value, from the `start` that was looked at before."""
-    settings = opening.model
+    settings = prepared.model
     return minimize(
-        Resumed(opening.objective, start),
-        opening.penalty_at(value),
+        Resumed(prepared.objective, start),
+        prepared.penalty_at(value),
         rule,
         (start.coords, start.weights),
         tol=rule.tol,
@@ -114,10 +114,10 @@ def train(opening: Opening, value: float, rule: StrongRule, start: Any) -> Resul
     )
 
 
-def fitted(opening: Opening, value: float, result: Result) -> SparseCRF:
+def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
     """The estimator with these weights; labels, names and fingerprint are shared."""
-    result_model, objective = copy(opening.model), opening.objective
-    setattr(result_model, opening.walked, value)
+    result_model, objective = copy(prepared.model), prepared.objective
+    setattr(result_model, prepared.path_parameter, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
         result_model._keep(result)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.sorted_sets import found_in
-from crfqn.solvers.free_coordinates import is_solved, leftover
 from crfqn.solvers.protocols import Penalty, Point, Screening
+from crfqn.solvers.unpenalised import is_solved, leftover
 
 
 class Bound(NamedTuple):
@@ -34,16 +34,16 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
 
     `screening`: what `penalty.screen` has found at the point.
     """
-    if not is_solved(point, penalty.free):
+    if not is_solved(point, penalty.unpenalised):
         return NOTHING
     coords, gradient = screening.coords, screening.gradient
-    if penalty.free.size:
+    if penalty.unpenalised.size:
         gradient = gradient.copy()
-        place, is_there = found_in(coords, penalty.free)
+        place, is_there = found_in(coords, penalty.unpenalised)
         gradient[place[is_there]] = 0.0  # up to what is left over
     scales = penalty.dual_scales(coords, gradient)
     bound = best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
-    return bound._replace(dual_value=bound.dual_value - leftover(point, penalty.free))
+    return bound._replace(dual_value=bound.dual_value - leftover(point, penalty.unpenalised))
 
 
 def best_of(

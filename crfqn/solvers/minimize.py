@@ -11,7 +11,6 @@ import numpy as np
 from crfqn.errors import InputError, ViewError
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.free_coordinates import solve_free
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -24,6 +23,7 @@ from crfqn.solvers.protocols import (
     requirements,
 )
 from crfqn.solvers.screening.proved_zeros import count_proved_zeros
+from crfqn.solvers.unpenalised import solve_unpenalised
 
 Callback = Callable[[Progress], object]
 NO_COORDS = np.empty(0, np.int64)
@@ -80,7 +80,7 @@ def minimize(
         states = solver.steps(objective, penalty, first)
         del first  # the solver drops it when it can: a point is as large as the data
         for state in states:
-            status = run.record(state) if state.share == 1.0 else run.preview(state)
+            status = run.record(state) if state.sample_fraction == 1.0 else run.preview(state)
             if status is not None:
                 break
         status = status or Status.STALLED
@@ -94,8 +94,8 @@ def minimize(
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.free.size:
-            point = solve_free(point, penalty.free)
+        if penalty.unpenalised.size:
+            point = solve_unpenalised(point, penalty.unpenalised)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
         return result
@@ -145,7 +145,9 @@ class _Run:
         self.solves_below = np.inf  # the violation from which the free coordinates are worth solving
         self.n_iter = 0
         is_cold = start.coords.size == 0
-        self.scale = np.nan if is_cold or penalty.strength == 0 else penalty.strength  # nan: not known yet
+        self.scale = (
+            np.nan if is_cold or penalty.dual_radius == 0 else penalty.dual_radius
+        )  # nan: not known yet
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
 
@@ -168,15 +170,15 @@ class _Run:
         if state.value <= self.value:
             self.value, self.best = state.value, state.point.sparse_weights
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.free.size:
+        if state.is_screening and self.penalty.unpenalised.size:
             state = self._with_free_solved(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
                 self.scale = (
                     state.violation
-                    if self.penalty.strength == 0
-                    else min(self.penalty.strength, state.violation)
+                    if self.penalty.dual_radius == 0
+                    else min(self.penalty.dual_radius, state.violation)
                 )
         self.n_iter += state.is_step or not state.is_screening
         progress = self._progress(state, self.gap)
@@ -192,7 +194,7 @@ class _Run:
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
-        point = solve_free(state.point, self.penalty.free)
+        point = solve_unpenalised(state.point, self.penalty.unpenalised)
         value = point.value + self.penalty.value(point.coords, point.weights)
         dual_value = best_dual_value(point, self.penalty, self.penalty.screen(point))
         self.dual_value = max(self.dual_value, dual_value)
@@ -234,12 +236,12 @@ class _Run:
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
-            share=state.share,
+            sample_fraction=state.sample_fraction,
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
-        scale = max(self.scale, self.penalty.strength) if state.is_final else self.scale
+        scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
         if self.gap <= self.tol:
             return Status.CONVERGED
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:

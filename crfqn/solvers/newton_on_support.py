@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
-from crfqn.solvers.screened_point import Overview, look_at
+from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
 MOST_STEPS, MOST_TRIALS = 30, 12
@@ -29,7 +29,7 @@ LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
 
-def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> Overview | None:
+def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> ScreenedPoint | None:
     """The view of the point that Newton steps lead to; None where there are none to be taken.
 
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
@@ -37,7 +37,7 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> O
     """
     if not has_view(objective, CurvatureView):
         return None
-    here, found = look_at(penalty, point), None
+    here, found = screen_point(penalty, point), None
     for _ in range(MOST_STEPS):
         there = enter(objective, here) or newton_step(objective, here)
         if there is None:
@@ -46,10 +46,10 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> O
     return found
 
 
-def newton_step(objective: Objective, here: Overview) -> Overview | None:
+def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """The first acceptable of the steps w + d, w + d / 2, ...; None if there is none."""
-    is_free = np.isin(here.coords, here.penalty.free)
-    inside = np.flatnonzero((here.w != 0) | is_free)
+    is_unpenalised = np.isin(here.coords, here.penalty.unpenalised)
+    inside = np.flatnonzero((here.w != 0) | is_unpenalised)
     coords, w = here.coords[inside], here.w[inside]
     system = newton_system(objective, here, inside)
     if system is None:
@@ -74,7 +74,7 @@ def newton_step(objective: Objective, here: Overview) -> Overview | None:
 
 
 def newton_system(
-    objective: Objective, here: Overview, inside: NDArray[np.intp]
+    objective: Objective, here: ScreenedPoint, inside: NDArray[np.intp]
 ) -> tuple[Vector, NDArray[np.float64]] | None:
     """Gradient and Hessian of the whole objective on the coordinates number `inside` of the view, (n,) and (n, n)."""
     n, coords = inside.size, here.coords[inside]
@@ -105,17 +105,17 @@ def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector
 def kept_in_orthant(penalty: Penalty, coords: Coords, w: Vector, v: Vector) -> Vector:
     """The weights v, zero where a kink of the penalty lies between them and w: a sign changes, or a row turns round."""
     local, product = penalty.at(coords), w * v
-    has_turned = local.blocks.spread(local.blocks.total(product) <= 0) & (local.bound > 0)
+    has_turned = local.blocks.spread(local.blocks.total(product) <= 0) & (local.threshold > 0)
     has_changed = (product <= 0) & (penalty.l1_of(coords) > 0)
     return np.where(has_turned | has_changed, 0.0, v)
 
 
-def enter(objective: Objective, here: Overview) -> Overview | None:
+def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """A proximal step of the zeros that the gradient pulls out, if they violate more than the other weights."""
     local = here.penalty.at(here.coords)
     violation = local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
-    is_zero &= ~np.isin(here.coords, here.penalty.free)
+    is_zero &= ~np.isin(here.coords, here.penalty.unpenalised)
     outside = np.flatnonzero(is_zero & (violation > 0))
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
@@ -129,8 +129,8 @@ def enter(objective: Objective, here: Overview) -> Overview | None:
 
 
 def accepted(
-    objective: Objective, here: Overview, coords: Coords, v: Vector, promised: float
-) -> Overview | None:
+    objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, promised: float
+) -> ScreenedPoint | None:
     """The point with the weights v at `coords`, if it is better: by its value, or where that is hidden, its violation.
 
     promised : what the step would win to first order
@@ -138,7 +138,7 @@ def accepted(
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
-    there = look_at(here.penalty, objective.at(here.coords[used], w[used]))
+    there = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
     unseen = ROUNDING * abs(here.value)
     if not there.value <= here.value + unseen:
         return None
@@ -147,6 +147,6 @@ def accepted(
     return there if is_visible or is_better else None
 
 
-def violation_of(seen: Overview) -> float:
+def violation_of(seen: ScreenedPoint) -> float:
     """The largest over all coordinates."""
     return seen.penalty.at(seen.coords).largest_violation(seen.w, seen.g)

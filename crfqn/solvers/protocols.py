@@ -51,9 +51,9 @@ class LocalPenalty(Protocol):
     def blocks(self) -> Blocks: ...
 
     @property
-    def bound(self) -> Vector: ...
+    def threshold(self) -> Vector: ...
 
-    def pull(self, w: Vector, g: Vector) -> Vector: ...
+    def dual_norm(self, w: Vector, g: Vector) -> Vector: ...
 
     def value(self, w: Vector) -> float: ...
 
@@ -86,7 +86,7 @@ class Penalty(Protocol):
     """
 
     @property
-    def strength(self) -> float: ...
+    def dual_radius(self) -> float: ...
 
     @property
     def is_separable(self) -> bool: ...
@@ -98,7 +98,7 @@ class Penalty(Protocol):
     def l2(self) -> float: ...
 
     @property
-    def free(self) -> Coords: ...
+    def unpenalised(self) -> Coords: ...
 
     def l1_of(self, coords: Coords) -> Vector: ...
 
@@ -134,7 +134,7 @@ class State:
     because rounding hides the decrease, or (`has_failed`) because no trial along the search was good enough.
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
     `is_step`: a state that has looked at all coordinates counts as an iteration only where this is set.
-    `share` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
+    `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     """
 
     point: Point
@@ -147,7 +147,7 @@ class State:
     has_failed: bool = False
     is_step: bool = False
     meets_rule: bool = False
-    share: float = 1.0
+    sample_fraction: float = 1.0
 
 
 class Requirements(NamedTuple):

@@ -20,7 +20,7 @@ NO_COORDS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Overview:
+class ScreenedPoint:
     """A point, the coordinates that may move, sorted, and the weights and the loss's gradient there, all (n,)."""
 
     penalty: Penalty
@@ -47,7 +47,7 @@ class Overview:
             **kinds,
         )
 
-    def only(self, keep: NDArray[np.bool_]) -> Overview:
+    def only(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
         """The view through fewer coordinates."""
         if keep.all():
             return self
@@ -61,11 +61,11 @@ class Overview:
         return start.along(coords[moved], (after - before)[moved])
 
 
-def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overview:
+def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
     """Look at all coordinates; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
     coords, g = screening.coords, screening.gradient
-    more = union(penalty.free, also)
+    more = union(penalty.unpenalised, also)
     asked = union(point.coords, more) if more.size else point.coords
     place, is_there = found_in(coords, asked)
     rest = asked[~is_there]
@@ -75,7 +75,7 @@ def look_at(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Overvie
     w = np.zeros(coords.size)
     is_known = asked is point.coords and rest.size == 0
     w[place if is_known else np.searchsorted(coords, point.coords)] = point.weights
-    return Overview(penalty, point, coords, w, g, best_dual_value(point, penalty, screening))
+    return ScreenedPoint(penalty, point, coords, w, g, best_dual_value(point, penalty, screening))
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
 from crfqn.kernels.chain.viterbi import viterbi
-from crfqn.structures.structure import NO_TARGETS, Decoded, Inference, Lineages
+from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.threads import Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
@@ -47,9 +47,9 @@ class Chain:
         return self.n_states**2
 
     @property
-    def lineages(self) -> Lineages:
+    def ancestors(self) -> Ancestors:
         """Labels exclude each other: each has only itself."""
-        return Lineages(np.arange(self.n_states + 1), np.arange(self.n_states))
+        return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """The same structure over other items."""
@@ -144,7 +144,7 @@ class Chain:
         np.add.at(result, (targets[to - 1], targets[to]), weight)
         return result
 
-    def edge_spreads(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weight_i r_i^2 of every edge, (E,): r_i is how often the edge can occur more or less in item i.
 
         T - 1 times from a label to itself, T // 2 times to another; with one label there is nothing to choose.

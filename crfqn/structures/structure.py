@@ -17,7 +17,7 @@ NO_TARGETS = np.empty(0, np.int32)
 NO_EDGES = np.empty(0)
 
 
-class Lineages(NamedTuple):
+class Ancestors(NamedTuple):
     """The states that are true where state k is: states[indptr[k] ... indptr[k + 1]], k itself first.
 
     States that exclude each other have only themselves; a node of a taxonomy has its ancestors too.
@@ -70,7 +70,7 @@ class Structure(Protocol):
     def n_edges(self) -> int: ...
 
     @property
-    def lineages(self) -> Lineages: ...
+    def ancestors(self) -> Ancestors: ...
 
     def over(self, offsets: NDArray[np.int64]) -> Structure: ...
 
@@ -89,7 +89,7 @@ class Structure(Protocol):
         self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]: ...
 
-    def edge_spreads(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
     def decode(
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.taxonomy.marginals import best_labels, path_sums, tree_marginals
-from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference, Lineages
+from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.threads import N_PARTS, Pool
 
 Vector = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Taxonomy:
         return 0
 
     @cached_property
-    def lineages(self) -> Lineages:
+    def ancestors(self) -> Ancestors:
         """Each node with its ancestors, itself first; time and memory are those of the result."""
         lengths = np.zeros(self.n_states, np.int64)
         for nodes, _ in self._levels_above():
@@ -72,7 +72,7 @@ class Taxonomy:
         states = np.empty(indptr[-1], np.int64)
         for n_below, (nodes, above) in enumerate(self._levels_above()):
             states[indptr[nodes] + n_below] = above
-        return Lineages(indptr, states)
+        return Ancestors(indptr, states)
 
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
         """All nodes with themselves, then those that have one with their parents, grandparents, ..."""
@@ -147,7 +147,7 @@ class Taxonomy:
         """Observed edges: there are none."""
         return NO_EDGES
 
-    def edge_spreads(self, weights: Vector) -> Vector:
+    def edge_ranges(self, weights: Vector) -> Vector:
         """Of edges: there are none."""
         return NO_EDGES
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from studies.drawing import Look
 
-from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilSolved
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
@@ -67,7 +67,7 @@ COMPETITORS: Mapping[str, Competitor] = {
     "OWL-QN": Competitor(make=lambda data: OWLQN(), colour="#009e73", marker="^"),
     "SGD": Competitor(make=lambda data: SGDL1(), colour="#e69f00", marker="v"),
     "SGD, the paper's rate": Competitor(make=paper_rate, colour="#e69f00", marker="v", is_dashed=True),
-    "BCD": Competitor(make=lambda data: BlockCD(), colour="#000000", marker="D"),
+    "BCD": Competitor(make=lambda data: FeatureBCD(), colour="#000000", marker="D"),
     "Prox-GD": Competitor(make=lambda data: ProxGD(), colour="#cc79a7", marker="P"),
     "FISTA": Competitor(make=lambda data: FISTA(), colour="#56b4e9", marker="X"),
     "Prox-QN, no shrinking, 1 sweep": Competitor(

@@ -54,7 +54,7 @@ class Recording:
         begin = latest = perf_counter()
         due = 0.0
         for state in states:
-            if state.share == 1.0:
+            if state.sample_fraction == 1.0:
                 if (now := perf_counter() - begin - self.lost) >= due or self.keeps_all:
                     self.kept[len(self.pauses)] = self.look((state.point.coords, state.point.weights))
                     due = SPACING * now

@@ -197,8 +197,10 @@ class TestLossesOfMargins:
         found, expected = (objective.at(*w) for objective in pair)
         everywhere = np.arange(pair[1].n_coords)
         g, dense = expected.gradient(everywhere), np.isin(everywhere, w[0]).astype(float)
-        pull = GroupLasso(1.0, l1, 0.0, norm, n_features=7, n_states=4).at(everywhere).pull(dense, g)
-        bound = float(np.median(pull[np.isfinite(pull)]))
+        dual_norm = (
+            GroupLasso(1.0, l1, 0.0, norm, n_features=7, n_states=4).at(everywhere).dual_norm(dense, g)
+        )
+        bound = float(np.median(dual_norm[np.isfinite(dual_norm)]))
         penalty = GroupLasso(bound, l1, 0.0, norm, n_features=7, n_states=4)
         ones, others = penalty.screen(found), penalty.screen(expected)
         assert w[0].size < ones.coords.size < everywhere.size

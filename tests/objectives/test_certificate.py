@@ -7,7 +7,7 @@ from references import elastic_net_conjugate, random_problem
 
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
 LENGTHS = (1, 3, 2, 3, 1, 3)
@@ -136,7 +136,7 @@ def test_an_epoch_proves_no_more_than_the_optimum_with_free_coordinates(strength
     value = problem.optimum(strength, l2, FREE)[0]
     point = point_at(objective_of(problem), np.zeros(problem.n_coords))
     assert np.abs(point.gradient(FREE)).min() > 0.1
-    dual_value = look_at(penalty, point).dual_value
+    dual_value = screen_point(penalty, point).dual_value
     assert dual_value <= value * (1 + 1e-9)
 
 

@@ -87,7 +87,7 @@ def test_sums_over_columns(maps):
     dense, sparse = maps
     random = np.random.default_rng(4)
     items, positions = random.random(dense.n_items), random.random(dense.n_positions)
-    np.testing.assert_allclose(dense.item_spreads(items), sparse.item_spreads(items))
+    np.testing.assert_allclose(dense.item_ranges(items), sparse.item_ranges(items))
     np.testing.assert_allclose(dense.weighted_squares(positions), sparse.weighted_squares(positions))
     np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))
     np.testing.assert_allclose(dense.feature_scales, sparse.feature_scales)
@@ -159,8 +159,8 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
         )
         assert one.view(LipschitzView).bound() == pytest.approx(other.view(LipschitzView).bound())
         if not isinstance(loss, MulticlassSquaredHinge):
-            spreads = [objective.view(ZeroProofView).spread_of(coords) for objective in (one, other)]
-            np.testing.assert_allclose(*spreads)
+            feature_ranges = [objective.view(ZeroProofView).range_of(coords) for objective in (one, other)]
+            np.testing.assert_allclose(*feature_ranges)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

@@ -160,7 +160,7 @@ TINY = {
 def trained(name, kind, size, solver, penalty):
     """A run; those of the flat structure are asked for again and again."""
     asked = PENALTIES[penalty]
-    moved = replace(asked, free=asked.free + shift(name))
+    moved = replace(asked, unpenalised=asked.unpenalised + shift(name))
     settings = replace(SOLVERS[solver], few_weights=TINY[size])
     tol = 1e-6 if settings.metric.is_full else 1e-4
     return minimize(objective(name, kind), moved, settings, tol=tol, max_iter=400)

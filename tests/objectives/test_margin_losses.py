@@ -28,7 +28,7 @@ from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 from crfqn.structures.flat import flat
 from crfqn.threads import Pool
 
@@ -169,7 +169,7 @@ def test_no_point_proves_more_than_the_optimum(name, norm):
     bounds = []
     for i in range(30):
         w = best * (i % 3 > 0) + random.normal(size=best.shape) * (0.0, 1e-4, 0.01, 1.0, 3.0)[i % 5]
-        bounds.append(look_at(penalty, point_at(problem, w, objective)).dual_value)
+        bounds.append(screen_point(penalty, point_at(problem, w, objective)).dual_value)
     assert max(bounds) <= value * (1 + 1e-9)
     assert max(bounds) == pytest.approx(value, rel=1e-3)  # no gap near the optimum
 

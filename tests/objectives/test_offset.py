@@ -25,7 +25,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import FeatureBlockView, OnlineView, RowLearningView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
@@ -211,7 +211,7 @@ def test_the_optimum_around_what_is_fixed(name, solver, strengths):
 def test_blocks_of_features_follow_the_fixed_scores(name):
     case = around(name)
     assert case.part.view(FeatureBlockView) is not None
-    result = minimize(case.part, ElasticNet(1.0), BlockCD(), tol=1e-5, max_iter=900)
+    result = minimize(case.part, ElasticNet(1.0), FeatureBCD(), tol=1e-5, max_iter=900)
     assert result.status is Status.CONVERGED
     assert result.value == pytest.approx(optimum(name, 1.0, 0.0)[0], rel=2e-5)
 

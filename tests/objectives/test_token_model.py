@@ -283,18 +283,18 @@ class TestDrawing:
         random = np.random.default_rng(10)
         p = random.dirichlet(np.full(4, 0.3), 1000).T
         weights = random.choice([0.5, 1.0, 3.0], 1000)
-        undecided = (p * (1 - p)).sum(axis=0)
-        sampled, stands_for = sample_positions(undecided, weights, n_sampled)
+        marginal_variance = (p * (1 - p)).sum(axis=0)
+        sampled, stands_for = sample_positions(marginal_variance, weights, n_sampled)
         assert np.all(np.diff(sampled) > 0)
         assert 0.6 * n_sampled <= sampled.size <= n_sampled + 1
         share = weights[sampled] / stands_for  # the probability of being drawn
         assert 0 < share.min() <= share.max() <= 1
-        by_size = np.argsort((weights * np.sqrt(undecided))[sampled])
+        by_size = np.argsort((weights * np.sqrt(marginal_variance))[sampled])
         assert np.all(np.diff(share[by_size]) >= -1e-12)
         if n_sampled >= 100:
-            assert undecided[sampled].mean() > 1.1 * undecided.mean()
-            estimate = stands_for @ undecided[sampled]
-            assert estimate == pytest.approx(weights @ undecided, rel=0.1)
+            assert marginal_variance[sampled].mean() > 1.1 * marginal_variance.mean()
+            estimate = stands_for @ marginal_variance[sampled]
+            assert estimate == pytest.approx(weights @ marginal_variance, rel=0.1)
 
     def test_all_of_them_count_by_their_weight(self):
         weights = np.array([1.0, 0.0, 2.0, 0.5])
@@ -335,11 +335,11 @@ def by_definition(point, coords, x):
     owner = point.objective
     states, features = np.divmod(coords, owner.map.store.n_features)
     p = owner.loss.structure.marginals(point.scores)
-    lineages = owner.loss.structure.lineages
+    ancestors = owner.loss.structure.ancestors
     columns = x[:, features].toarray().T
     is_above = np.zeros((p.shape[0],) * 2, bool)
     for k in range(p.shape[0]):
-        is_above[k, lineages.of(k)] = True
+        is_above[k, ancestors.of(k)] = True
     with_p = columns * p[states]
     joint = with_p @ columns.T  # P(a) x_a x_b: what a and b share where b is above a
     a_below = is_above[np.ix_(states, states)]

@@ -22,10 +22,10 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import FeatureBlockView
-from crfqn.objectives.views.feature_blocks import FeatureBlocks
+from crfqn.objectives.views.feature_blocks import BlockState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
@@ -46,12 +46,12 @@ PROBLEMS = {
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
 
 
-def blocks_at(point: Point) -> FeatureBlocks:
+def blocks_at(point: Point) -> BlockState:
     """The loss from a point on."""
     return point.objective.view(FeatureBlockView).at(point)
 
 
-def start_of(objective: Objective, scale: float, seed: int = 0) -> FeatureBlocks:
+def start_of(objective: Objective, scale: float, seed: int = 0) -> BlockState:
     """The loss at random weights, half of them zeros."""
     random = np.random.default_rng(seed)
     w = scale * random.normal(size=objective.n_coords) * (random.random(objective.n_coords) < 0.5)
@@ -59,7 +59,7 @@ def start_of(objective: Objective, scale: float, seed: int = 0) -> FeatureBlocks
     return blocks_at(objective.at(coords, w[coords]))
 
 
-def check_against_scratch(loss: FeatureBlocks, tol: float) -> None:
+def check_against_scratch(loss: BlockState, tol: float) -> None:
     """Losses, gradients, curvatures and weights equal those of a point evaluated from scratch; `tol` is relative."""
     point = loss.point()
     size = max(1.0, float(np.abs(point.evaluation.log_partition).max()))
@@ -191,7 +191,7 @@ class TestInferenceCounted:
             assert self.messages(objective, action) == pytest.approx(expected)
 
     def test_a_run_counts_looks_and_sweeps(self, objective):
-        result = minimize(objective, ElasticNet(0.1), BlockCD(order="cyclic"), tol=0.0, max_iter=1)
+        result = minimize(objective, ElasticNet(0.1), FeatureBCD(order="cyclic"), tol=0.0, max_iter=1)
         # A pass for the first look; in the sweep at most: look, try and accept of both features and of the edges.
         assert 1 < result.passes <= 1 + (5 + 2 + 1 + 3 + 1 + 4 + 7) / 14
 
@@ -216,7 +216,9 @@ def reference(name: str, l1: float, l2: float) -> float:
 )
 def test_reaches_the_optimum_of_prox_qn(name, strengths, settings):
     problem, tol = PROBLEMS[name], 1e-5 if strengths[1] == 0 else 1e-7  # without l2 it is of first order
-    result = minimize(problem.objective(), ElasticNet(*strengths), BlockCD(**settings), tol=tol, max_iter=600)
+    result = minimize(
+        problem.objective(), ElasticNet(*strengths), FeatureBCD(**settings), tol=tol, max_iter=600
+    )
     assert result.status is Status.CONVERGED
     assert result.gap <= tol
     point = problem.objective().at(result.coords, result.weights)
@@ -229,7 +231,7 @@ def test_reaches_the_optimum_of_prox_qn(name, strengths, settings):
 def test_shrinking_spares_inference_and_changes_nothing_else():
     problem = make_problem(9, n_items=40, n_features=60, longest=5)
     results = [
-        minimize(problem.objective(), ElasticNet(3.0), BlockCD(shrinking=on), tol=1e-6, max_iter=600)
+        minimize(problem.objective(), ElasticNet(3.0), FeatureBCD(shrinking=on), tol=1e-6, max_iter=600)
         for on in (True, False)
     ]
     assert all(result.status is Status.CONVERGED for result in results)
@@ -247,7 +249,7 @@ def test_rows_of_a_group_penalty_vanish_as_a_whole(name, penalty):
     group_l1, l1, norm = penalty
     n_features = problem.n_coords // problem.n_states - (problem.n_states if name == "chain" else 0)
     group = GroupLasso(group_l1, l1, 0.1, norm, n_features=n_features, n_states=problem.n_states)
-    result = minimize(problem.objective(), group, BlockCD(), tol=1e-5, max_iter=600)
+    result = minimize(problem.objective(), group, FeatureBCD(), tol=1e-5, max_iter=600)
     expected = minimize(problem.objective(), group, ProxQN(), tol=1e-7, max_iter=600)
     assert (result.status, expected.status) == (Status.CONVERGED, Status.CONVERGED)
     assert result.value == pytest.approx(expected.value, rel=1e-5)
@@ -256,7 +258,7 @@ def test_rows_of_a_group_penalty_vanish_as_a_whole(name, penalty):
 def test_a_compiled_sweep_is_the_block_updates_one_by_one():
     """With two labels all curvatures of a feature are alike, and a common step is the step of each."""
     problem = make_problem(2, n_items=25, n_features=10, n_states=2, longest=5)
-    penalty, solver = ElasticNet(0.4, 0.3, free=np.array([3, 13])), BlockCD()
+    penalty, solver = ElasticNet(0.4, 0.3, unpenalised=np.array([3, 13])), FeatureBCD()
     compiled, single = (start_of(problem.objective(), 1.0) for _ in range(2))
     for _ in range(4):
         blocks = compiled.blocks[:-1]
@@ -274,7 +276,7 @@ def test_a_compiled_sweep_is_the_block_updates_one_by_one():
 def test_every_accepted_step_decreases_the_objective(name, order):
     problem = PROBLEMS[name]
     loss = start_of(problem.objective(), 2.0)
-    penalty, solver = ElasticNet(0.3, 0.1), BlockCD(order=order)
+    penalty, solver = ElasticNet(0.3, 0.1), FeatureBCD(order=order)
     for _ in range(5):
         for block in loss.blocks:
             batch = np.array([block])
@@ -317,7 +319,7 @@ class TestSearch:
     def test_a_penalty_that_has_only_a_proximal_map_may_fail_too(self):
         problem = PROBLEMS["chain"]
 
-        class Uphill(FeatureBlocks):
+        class Uphill(BlockState):
             def look(self, block):
                 g, h = super().look(block)
                 return -g, h
@@ -326,7 +328,7 @@ class TestSearch:
         objective = problem.objective()
         loss = Uphill(objective.at(np.empty(0, np.int64), np.empty(0)), objective.loss)
         value = loss.value
-        update = BlockCD().update(group, loss, 1, (0.0, 0.0), 1e-12)
+        update = FeatureBCD().update(group, loss, 1, (0.0, 0.0), 1e-12)
         assert (update.n_moved, update.n_failed) == (0, 1)
         assert loss.value == pytest.approx(value, rel=1e-14)
 
@@ -346,7 +348,7 @@ class TestFlooredCurvature:
         coords = np.arange(problem.n_coords)
         start = (coords, 60.0 * np.random.default_rng(5).normal(size=coords.size))
         assert curvature_at(problem.objective().at(*start)).diagonal(coords).min() < 1e-12
-        result = minimize(problem.objective(), ElasticNet(0.4), BlockCD(), start, tol=1e-5, max_iter=900)
+        result = minimize(problem.objective(), ElasticNet(0.4), FeatureBCD(), start, tol=1e-5, max_iter=900)
         assert result.status is Status.CONVERGED
         assert result.value == pytest.approx(reference("flat", 0.4, 0.0), rel=1e-6)
 
@@ -354,10 +356,10 @@ class TestFlooredCurvature:
 class TestWhatMayHaveAWeight:
     def test_unpenalised_coordinates(self):
         problem = PROBLEMS["flat"]
-        free = np.arange(4) * 12 + 5
+        unpenalised = np.arange(4) * 12 + 5
         runs = [
-            minimize(problem.objective(), ElasticNet(0.4, 0.0, free), solver, tol=1e-5, max_iter=600)
-            for solver in (BlockCD(), ProxQN())
+            minimize(problem.objective(), ElasticNet(0.4, 0.0, unpenalised), solver, tol=1e-5, max_iter=600)
+            for solver in (FeatureBCD(), ProxQN())
         ]
         assert runs[0].status is Status.CONVERGED
         assert runs[0].value == pytest.approx(runs[1].value, rel=1e-8)
@@ -387,7 +389,7 @@ def test_bit_identical_when_repeated_and_other_orders_differ(name):
     problem = PROBLEMS[name]
     runs = [
         minimize(problem.objective(n_threads=n), ElasticNet(0.5), solver, tol=1e-4)
-        for n, solver in [(1, BlockCD()), (2, BlockCD()), (1, BlockCD(random_state=1))]
+        for n, solver in [(1, FeatureBCD()), (2, FeatureBCD()), (1, FeatureBCD(random_state=1))]
     ]
     assert runs[0].trace.value.tobytes() == runs[1].trace.value.tobytes()
     assert runs[0].weights.tobytes() == runs[1].weights.tobytes()
@@ -396,12 +398,12 @@ def test_bit_identical_when_repeated_and_other_orders_differ(name):
 
 def test_l1_max_gives_zero_weights_at_once():
     problem = PROBLEMS["chain"]
-    result = minimize(problem.objective(), ElasticNet(1.0001 * problem.l1_max), BlockCD())
+    result = minimize(problem.objective(), ElasticNet(1.0001 * problem.l1_max), FeatureBCD())
     assert (result.status, result.n_nonzero, result.n_iter, result.passes) == (Status.CONVERGED, 0, 0, 1)
 
 
 def test_the_end_of_what_rounding_shows():
-    result = minimize(PROBLEMS["real"].objective(), ElasticNet(0.4), BlockCD(), tol=0.0, max_iter=3000)
+    result = minimize(PROBLEMS["real"].objective(), ElasticNet(0.4), FeatureBCD(), tol=0.0, max_iter=3000)
     assert result.status is Status.STALLED
     assert result.gap < 1e-6
 
@@ -411,7 +413,7 @@ def test_objectives_in_blocks_of_items_are_refused():
     with pytest.raises(
         InputError, match="BlockCD cannot train this: BlockedObjective has no FeatureBlockView"
     ):
-        minimize(objective, ElasticNet(1.0), BlockCD())
+        minimize(objective, ElasticNet(1.0), FeatureBCD())
 
 
 def test_bad_settings_are_refused():
@@ -428,7 +430,7 @@ def test_bad_settings_are_refused():
         (("floor", 0.0),): "floor: expected a number > 0, got 0.0",
     }.items():
         with pytest.raises(InputError, match=f"^{message}$"):
-            BlockCD(**dict(settings))
+            FeatureBCD(**dict(settings))
 
 
 def test_a_move_has_to_be_tried_before_it_is_accepted():

@@ -33,12 +33,12 @@ PENALTIES = {  # (l1, l2, group), norm
 every_loss = pytest.mark.parametrize("name", NAMES)
 
 
-def penalty_of(kind, free=(), n_features=F):
+def penalty_of(kind, unpenalised=(), n_features=F):
     (l1, l2, group), norm = PENALTIES[kind]
-    free = np.array(free, np.int64)
+    unpenalised = np.array(unpenalised, np.int64)
     if group == 0:
-        return ElasticNet(l1, l2, free)
-    return GroupLasso(group, l1, l2, norm, free, n_features=n_features, n_states=K)
+        return ElasticNet(l1, l2, unpenalised)
+    return GroupLasso(group, l1, l2, norm, unpenalised, n_features=n_features, n_states=K)
 
 
 def coords_of(w):
@@ -97,9 +97,11 @@ def test_lazy_steps_are_the_published_ones(name, kind):
 @pytest.mark.parametrize("kind", ["L1/L2 with L2", "elastic net"])
 def test_free_rows_take_plain_steps(kind):
     problem = make_problem("multiclass", seed=2)
-    free = 2 + F * np.arange(K)
+    unpenalised = 2 + F * np.arange(K)
     learner = (
-        objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty_of(kind, free))
+        objective_of(problem)
+        .view(RowLearningView)
+        .start(coords_of(np.zeros((F, K))), penalty_of(kind, unpenalised))
     )
     order = np.arange(learner.n_items)
     learner.learn(order, 0.1)
@@ -114,7 +116,7 @@ def test_a_tiny_scale_is_no_end():
     penalty = ElasticNet(1e-3, 1e32)
     learner = objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty)
     learner.learn(np.arange(learner.n_items), 1.0)
-    assert learner.clock[row_learning.STEPS] == learner.n_items
+    assert learner.counters[row_learning.STEPS] == learner.n_items
     assert np.isfinite(learner.table).all()
     items = np.flatnonzero(problem.weights > 0)
     expected = published(problem, np.zeros((F, K)), (1e-3, 1e32, 0.0), "l2", items, 1.0, items.size)
@@ -166,7 +168,7 @@ def test_the_rate_is_chosen_on_items_held_out():
     _, objective, penalty = wide()
     shares = []
     chosen = minimize(
-        objective, penalty, FOBOS(), max_iter=1, callback=lambda seen: shares.append(seen.share)
+        objective, penalty, FOBOS(), max_iter=1, callback=lambda seen: shares.append(seen.sample_fraction)
     )
     assert shares[1:-1] == [0.2] * len(RATES)  # a look at the start, the candidates, an epoch
     assert chosen.passes == pytest.approx(1 + len(RATES) + 2)

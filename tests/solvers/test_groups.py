@@ -43,8 +43,8 @@ STRENGTHS = [(1.3, 0.0, 0.0), (0.8, 0.5, 0.0), (0.8, 0.0, 0.7), (0.6, 0.4, 0.3),
 strengths = pytest.mark.parametrize("given_strengths", STRENGTHS, ids=str)
 
 
-def small_penalty(given_strengths=(1.3, 0.0, 0.0), norm="l2", free=FREE):
-    return GroupLasso(*given_strengths, norm, free, n_features=N_FEATURES, n_states=N_STATES)
+def small_penalty(given_strengths=(1.3, 0.0, 0.0), norm="l2", unpenalised=FREE):
+    return GroupLasso(*given_strengths, norm, unpenalised, n_features=N_FEATURES, n_states=N_STATES)
 
 
 def one_row(group, l1, l2, norm, n):
@@ -223,7 +223,7 @@ class TestPenalty:
             "linf",
             0.375,
         )
-        assert (found.free.tolist(), found.n_features, found.n_states) == (FREE.tolist(), 4, 3)
+        assert (found.unpenalised.tolist(), found.n_features, found.n_states) == (FREE.tolist(), 4, 3)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -421,8 +421,10 @@ def n_features(problem):
 def penalty_of(name, kind, norm):
     problem = PROBLEMS[name]
     columns, n_states = n_features(problem), problem.n_states
-    free = np.arange(n_states) * columns if kind == "free intercept" else np.empty(0, np.int64)
-    penalty = GroupLasso(**PENALTIES[kind], norm=norm, free=free, n_features=columns, n_states=n_states)
+    unpenalised = np.arange(n_states) * columns if kind == "free intercept" else np.empty(0, np.int64)
+    penalty = GroupLasso(
+        **PENALTIES[kind], norm=norm, unpenalised=unpenalised, n_features=columns, n_states=n_states
+    )
     return penalty.scaled(6.0 if name == "flat" else 1.0)
 
 
@@ -565,9 +567,11 @@ class TestScreening:
         g, everywhere = problem.evaluate(w)[1], np.arange(problem.n_coords)
         for quantile in (0.2, 0.7):
             penalty = GroupLasso(1.0, l1, 0.0, norm, **sizes)
-            pull = penalty.at(everywhere).pull(w, g)
-            penalty = replace(penalty, group_l1=float(np.quantile(pull[np.isfinite(pull)], quantile)) + 1e-6)
-            expected = np.flatnonzero(pull > penalty.group_l1)
+            dual_norm = penalty.at(everywhere).dual_norm(w, g)
+            penalty = replace(
+                penalty, group_l1=float(np.quantile(dual_norm[np.isfinite(dual_norm)], quantile)) + 1e-6
+            )
+            expected = np.flatnonzero(dual_norm > penalty.group_l1)
             for objective in (problem.objective(), BlockedObjective.of_blocks(problem.objective(), 10)):
                 found = penalty.screen(point_at(objective, w))
                 np.testing.assert_array_equal(found.coords, expected)

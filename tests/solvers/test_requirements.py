@@ -14,7 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.classification.linear import BySize
+from crfqn.estimators.classification.linear import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import (
@@ -29,7 +29,7 @@ from crfqn.objectives.protocols import (
 )
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import BlockCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
@@ -47,8 +47,8 @@ VIEWS = (
 WRAPPERS = {
     "alone": lambda solver: solver,
     "strong rule": lambda solver: StrongRule(solver, before=2.0, after=0.5, tol=1e-3),
-    "automatic": lambda solver: BySize(few=solver),
-    "automatic within the strong rule": lambda solver: StrongRule(BySize(few=solver), 2.0, 0.5, 1e-3),
+    "automatic": lambda solver: AutoSolver(few=solver),
+    "automatic within the strong rule": lambda solver: StrongRule(AutoSolver(few=solver), 2.0, 0.5, 1e-3),
 }
 wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
@@ -113,7 +113,7 @@ class TestRefusals:
         refused(FLAT.objective(), penalty, WRAPPERS[wrapper](solver), InputError, message)
 
     @pytest.mark.parametrize("name", margin_problems.HINGES)
-    @pytest.mark.parametrize("solver", [SGDL1(), BlockCD()], ids=["SGD", "BlockCD"])
+    @pytest.mark.parametrize("solver", [SGDL1(), FeatureBCD()], ids=["SGD", "BlockCD"])
     def test_hinges_where_a_likelihood_is_asked_for(self, name, solver, wrapper):
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         message = f"cannot train this: .* needs? a likelihood.*{type(objective.loss).__name__}"
@@ -131,7 +131,7 @@ class TestRefusals:
             (ProxGD(lipschitz="bound"), "LipschitzView"),
             (FISTA(lipschitz="bound"), "LipschitzView"),
             (SGDL1(), "OnlineView"),
-            (BlockCD(), "FeatureBlockView"),
+            (FeatureBCD(), "FeatureBlockView"),
             (FOBOS(), "RowLearningView"),
         ],
         ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -163,7 +163,7 @@ class TestWhatIsAskedFor:
         assert found.status is Status.CONVERGED
 
     def test_the_automatic_solver_looks_for_rows_by_their_view(self):
-        solver = BySize(few=OWLQN(), dense=ProxGD(), sparse=FISTA())
+        solver = AutoSolver(few=OWLQN(), dense=ProxGD(), sparse=FISTA())
         small = Strict(FLAT.objective())
         assert isinstance(solver.chosen(small), OWLQN)
         large = Strict(make_tree_problem("flat", 3, n_items=40, n_features=600, density=0.02).objective())

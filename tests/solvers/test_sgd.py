@@ -73,8 +73,14 @@ class Eager:
     w and q are dictionaries; the quadratic penalty's proximal map shrinks w, and u and q with it.
     """
 
-    def __init__(self, problem, l1, l2, free=(), start=NO_START, forbidden=()):
-        self.problem, self.l1, self.l2, self.free, self.forbidden = problem, l1, l2, set(free), set(forbidden)
+    def __init__(self, problem, l1, l2, unpenalised=(), start=NO_START, forbidden=()):
+        self.problem, self.l1, self.l2, self.unpenalised, self.forbidden = (
+            problem,
+            l1,
+            l2,
+            set(unpenalised),
+            set(forbidden),
+        )
         self.w = dict.fromkeys(range(problem.n_coords), 0.0) | dict(
             zip(start[0].tolist(), start[1].tolist(), strict=True)
         )
@@ -91,7 +97,7 @@ class Eager:
                 self.w[j] -= eta * gradient[j]
                 if j in self.forbidden:
                     self.w[j] = 0.0
-                elif j not in self.free:
+                elif j not in self.unpenalised:
                     self.apply_penalty(j)
                     self.w[j] /= shrink
                     self.q[j] /= shrink
@@ -111,21 +117,21 @@ class Eager:
         return np.array(list(self.w.values()))
 
 
-def epochs(objective, problem, l1, l2, solver, free=(), start=NO_START, n_epochs=N_EPOCHS):
+def epochs(objective, problem, l1, l2, solver, unpenalised=(), start=NO_START, n_epochs=N_EPOCHS):
     """The dense weights after each of the first epochs of a solver whose rate is known."""
-    penalty = ElasticNet(l1, l2, np.array(sorted(free), np.int64))
+    penalty = ElasticNet(l1, l2, np.array(sorted(unpenalised), np.int64))
     states = solver.steps(objective, penalty, objective.at(*start))
     next(states)
     return [dense_weights(problem, s.point.coords, s.point.weights) for s in islice(states, n_epochs)]
 
 
-def check_epochs(problem, l1, l2, eta0=ETA0, objective=None, free=(), start=NO_START, forbidden=()):
+def check_epochs(problem, l1, l2, eta0=ETA0, objective=None, unpenalised=(), start=NO_START, forbidden=()):
     """The solver's iterates are the reference's."""
     objective = objective or problem.objective()
-    reference = Eager(problem, l1, l2, free, start, forbidden)
+    reference = Eager(problem, l1, l2, unpenalised, start, forbidden)
     random = np.random.default_rng(7)
     items = np.flatnonzero(item_weights(problem) > 0)
-    found = epochs(objective, problem, l1, l2, SGDL1(eta0, random_state=7), free, start)
+    found = epochs(objective, problem, l1, l2, SGDL1(eta0, random_state=7), unpenalised, start)
     for w in found:
         reference.learn(items[random.permutation(items.size)], eta0, items.size)
         np.testing.assert_allclose(w, reference.dense, rtol=0, atol=1e-10 * max(1.0, np.abs(w).max()))
@@ -144,10 +150,10 @@ class TestIterates:
     @pytest.mark.parametrize("name", ["real chains", "forest"])
     def test_free_coordinates_are_not_penalised(self, name):
         problem = PROBLEMS[name]
-        free = np.random.default_rng(0).choice(problem.n_coords, problem.n_coords // 3, replace=False)
-        with_free = check_epochs(problem, 2.0, 1.0, free=free.tolist())[-1]
+        unpenalised = np.random.default_rng(0).choice(problem.n_coords, problem.n_coords // 3, replace=False)
+        with_free = check_epochs(problem, 2.0, 1.0, unpenalised=unpenalised.tolist())[-1]
         without = check_epochs(problem, 2.0, 1.0)[-1]
-        assert np.abs(with_free[free]).sum() > np.abs(without[free]).sum()
+        assert np.abs(with_free[unpenalised]).sum() > np.abs(without[unpenalised]).sum()
 
     def test_start_where_they_are_told(self):
         problem = PROBLEMS["chains"]
@@ -164,8 +170,8 @@ class TestIterates:
     def test_with_a_scale_that_would_vanish(self, name):
         problem = PROBLEMS[name]
         l2 = 1e5 * problem.n_items
-        free = range(0, problem.n_coords, 4)
-        check_epochs(problem, 0.5, l2, free=free)
+        unpenalised = range(0, problem.n_coords, 4)
+        check_epochs(problem, 0.5, l2, unpenalised=unpenalised)
         assert (1 + ETA0 * l2 / problem.n_items) ** problem.n_items > 1 / online_kernels_smallest_scale()
 
     def test_on_a_support_only_its_weights_move(self):
@@ -176,8 +182,10 @@ class TestIterates:
         objective = make_likelihood(whole.map.store, chain, problem.targets, n_threads=1, support=support)
         inside = np.isin(np.arange(problem.n_coords), support.coords())
         forbidden = np.flatnonzero(~inside).tolist()
-        free = support.coords()[:2].tolist()
-        last = check_epochs(problem, 0.0, 0.2, objective=objective, free=free, forbidden=forbidden)[-1]
+        unpenalised = support.coords()[:2].tolist()
+        last = check_epochs(
+            problem, 0.0, 0.2, objective=objective, unpenalised=unpenalised, forbidden=forbidden
+        )[-1]
         assert forbidden
         assert not last[forbidden].any()
         check_epochs(problem, 0.7, 0.0, objective=objective, forbidden=forbidden)
@@ -298,7 +306,7 @@ class TestCalibration:
             SGDL1(calibration_items=10),
             max_iter=2,
             tol=0.0,
-            callback=lambda progress: shares.append(progress.share),
+            callback=lambda progress: shares.append(progress.sample_fraction),
         )
         n_trials = shares.count(0.25)
         assert n_trials >= 3

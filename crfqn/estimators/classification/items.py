@@ -124,9 +124,9 @@ class ItemModel(ClassifierMixin, SparseCRF):
     ) -> Result:
         """Train, and take over everything but the weights."""
         space = targets.space
-        free = self._free(space.n_nodes, store.n_features)
+        unpenalised = self._unpenalised(space.n_nodes, store.n_features)
         over = space.over(store.n_items)
-        result = self._train(store, over, targets.labels, targets.weights, start, free)
+        result = self._train(store, over, targets.labels, targets.weights, start, unpenalised)
         self._adopt_labels(space)
         adopt_columns(self, checked)
         features = store.without_last() if self.fit_intercept else store
@@ -189,7 +189,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         """Labels in the form that the labels of the training had."""
         return labels
 
-    def _free(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
+    def _unpenalised(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
         """The coordinates without penalty: of the constant column, the last."""
         if not self.fit_intercept or self.penalize_intercept:
             return NO_COORDS

@@ -47,7 +47,7 @@ FOR_MARGINS = ProxQN(
 
 
 @dataclass(frozen=True)
-class BySize:
+class AutoSolver:
     """Proximal quasi-Newton for few weights, `dense` for dense features, block coordinate descent otherwise."""
 
     few: Solver = field(default_factory=ProxQN)
@@ -70,11 +70,11 @@ class BySize:
         return self.chosen(objective).steps(objective, penalty, start)
 
 
-class DirectClassifier(FlatLabels):
+class LinearClassifierBase(FlatLabels):
     """Base of the estimators that minimise a loss of `objectives.losses` under a penalty that is chosen by its name."""
 
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = {
-        AUTO: BySize,
+        AUTO: AutoSolver,
         "bcd": RowDescent,
         "bcd-constant": partial(RowDescent, step="constant"),
         "prox-qn": ProxQN,
@@ -176,15 +176,17 @@ class DirectClassifier(FlatLabels):
         pass_on_interrupt(self.result_)
         return self
 
-    def _penalty(self, n_features: int, n_states: int, free: NDArray[np.int64]) -> ElasticNet | GroupLasso:
-        return make_penalty(self.penalty, self._strengths, n_features, n_states, free)
+    def _penalty(
+        self, n_features: int, n_states: int, unpenalised: NDArray[np.int64]
+    ) -> ElasticNet | GroupLasso:
+        return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised)
 
     @property
     def _strengths(self) -> dict[str, float]:
         return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
     @property
-    def _walked(self) -> str:
+    def _path_parameter(self) -> str:
         return named_penalty(self.penalty).strengths[0]
 
     def _make_solver(self) -> Any:
@@ -192,7 +194,7 @@ class DirectClassifier(FlatLabels):
             named = named_penalty(self.penalty).solver
             if named != AUTO:
                 return self.SOLVERS[named]()
-            return BySize(dense=self._seeded(self._dense_solver), sparse=self._seeded(RowDescent()))
+            return AutoSolver(dense=self._seeded(self._dense_solver), sparse=self._seeded(RowDescent()))
         return super()._make_solver()
 
     def _check_strengths(self) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from crfqn.errors import InputError
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.label_space import LabelSpace
-from crfqn.estimators.classification.linear import AUTO, FOR_LIKELIHOODS, FOR_MARGINS, DirectClassifier
+from crfqn.estimators.classification.linear import AUTO, FOR_LIKELIHOODS, FOR_MARGINS, LinearClassifierBase
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -38,7 +38,7 @@ def _has_probabilities(model: MulticlassClassifier) -> bool:
     return True
 
 
-class MulticlassClassifier(DirectClassifier):
+class MulticlassClassifier(LinearClassifierBase):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -115,7 +115,7 @@ class MulticlassClassifier(DirectClassifier):
     """
 
     KIND = "multiclass-classifier"
-    SETTINGS: ClassVar[tuple[str, ...]] = ("loss", *DirectClassifier.SETTINGS)
+    SETTINGS: ClassVar[tuple[str, ...]] = ("loss", *LinearClassifierBase.SETTINGS)
 
     def __init__(
         self,

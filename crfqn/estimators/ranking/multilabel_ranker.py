@@ -22,7 +22,7 @@ from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.classification.item_weights import set_weights
 from crfqn.estimators.classification.items import ItemModel, Targets, Vector
 from crfqn.estimators.classification.label_space import LabelSpace
-from crfqn.estimators.classification.linear import AUTO, DirectClassifier, check_classes
+from crfqn.estimators.classification.linear import AUTO, LinearClassifierBase, check_classes
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.storage.content import Content, finite
@@ -36,7 +36,7 @@ from crfqn.structures.structure import NO_EDGES, Structure
 from crfqn.threads import Pool
 
 
-class MultilabelRanker(DirectClassifier):
+class MultilabelRanker(LinearClassifierBase):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -93,7 +93,7 @@ class MultilabelRanker(DirectClassifier):
     """
 
     KIND = "multilabel-ranker"
-    SETTINGS: ClassVar[tuple[str, ...]] = (*DirectClassifier.SETTINGS, "threshold")
+    SETTINGS: ClassVar[tuple[str, ...]] = (*LinearClassifierBase.SETTINGS, "threshold")
 
     def __init__(
         self,
@@ -234,10 +234,10 @@ class MultilabelRanker(DirectClassifier):
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
         part, _ = store.take(train)
-        free = self._free(labels.n_states, store.n_features)
+        unpenalised = self._unpenalised(labels.n_states, store.n_features)
         start = self._weights()
         result = quiet._train(
-            part, self._space.over(train.size), labels.take(train), weights[train], start, free
+            part, self._space.over(train.size), labels.take(train), weights[train], start, unpenalised
         )
         pass_on_interrupt(result)
         fold = copy(self)

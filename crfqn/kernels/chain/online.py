@@ -14,12 +14,12 @@ from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.lazy_penalty import (
     SCALE,
+    apply_lazy_penalty_to_rows,
     end_step,
     largest_item,
     learn_features,
     learning_rate,
     score_item,
-    settle_rows,
     step_row,
     turn_item,
 )
@@ -91,7 +91,8 @@ def subtract_labels(labels, weight, residual, edge_counts):
 
 @kernel
 def learn_chains(
-    order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, clock, rates
+    order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, counters,
+    rates,
 ):  # fmt: skip
     """A step on each item of `order` while the scale allows; returns how many. table and clock change in place."""
     width, n_features = shares.shape[1], table.shape[0] - n_states
@@ -110,24 +111,24 @@ def learn_chains(
         length, weight = b - a, item_weights[i]
         n = turn_item(a, b, indptr, features, values, place, present, first_of, where, x)
         present[n : n + n_states] = edge_rows
-        settle_rows(present[: n + n_states], table, shares, pattern_of, clock)
+        apply_lazy_penalty_to_rows(present[: n + n_states], table, shares, pattern_of, counters)
         score_item(
-            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, clock[SCALE],
+            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, counters[SCALE],
             scores[:length],
         )  # fmt: skip
-        load_edges(edge_rows, table, shares, pattern_of, clock[SCALE], edges)
+        load_edges(edge_rows, table, shares, pattern_of, counters[SCALE], edges)
         infer_item(
             scores[:length], edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents, edge_counts
         )  # fmt: skip
         subtract_labels(targets[a:b], weight, p, edge_counts)
-        eta = learning_rate(clock, rates)
-        scaled_eta = eta / clock[SCALE]
+        eta = learning_rate(counters, rates)
+        scaled_eta = eta / counters[SCALE]
         learn_features(
             present[:n], first_of, where, x, p, gradient, table, shares, pattern_of, eta, scaled_eta
         )
         for j in range(n_states):
             row = edge_rows[j]
             step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
-        if not end_step(eta, clock, rates):
+        if not end_step(eta, counters, rates):
             return done + 1
     return order.size

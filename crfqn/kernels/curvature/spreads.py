@@ -10,7 +10,7 @@ from crfqn.kernels import strict_kernel
 
 
 @strict_kernel
-def square_spreads(first, last, indptr, indices, values, item_of, weights, out):
+def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
     """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of: int64 (N,)."""
     for f in range(first, last):
         total, size, item = 0.0, 0.0, -1

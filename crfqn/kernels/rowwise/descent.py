@@ -21,7 +21,7 @@ from crfqn.kernels.rowwise.penalty import (
     row_violation,
     shrink_row,
 )
-from crfqn.kernels.thread_group import join, meet
+from crfqn.kernels.thread_group import barrier, join
 
 PARTS = 4  # even shares for 1, 2 and 4 threads
 LEAST_SHARED = 100  # entries of a row that is worth a barrier; a smaller one is a single part
@@ -39,7 +39,7 @@ class StoredRows(NamedTuple):
 
     weights: np.ndarray
     ends: np.ndarray
-    is_free: np.ndarray
+    is_unpenalised: np.ndarray
 
 
 class StepRule(NamedTuple):
@@ -72,7 +72,7 @@ class Workspace(NamedTuple):
     own : float64 (2, width), see `slopes`; d : the direction, zero beside the states
     """
 
-    team: np.ndarray
+    group: np.ndarray
     member: int
     size: int
     barriers: np.ndarray
@@ -108,7 +108,7 @@ def parts_of(work):
 @inner
 def come_to_barrier(work):
     work.barriers[0] += 1
-    meet(work.team, work.member, work.size, work.barriers[0])
+    barrier(work.group, work.member, work.size, work.barriers[0])
 
 
 @bare_kernel
@@ -168,7 +168,7 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
     """
     w, target, alpha, change = work.w[:n], work.target[:n], 0.0, 0.0
     before = row_penalty(w, penalty)
-    promise = slope + row_penalty(target, penalty) - before
+    predicted_decrease = slope + row_penalty(target, penalty) - before
     for trial in range(MOST_TRIALS + 1):
         next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
         change += move_margins(state, ends, next_alpha - alpha, shared, work)
@@ -176,7 +176,7 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
         if trial > 0:
             for r in range(n):
                 target[r] = w[r] + alpha * work.d[r]
-        if change + row_penalty(target, penalty) - before <= rule.sigma * alpha * promise:
+        if change + row_penalty(target, penalty) - before <= rule.sigma * alpha * predicted_decrease:
             break
 
 
@@ -184,7 +184,7 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
 def update_row(row, state, rows, penalty, rule, shared, work):
     """Algorithm 2: a step of one row, which the margins follow; returns its violation, and the excess if it is zero."""
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
-    w, g, strengths = work.w[:n], work.g[:n], FREE if rows.is_free[row] else penalty
+    w, g, strengths = work.w[:n], work.g[:n], FREE if rows.is_unpenalised[row] else penalty
     find_slopes(state, ends, shared, work)
     for r in range(n):  # for each member its own: the first writes the new one while others may still read
         w[r] = rows.weights[row, r]
@@ -202,11 +202,11 @@ def update_row(row, state, rows, penalty, rule, shared, work):
         if work.member == 0:
             for r in range(n):
                 rows.weights[row, r] = work.target[r]
-    return violation, excess
+    return violation, kkt_excess
 
 
 @kernel
-def sweep_rows(team, n_members, rank, order, state, rows, penalty, rule, shared, found):
+def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, found):
     """Algorithm 1's inner loop: update the rows order[0], order[1], ..., numbers in `rows`.
 
     Parameters
@@ -216,14 +216,14 @@ def sweep_rows(team, n_members, rank, order, state, rows, penalty, rule, shared,
     penalty : RowStrengths
     found : float64 (steps, 2), out, of each step: equation 9; and the excess of a zero row, inf for others
     """
-    member, size = join(team, n_members, rank)
+    member, size = join(group, n_members, rank)
     if size == 0:
         return
     own = np.zeros((8, state.margins.shape[1]))
     work = Workspace(
-        team, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
+        group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
     for k in range(order.size):
-        violation, excess = update_row(order[k], state, rows, penalty, rule, shared, work)
+        violation, kkt_excess = update_row(order[k], state, rows, penalty, rule, shared, work)
         if member == 0:
-            found[k, 0], found[k, 1] = violation, excess
+            found[k, 0], found[k, 1] = violation, kkt_excess

@@ -44,7 +44,9 @@ def fill_residuals(state, first, last, order, residual, norms, slacks):
 
 
 @kernel
-def measure_rows(places, weights, gradients, is_free, penalty, has_groups, norms, violations, stands_out):
+def measure_rows(
+    places, weights, gradients, is_unpenalised, penalty, has_groups, norms, violations, stands_out
+):
     """The dual norms of rows' gradients, distances to the subdifferential, and which rows stand out.
 
     Those that do: free ones, those that are not zero, and zeros that may move.
@@ -57,9 +59,9 @@ def measure_rows(places, weights, gradients, is_free, penalty, has_groups, norms
     zeros, slope, spare = np.zeros(n_states), np.empty(n_states), np.empty(n_states)
     for i in range(places.size):
         w, g = weights[places[i]] if places[i] >= 0 else zeros, gradients[i, :n_states]
-        own = FREE if is_free[i] else penalty
+        own = FREE if is_unpenalised[i] else penalty
         norms[i] = dual_norm(g, own.l1, own.is_linf)
-        stands_out[i] = is_free[i] or kkt_excess(w, g, own) > 0.0
+        stands_out[i] = is_unpenalised[i] or kkt_excess(w, g, own) > 0.0
         violations[i] = row_violation(w, g, own, slope, spare) if stands_out[i] else 0.0
-        if stands_out[i] and (is_free[i] or not has_groups):
+        if stands_out[i] and (is_unpenalised[i] or not has_groups):
             violations[i] = largest_of(slope)  # in no group: every weight on its own

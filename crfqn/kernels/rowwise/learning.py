@@ -38,27 +38,27 @@ AHEAD = 6  # rows between the one in work and the one fetched
 
 
 @inner
-def settle(row, then, clock, rates, is_linf, room):
+def settle(row, then, counters, rates, is_linf, workspace):
     """Take from a row the penalty that has fallen due since it was last seen."""
-    due = clock[DUE] - then[DUE - 1]
-    if due > 0.0:
-        amount = due * clock[SCALE]
-        ratio = clock[SCALE] / then[SCALE - 1]
+    accrued = counters[DUE] - then[DUE - 1]
+    if accrued > 0.0:
+        amount = accrued * counters[SCALE]
+        ratio = counters[SCALE] / then[SCALE - 1]
         for r in range(row.size):
             row[r] *= ratio
-        shrink_block(row, amount * rates[L1], amount * rates[GROUP], is_linf, room)
-    then[DUE - 1], then[SCALE - 1] = clock[DUE], clock[SCALE]
+        shrink_block(row, amount * rates[L1], amount * rates[GROUP], is_linf, workspace)
+    then[DUE - 1], then[SCALE - 1] = counters[DUE], counters[SCALE]
 
 
 @kernel
-def settle_rows(table, seen, is_free, is_linf, clock, rates):
+def apply_lazy_penalty_to_rows(table, seen, is_unpenalised, is_linf, counters, rates):
     """Settle all rows and start the clock's sums anew."""
-    room = np.empty(table.shape[1])
+    workspace = np.empty(table.shape[1])
     for f in range(table.shape[0]):
-        if not is_free[f]:
-            settle(table[f], seen[f], clock, rates, is_linf, room)
+        if not is_unpenalised[f]:
+            settle(table[f], seen[f], counters, rates, is_linf, workspace)
         seen[f, 0], seen[f, 1] = 0.0, 1.0
-    clock[DUE], clock[SCALE] = 0.0, 1.0
+    counters[DUE], counters[SCALE] = 0.0, 1.0
 
 
 @inner
@@ -85,7 +85,7 @@ def turn_scores(loss, n_states, label, margins, aid, losses, rows, scores, expon
 @kernel
 def learn_rows(
     loss, order, indptr, features, values, labels, starts, sets, weights, n_states,
-    table, seen, is_free, is_linf, clock, rates,
+    table, seen, is_unpenalised, is_linf, counters, rates,
 ):  # fmt: skip
     """A step on each of the items `order`, until the scale is too small to go on; returns how many were done.
 
@@ -96,7 +96,7 @@ def learn_rows(
     width = table.shape[1]
     margins, aid, losses = np.empty((1, width)), np.zeros((1, width)), np.zeros(1)
     rows, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
-    g, h, room, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
+    g, h, workspace, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
     label, own = np.zeros(1, labels.dtype), np.empty((2, width))
     state = MarginState(loss, rows, nothing, label, one, margins, aid, aid, losses)
     for k in range(order.size):
@@ -105,27 +105,27 @@ def learn_rows(
         for e in range(begin, end):
             if e + AHEAD < end:
                 prefetch(table, features[e + AHEAD])
-            if not is_free[features[e]]:
-                settle(table[features[e]], seen[features[e]], clock, rates, is_linf, room)
+            if not is_unpenalised[features[e]]:
+                settle(table[features[e]], seen[features[e]], counters, rates, is_linf, workspace)
         margins[:] = 0.0
         add_picked(margins[0], table, features, begin, end, values)
         if loss == RANKING:
             for e in range(starts[i], starts[i + 1]):
                 aid[0, sets[e]] = 1.0
         label[0] = labels[i]
-        turn_scores(loss, n_states, label[0], margins, aid, losses, rows, room, exponents)
+        turn_scores(loss, n_states, label[0], margins, aid, losses, rows, workspace, exponents)
         slopes(state, 0, 1, g, h, own)
         if loss == RANKING:
             aid[:] = 0.0
-        eta = rates[ETA0] / np.sqrt(clock[STEPS] + 1.0)
+        eta = rates[ETA0] / np.sqrt(counters[STEPS] + 1.0)
         for e in range(begin, end):
             size = eta * weights[i] * value_of(values, e)
             row = table[features[e]]
             for r in range(n_states):
                 row[r] -= size * g[r]
-        clock[STEPS] += 1.0
-        clock[DUE] += eta / clock[SCALE]
-        clock[SCALE] /= 1.0 + eta * rates[L2]
-        if clock[SCALE] < SMALLEST_SCALE:
+        counters[STEPS] += 1.0
+        counters[DUE] += eta / counters[SCALE]
+        counters[SCALE] /= 1.0 + eta * rates[L2]
+        if counters[SCALE] < SMALLEST_SCALE:
             return k + 1
     return order.size

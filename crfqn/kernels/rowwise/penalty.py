@@ -66,11 +66,11 @@ def row_penalty(w, penalty):
 
 
 @bare_kernel
-def sum_penalties(weights, is_free, penalty):
+def sum_penalties(weights, is_unpenalised, penalty):
     """The penalty of the rows of weights, float64 (rows, K), but the free ones, bool (rows,)."""
     total = 0.0
     for i in range(weights.shape[0]):
-        total += 0.0 if is_free[i] else row_penalty(weights[i], penalty)
+        total += 0.0 if is_unpenalised[i] else row_penalty(weights[i], penalty)
     return total
 
 

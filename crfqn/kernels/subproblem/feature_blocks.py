@@ -160,10 +160,10 @@ def sweep(
     largest = 0
     for i in range(blocks.size):
         largest = max(largest, firsts[i + 1] - firsts[i])
-    room = np.empty((4, largest))
+    workspace = np.empty((4, largest))
     for i in range(blocks.size):
         block, n = blocks[i], firsts[i + 1] - firsts[i]
-        w, g, h, d = room[0, :n], room[1, :n], room[2, :n], room[3, :n]
+        w, g, h, d = workspace[0, :n], workspace[1, :n], workspace[2, :n], workspace[3, :n]
         a, b = l1[firsts[i] : firsts[i + 1]], l2[firsts[i] : firsts[i + 1]]
         read_block(block, starts, counts, states, values, w)
         if tree is not None:

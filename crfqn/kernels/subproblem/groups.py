@@ -19,7 +19,7 @@ from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.proximal import shrink_block
 from crfqn.kernels.subproblem.clusters import WHOLE, add_dense_rows, cut_clusters, gather_clusters
 from crfqn.kernels.subproblem.coordinates import add_entries, add_scaled, inner_product, own_curvature
-from crfqn.kernels.thread_group import join, meet
+from crfqn.kernels.thread_group import barrier, join
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
@@ -74,7 +74,9 @@ def first_bounds(order, starts, diagonal, q, q_hat, damping, bounds):
 
 
 @inner
-def propose_block(members, bound, strengths, damping, q, q_hat, center, slope, room, moved, z, z_hat, z_q):
+def propose_block(
+    members, bound, strengths, damping, q, q_hat, center, slope, workspace, moved, z, z_hat, z_q
+):
     """The step of a model whose curvature is `bound` times the identity; ||z||^2, and what damping adds to z' B z.
 
     strengths : l1, group, l2 of the block, and the norm
@@ -84,7 +86,7 @@ def propose_block(members, bound, strengths, damping, q, q_hat, center, slope, r
     square, damped = 0.0, 0.0
     for i in range(members.size):
         moved[i] = center[i] - slope[i] / bound
-    shrink_block(moved, l1 / bound, group / bound, is_linf, room)
+    shrink_block(moved, l1 / bound, group / bound, is_linf, workspace)
     z_hat[:], z_q[:] = 0.0, 0.0
     for i in range(members.size):
         j = members[i]
@@ -100,7 +102,22 @@ def propose_block(members, bound, strengths, damping, q, q_hat, center, slope, r
 
 @bare_kernel
 def step_block(
-    members, base, bounds, b, strengths, metric, secant, damping, g, w, own_part, d, d_hat, room, hats, whole
+    members,
+    base,
+    bounds,
+    b,
+    strengths,
+    metric,
+    secant,
+    damping,
+    g,
+    w,
+    own_part,
+    d,
+    d_hat,
+    workspace,
+    hats,
+    whole,
 ):
     """A block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2.
 
@@ -110,14 +127,15 @@ def step_block(
     """
     n, (q, q_hat), (inside, corner, stride) = members.size, secant, own_part
     indptr, indices, data, diagonal = metric
-    z, moved, center, slope = room[0, :n], room[1, :n], room[2, :n], room[3, :n]
+    z, moved, center, slope = workspace[0, :n], workspace[1, :n], workspace[2, :n], workspace[3, :n]
     for i in range(n):
         j = members[i]
         center[i] = w[j] + d[j]
         slope[i] = g[j] + base[i] - inner_product(q[j], d_hat) + damping[j] * d[j]
     while True:
         square, damped = propose_block(
-            members, bounds[b], strengths, damping, q, q_hat, center, slope, room[4, :n], moved, z, hats[0], hats[1]
+            members, bounds[b], strengths, damping, q, q_hat, center, slope, workspace[4, :n], moved, z, hats[0],
+            hats[1],
         )  # fmt: skip
         if n == 1 or square == 0.0:
             break
@@ -138,7 +156,7 @@ def step_block(
 @bare_kernel
 def descend_cluster(
     first_block, last_block, order, starts, bounds, penalty, corner, inside, metric, secant, damping, g, w, d, d_hat,
-    base_d, base, total, room, hats, whole,
+    base_d, base, total, workspace, hats, whole,
 ):  # fmt: skip
     """A step along each block of a cluster; returns the largest move.
 
@@ -155,20 +173,20 @@ def descend_cluster(
         strengths = l1[b], group[b], l2[b], is_linf
         square = step_block(
             members, base[place : place + members.size], bounds, b, strengths, metric, secant, damping, g, w,
-            (inside, corner + place * (stride + 1), stride), d, d_hat, room, hats, whole,
+            (inside, corner + place * (stride + 1), stride), d, d_hat, workspace, hats, whole,
         )  # fmt: skip
         largest_move = max(largest_move, bounds[b] * np.sqrt(square))
         for i in range(members.size if square > 0.0 else 0):
-            total[place + i], row = room[0, i], corner + (place + i) * stride
+            total[place + i], row = workspace[0, i], corner + (place + i) * stride
             if inside.size > 0:
-                add_scaled(base[:stride], inside[row : row + stride], np.float32(room[0, i]))
+                add_scaled(base[:stride], inside[row : row + stride], np.float32(workspace[0, i]))
     return largest_move
 
 
 @bare_kernel
 def sweep_clusters(
-    team, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty, inside,
-    metric, secant, damping, g, w, d, d_hat, base_d, base, total, room, hats, whole,
+    threads, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty, inside,
+    metric, secant, damping, g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
 ):  # fmt: skip
     """One sweep; returns the largest move, and the meetings until now."""
     (indptr, indices, data, _), largest_move = metric, 0.0
@@ -176,14 +194,14 @@ def sweep_clusters(
         members = order[starts[clusters[c]] : starts[clusters[c + 1]]]
         move = descend_cluster(
             clusters[c], clusters[c + 1], order, starts, bounds, penalty, corners[c], inside, metric, secant, damping,
-            g, w, d, d_hat, base_d, base, total, room, hats, whole,
+            g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
         )  # fmt: skip
         largest_move = max(largest_move, move)
         if move > 0.0 and dense.shape[0] > 0:
             n_meetings += 2
-            meet(team, member, size, n_meetings - 1)  # all have read what the cluster needed
+            barrier(threads, member, size, n_meetings - 1)  # all have read what the cluster needed
             add_dense_rows(base_d, dense, members, total, first, last)
-            meet(team, member, size, n_meetings)
+            barrier(threads, member, size, n_meetings)
         elif move > 0.0 and indptr.size > 0:
             add_sparse_rows(base_d, indptr, indices, data, members, total)
     return largest_move, n_meetings
@@ -191,7 +209,7 @@ def sweep_clusters(
 
 @kernel
 def descend_groups(
-    team, n_members, rank, dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, order, starts,
+    threads, n_members, rank, dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, order, starts,
     l1, group, l2, is_linf, max_sweeps, tolerance, d, base_d,
 ):  # fmt: skip
     """Sweep cyclically over the blocks until the model is solved well enough; for several threads at once.
@@ -210,7 +228,7 @@ def descend_groups(
     -------
     The number of sweeps made; d = 0 where there is no minimum. -1 to members who came too late.
     """
-    member, size = join(team, n_members, rank)
+    member, size = join(threads, n_members, rank)
     if size == 0:
         return -1
     n, m, n_meetings, is_dense = g.size, q.shape[1], 1, dense.shape[0] > 0
@@ -218,12 +236,12 @@ def descend_groups(
     last = n * (member + 1) // size // WHOLE * WHOLE if member < size - 1 else n
     if member > 0:
         d = d.copy()
-    meet(team, member, size, 1)  # before anyone moves
+    barrier(threads, member, size, 1)  # before anyone moves
     clusters = np.empty(starts.size, np.int64)
     clusters = clusters[: cut_clusters(starts, is_dense, clusters) + 1]
     inside, corners = gather_clusters(dense, order, starts, clusters)
     widest = max(1, np.diff(starts[clusters]).max()) if clusters.size > 1 else 1
-    base, total, room, hats = np.empty(widest), np.empty(widest), np.empty((5, widest)), np.empty((2, m))
+    base, total, workspace, hats = np.empty(widest), np.empty(widest), np.empty((5, widest)), np.empty((2, m))
     bounds, whole, d_hat = np.empty(starts.size - 1), np.zeros(n), np.zeros(m)
     first_bounds(order, starts, diagonal, q, q_hat, damping, bounds)
     for j in range(n):
@@ -232,8 +250,8 @@ def descend_groups(
     metric, penalty, first_move = (indptr, indices, data, diagonal), (l1, group, l2, is_linf), 0.0
     for sweep in range(max_sweeps):
         move, n_meetings = sweep_clusters(
-            team, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty,
-            inside, metric, (q, q_hat), damping, g, w, d, d_hat, base_d, base, total, room, hats, whole,
+            threads, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty,
+            inside, metric, (q, q_hat), damping, g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
         )  # fmt: skip
         if sweep == 0:
             first_move = move

@@ -167,7 +167,7 @@ def subtract_targets(first, last, parents, scores, targets, weights, residual, s
 
 
 @kernel
-def add_undecided(first, last, states, residual, inverse_weights, out):
+def add_marginal_variance(first, last, states, residual, inverse_weights, out):
     """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for the positions t = first ... last - 1.
 
     p is read off the residual r = weight (p - observed): with a = |r| / weight it is a or 1 - a.

@@ -10,12 +10,12 @@ import numpy as np
 from crfqn.kernels import kernel
 from crfqn.kernels.lazy_penalty import (
     SCALE,
+    apply_lazy_penalty_to_rows,
     end_step,
     largest_item,
     learn_features,
     learning_rate,
     score_item,
-    settle_rows,
     turn_item,
 )
 from crfqn.kernels.rows import aligned_rows
@@ -41,7 +41,7 @@ def node_residual(scores, parents, is_label, target, weight, tile, shifted, expo
 @kernel
 def learn_tree(
     order, offsets, indptr, features, values, targets, item_weights, parents, is_label, table, shares, pattern_of,
-    clock, rates,
+    counters, rates,
 ):  # fmt: skip
     """A step on each item of `order` while the scale allows; returns how many. table and clock change in place."""
     n_features, width = table.shape[0], shares.shape[1]
@@ -59,18 +59,18 @@ def learn_tree(
         i = order[done]
         a, b = offsets[i], offsets[i + 1]
         n = turn_item(a, b, indptr, features, values, place, present, first_of, where, x)
-        settle_rows(present[:n], table, shares, pattern_of, clock)
+        apply_lazy_penalty_to_rows(present[:n], table, shares, pattern_of, counters)
         score_item(
-            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, clock[SCALE],
+            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, counters[SCALE],
             scores,
         )  # fmt: skip
         node_residual(
             scores[0], parents, is_label, targets[a], item_weights[i], tile, shifted, exponents, residual[0]
         )  # fmt: skip
-        eta = learning_rate(clock, rates)
+        eta = learning_rate(counters, rates)
         learn_features(
-            present[:n], first_of, where, x, residual, gradient, table, shares, pattern_of, eta, eta / clock[SCALE]
+            present[:n], first_of, where, x, residual, gradient, table, shares, pattern_of, eta, eta / counters[SCALE]
         )  # fmt: skip
-        if not end_step(eta, clock, rates):
+        if not end_step(eta, counters, rates):
             return done + 1
     return order.size

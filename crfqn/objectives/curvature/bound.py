@@ -30,7 +30,7 @@ def lipschitz_bound(objective: Objective) -> float:
         return objective.map.eigenvalue_bound(weights * loss.score_bounds())
     lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
     n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths
-    depth = int(np.diff(loss.structure.lineages.indptr).max(initial=1))
+    depth = int(np.diff(loss.structure.ancestors.indptr).max(initial=1))
     per_item = 0.5 * depth * n_terms * weights
     edges = float(per_item @ np.maximum(lengths - 1, 0)) if n_edges else 0.0
     return max(objective.map.eigenvalue_bound(np.repeat(per_item, lengths)), edges)

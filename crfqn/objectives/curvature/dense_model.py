@@ -39,14 +39,14 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
         model[j, i] = tile.T
 
     bounds = np.searchsorted(split.states, np.arange(owner.n_states + 1))
-    lineages = owner.loss.structure.lineages
+    ancestors = owner.loss.structure.ancestors
 
     def write_joint(part: int) -> None:
         """P(below and above) - p(below) p(above) = p(below) (1 - p(above)), where the one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         own = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * rest[part])
         model[below, below] = own @ own.T
-        for state in states[np.isin(states, lineages.of(states[part]))]:
+        for state in states[np.isin(states, ancestors.of(states[part]))]:
             above = slice(bounds[state], bounds[state + 1])
             if above != below:
                 block = with_p[below] @ (x[where[above]] * rest[np.searchsorted(states, state)]).T

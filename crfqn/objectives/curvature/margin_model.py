@@ -26,8 +26,8 @@ def margin_model(
     """
     owner = point.objective
     split = owner.split(coords)
-    undecided = score_curvature.sum(axis=0) * owner.inverse_weights
-    sampled, c = sample_positions(undecided, owner.weights, n_sampled)
+    marginal_variance = score_curvature.sum(axis=0) * owner.inverse_weights
+    sampled, c = sample_positions(marginal_variance, owner.weights, n_sampled)
     features, where = np.unique(split.features, return_inverse=True)
     x = owner.map.values_at(features, sampled)
     states = np.unique(split.states)

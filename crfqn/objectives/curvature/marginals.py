@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.taxonomy.marginals import add_undecided
+from crfqn.kernels.taxonomy.marginals import add_marginal_variance
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import N_PARTS
@@ -41,7 +41,7 @@ class Marginals:
         return self.point.evaluation.residual
 
     def at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
-        """Return P(state) of some states (ascending) at some positions, (states, positions); 0 where the weight is 0."""
+        """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""
         owner = self.objective
         inverse = owner.inverse_weights[positions]
         p = self.residual[np.ix_(states, positions)] * inverse
@@ -60,7 +60,7 @@ class Marginals:
         cuts = n * np.arange(N_PARTS + 1) // N_PARTS
 
         def run(part: int) -> None:
-            add_undecided(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
+            add_marginal_variance(cuts[part], cuts[part + 1], states, residual, owner.inverse_weights, out)
 
         owner.pool.each(N_PARTS, run)
         return out

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def sample_positions(
-    undecided: NDArray[np.float64], weights: NDArray[np.float64], n_sampled: int
+    marginal_variance: NDArray[np.float64], weights: NDArray[np.float64], n_sampled: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """About `n_sampled` positions, and what each stands for.
 
@@ -19,7 +19,7 @@ def sample_positions(
     if n_sampled >= weights.size:
         sampled = np.flatnonzero(weights > 0)
         return sampled, weights[sampled]
-    size = weights * np.sqrt(np.maximum(undecided, 0.0))
+    size = weights * np.sqrt(np.maximum(marginal_variance, 0.0))
     total = size.sum()
     if total == 0:
         return np.empty(0, np.intp), np.empty(0)

@@ -14,7 +14,7 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.edge_model import EdgeModel
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
-from crfqn.structures.structure import Lineages
+from crfqn.structures.structure import Ancestors
 
 Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of the rows, columns, numbers
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
@@ -39,8 +39,8 @@ class Lists:
         store = owner.map.store
         self.split = split
         self.states, self.row = np.unique(split.states, return_inverse=True)
-        undecided = marginals.variance(self.states)
-        self.sampled, self.shares = sample_positions(undecided, owner.position_weights, n_sampled)
+        marginal_variance = marginals.variance(self.states)
+        self.sampled, self.shares = sample_positions(marginal_variance, owner.position_weights, n_sampled)
         p = marginals.at(self.states, self.sampled)
         place, roots = np.full(store.n_positions, -1, np.int32), np.sqrt(self.shares)
         place[self.sampled] = np.arange(self.sampled.size, dtype=np.int32)
@@ -86,7 +86,7 @@ def node_rows(
     """The nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    below = states_below(owner.loss.structure.lineages, lists.states)
+    below = states_below(owner.loss.structure.ancestors, lists.states)
     tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)), block_numbers)
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 
@@ -164,12 +164,12 @@ def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tupl
     return blocks
 
 
-def states_below(lineages: Lineages, states: NDArray[np.int64]) -> scipy.sparse.csr_array:
+def states_below(ancestors: Ancestors, states: NDArray[np.int64]) -> scipy.sparse.csr_array:
     """Row k: which of the states (ascending) are below states[k], by their numbers; no numbers stand for none."""
-    n = lineages.indptr.size - 1
-    lengths = np.diff(lineages.indptr)
+    n = ancestors.indptr.size - 1
+    lengths = np.diff(ancestors.indptr)
     descendant = np.repeat(np.arange(n), lengths)
-    is_proper = lineages.states != descendant
-    pairs = lineages.states[is_proper], descendant[is_proper]
+    is_proper = ancestors.states != descendant
+    pairs = ancestors.states[is_proper], descendant[is_proper]
     below = scipy.sparse.csr_array((np.ones(pairs[0].size, np.uint8), pairs), shape=(n, n))
     return below[states][:, states].tocsr()

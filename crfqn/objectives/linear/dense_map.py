@@ -260,7 +260,7 @@ class DenseMap:
         self._each_slab(residual, self._all, count)
         return sum(counts)
 
-    def item_spreads(self, weights: Vector) -> Vector:
+    def item_ranges(self, weights: Vector) -> Vector:
         squares = np.zeros(self.n_features)
         lengths = np.diff(self.offsets)
         squares[self.n_stored :] = weights @ np.square(lengths.astype(np.float64))

@@ -81,12 +81,12 @@ class FeatureMap(Protocol):
     def screen_rows(
         self, residual: Vector, also: Coords, bound: float, norm: RowNorm
     ) -> tuple[Coords, Vector]:
-        """Return the features whose gradients' norm exceeds the bound and those `also` asked for, with their gradients (K, features)."""
+        """Return the features whose gradients' norm exceeds the bound, those `also`; and gradients (K, features)."""
 
     def count_small(self, residual: Vector, limits: Vector) -> int:
         """Count the nodes with |gradient| below their feature's limit, (F,)."""
 
-    def item_spreads(self, weights: Vector) -> Vector:
+    def item_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weights_i (sum_t |x_tf|)^2 over the positions t of item i, (F,)."""
 
     def weighted_squares(self, weights: Vector) -> Vector:

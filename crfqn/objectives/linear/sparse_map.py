@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.columns import coordinate_gradients, square_sums
+from crfqn.kernels.curvature.feature_ranges import square_ranges
 from crfqn.kernels.curvature.gather import gather_features
-from crfqn.kernels.curvature.spreads import square_spreads
 from crfqn.kernels.curvature.token_rows import count_members
 from crfqn.kernels.rowwise.margin_losses import squared_columns, weighted_squares
 from crfqn.objectives.coordinates import Split
@@ -120,12 +120,12 @@ class SparseMap:
         rows = (residual[first : first + screening.WIDEST] for first in tiles)
         return sum(screening.count_small(self.store, self.pool, tile, limits) for tile in rows)
 
-    def item_spreads(self, weights: Vector) -> Vector:
+    def item_ranges(self, weights: Vector) -> Vector:
         store, squares = self.store, np.empty(self.n_features)
         item_of = np.repeat(np.arange(store.n_items), np.diff(store.offsets))
         parts = cut_into_parts(store.indptr)
         arrays = store.indptr, store.indices, store.values, item_of, weights, squares
-        self.pool.each(N_PARTS, lambda part: square_spreads(parts[part], parts[part + 1], *arrays))
+        self.pool.each(N_PARTS, lambda part: square_ranges(parts[part], parts[part + 1], *arrays))
         return squares
 
     def weighted_squares(self, weights: Vector) -> Vector:

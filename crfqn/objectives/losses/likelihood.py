@@ -135,8 +135,8 @@ class Likelihood:
 
     @cached_property
     def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        lineages = self.structure.lineages
-        return lineages.indptr, lineages.states
+        ancestors = self.structure.ancestors
+        return ancestors.indptr, ancestors.states
 
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         """Return the states that the labels at some positions make true, and which of the positions each is at."""
@@ -147,9 +147,9 @@ class Likelihood:
         entry = np.arange(lengths.sum()) + np.repeat(starts[targets] - first, lengths)
         return states[entry], np.repeat(np.arange(targets.size), lengths)
 
-    def edge_spreads(self, weights: Vector) -> Vector:
+    def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""
-        return self.structure.edge_spreads(weights)
+        return self.structure.edge_ranges(weights)
 
     def observed_edges(self, weights: Vector) -> Vector:
         """Return the weighted observed transitions, (E,)."""

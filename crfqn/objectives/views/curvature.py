@@ -1,7 +1,7 @@
 """Second-order information at a point: diagonals, majorants and models of the Hessian, for quasi-Newton metrics.
 
-Of a likelihood it comes from the marginals (`curvature/token_model.py`), of margin losses from the Hessian by the scores
-(`curvature/margin_model.py`). Shapes as in `point.py`.
+Of a likelihood it comes from the marginals (`curvature/token_model.py`), of margin losses from the Hessian by the
+scores (`curvature/margin_model.py`). Shapes as in `point.py`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Sweep(NamedTuple):
     n_failed: int
 
 
-class FeatureBlocks:
+class BlockState:
     """The loss of a likelihood, from a point on, while blocks of its weights move.
 
     Notes
@@ -236,9 +236,9 @@ class FeatureBlocks:
 class LikelihoodBlocks:
     """What makes feature blocks of points of a likelihood."""
 
-    def at(self, point: Point) -> FeatureBlocks:
+    def at(self, point: Point) -> BlockState:
         """Return the loss from the point on, while blocks of weights change one after the other."""
-        return FeatureBlocks(point, point.objective.loss)
+        return BlockState(point, point.objective.loss)
 
 
 @offers(FeatureBlockView, Objective)

@@ -23,7 +23,7 @@ AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
 
 class ChainState(NamedTuple):
-    """What the chain kernels know and change; `kernels/chain/incremental_messages.py` names the entries of the first axes.
+    """State of the chain kernels; `kernels/chain/incremental_messages.py` names the entries of the first axes.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.chain.online import learn_chains
-from crfqn.kernels.lazy_penalty import ETA0, settle_all
+from crfqn.kernels.lazy_penalty import ETA0, apply_lazy_penalty
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.taxonomy.online import learn_tree
 from crfqn.objectives.blocks import BlockedObjective
@@ -32,7 +32,7 @@ FREE, PAID, FORBIDDEN = 0, 1, 2
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
 
 
-class OnlineWeights:
+class SGDState:
     """The weights of an objective under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time.
 
     Items of weight 0 are left out: `n_items` counts the others. The order of the items is the caller's; where the data
@@ -62,7 +62,7 @@ class OnlineWeights:
         start: tuple[Coords, Vector],
         l1: float,
         l2: float,
-        free: Coords,
+        unpenalised: Coords,
         share: float = 1.0,
     ) -> None:
         self.owner, self.parts = owner, parts
@@ -74,7 +74,7 @@ class OnlineWeights:
         n_rows = self.n_features + (0 if self.is_tree else self.n_states)
         width = -(-self.n_states // LANES) * LANES
         check_memory(n_rows, width, self.n_features, self.n_states)
-        self.shares, self.pattern_of = self._patterns(free, n_rows, width)
+        self.shares, self.pattern_of = self._patterns(unpenalised, n_rows, width)
         self.rates = np.array([0.0, self.n_items / share, l1, l2])
         self.restart(start)
 
@@ -82,7 +82,7 @@ class OnlineWeights:
         """Forget what was learned, and begin at these weights."""
         # In Python, the same lines leave memory untouched until a feature occurs.
         self.table = aligned_rows.py_func(self.pattern_of.size, 2 * self.shares.shape[1])
-        self.clock = np.array([0.0, 0.0, 1.0])
+        self.counters = np.array([0.0, 0.0, 1.0])
         rows, states = self._places(start[0])
         self.table[rows, states] = start[1]
 
@@ -113,7 +113,7 @@ class OnlineWeights:
             rest = chosen[part_of == which] - self.bounds[which]
             while rest.size:
                 rest = rest[self._learn_part(which, rest) :]
-                settle_all(self.table, self.shares, self.pattern_of, self.clock)
+                apply_lazy_penalty(self.table, self.shares, self.pattern_of, self.counters)
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
@@ -131,7 +131,7 @@ class OnlineWeights:
         part, loss = self.parts[which], self.parts[which].loss
         assert isinstance(loss, Likelihood)
         data = (order, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights)
-        state = (self.table, self.shares, self.pattern_of, self.clock, self.rates)
+        state = (self.table, self.shares, self.pattern_of, self.counters, self.rates)
         if isinstance(loss.structure, Taxonomy):
             return int(learn_tree(*data, loss.structure.parents, loss.structure.is_label, *state))
         return int(learn_chains(*data, self.n_states, *state))
@@ -145,12 +145,12 @@ class OnlineWeights:
             np.concatenate([split.states, edge_to]),
         )
 
-    def _patterns(self, free: Coords, n_rows: int, width: int) -> tuple[Vector, NDArray[np.int32]]:
+    def _patterns(self, unpenalised: Coords, n_rows: int, width: int) -> tuple[Vector, NDArray[np.int32]]:
         """The different rows of shares of the penalty, (patterns, width), and which is whose, (rows,)."""
         support = self.owner.support
         is_whole = support.nodes is None and support.edges is None
         pattern_of = np.zeros(n_rows, np.int32)
-        free_rows, free_states = self._places(free)
+        free_rows, free_states = self._places(unpenalised)
         special = np.unique(free_rows) if is_whole else np.arange(n_rows)
         kinds = np.full((special.size, self.n_states), PAID if is_whole else FORBIDDEN, np.uint8)
         if not is_whole:
@@ -198,10 +198,10 @@ class LikelihoodLearning:
     parts: list[Objective]
 
     def start(
-        self, start: tuple[Coords, Vector], l1: float, l2: float, free: Coords, share: float = 1.0
-    ) -> OnlineWeights:
+        self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
+    ) -> SGDState:
         """Return dense weights that learn item by item; parameters as of `OnlineWeights`."""
-        return OnlineWeights(self.owner, self.parts, start, l1, l2, free, share)
+        return SGDState(self.owner, self.parts, start, l1, l2, unpenalised, share)
 
 
 @offers(OnlineView, Objective)

@@ -1,8 +1,9 @@
-"""How far the counts of a coordinate can move, and how many gradients stay away from a bound in spite of it.
+"""Ranges of the features, and counts of gradients that stay away from a bound in spite of them.
 
-For proofs that zeros of a model are zeros of the optimum: a distribution over the labellings of item i moves the expectation of f_j by no more than its
-spread r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y) times half the L1 distance that it moves. A label (node) k with
-feature f can collect all positive or all negative x_tf of the item: r_ij = sum_t |x_tf|, one number for all k.
+For proofs that zeros of a model are zeros of the optimum: a distribution over the labellings of item i that moves by
+some L1 distance moves the expectation of f_j by no more than half of it times the range
+r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y). A label (node) k with feature f can collect all positive or all negative
+x_tf of the item: r_ij = sum_t |x_tf|, one number for all k.
 
 Shapes: I items, N positions, F features, K states, E edges; no array of F x K numbers exists.
 """
@@ -27,7 +28,7 @@ from crfqn.objectives.registry import offers
 
 
 @dataclass(eq=False)
-class Spreads:
+class FeatureRanges:
     """sqrt(sum_i weight_i r_ij^2) of the coordinates, and counts of gradients that stay away from a bound.
 
     Attributes
@@ -42,20 +43,20 @@ class Spreads:
     @cached_property
     def features(self) -> Vector:
         """The spread of each feature, the same for all its states, (F,)."""
-        return np.sqrt(np.sum([part.map.item_spreads(part.weights) for part in self.parts], axis=0))
+        return np.sqrt(np.sum([part.map.item_ranges(part.weights) for part in self.parts], axis=0))
 
     @cached_property
     def edges(self) -> Vector:
         """The spread of each edge, (E,)."""
-        squares = [part.loss.edge_spreads(part.weights) for part in self.parts]  # type: ignore[attr-defined]
+        squares = [part.loss.edge_ranges(part.weights) for part in self.parts]  # type: ignore[attr-defined]
         return np.sqrt(np.sum(squares, axis=0))
 
-    def spread_of(self, coords: Coords) -> Vector:
+    def range_of(self, coords: Coords) -> Vector:
         """Return the spread of each of the sorted coordinates."""
         nodes = self.objective.split(coords)
         return joined(self.features[nodes.features], self.edges[nodes.edges])
 
-    def largest_spread(self) -> float:
+    def largest_range(self) -> float:
         """Return the largest spread of a coordinate: no gradient exceeds it times the root of the total weight."""
         return float(max(self.features.max(initial=0.0), self.edges.max(initial=0.0)))
 
@@ -84,8 +85,8 @@ class Spreads:
         """All that are not within, and have room for half of the bound, stand out in a screening."""
         half = 0.5 * bound
         found = point.screen(half / scale)
-        spreads = radius * self.spread_of(found.coords)
-        exceeds = (spreads <= half) & (scale * np.abs(found.gradient) + spreads >= bound)
+        feature_ranges = radius * self.range_of(found.coords)
+        exceeds = (feature_ranges <= half) & (scale * np.abs(found.gradient) + feature_ranges >= bound)
         return self._count_spreads(half, radius) - int(exceeds.sum())
 
     def _count_spreads(self, limit: float, radius: float) -> int:
@@ -103,15 +104,15 @@ class Spreads:
 
 
 @offers(ZeroProofView, Objective)
-def spreads_of(objective: Objective) -> Spreads:
+def feature_ranges_of(objective: Objective) -> FeatureRanges:
     """Return the spreads of a likelihood."""
     if not isinstance(objective.loss, Likelihood):
         raise ViewError(f"proofs of zeros need a likelihood; the loss is {type(objective.loss).__name__}")
-    return Spreads(objective, [objective])
+    return FeatureRanges(objective, [objective])
 
 
 @offers(ZeroProofView, BlockedObjective)
-def spreads_of_blocks(objective: BlockedObjective) -> Spreads:
+def feature_ranges_of_blocks(objective: BlockedObjective) -> FeatureRanges:
     """Return the spreads of a likelihood in blocks."""
-    spreads_of(objective.parts[0])
-    return Spreads(objective, objective.parts)
+    feature_ranges_of(objective.parts[0])
+    return FeatureRanges(objective, objective.parts)

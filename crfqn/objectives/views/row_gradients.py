@@ -58,7 +58,7 @@ class RowGradients:
 
     def dual_scales(self) -> list[float]:
         """Factors s worth trying in a certificate: s times the gradients are feasible, or cost little."""
-        if self.dual_norms[self.penalty.is_free(self.features)].any():
+        if self.dual_norms[self.penalty.is_unpenalised(self.features)].any():
             return []
         if needs_gradients(self.penalty):
             return self.local.dual_scales(self.gradients.reshape(-1))
@@ -88,18 +88,18 @@ def screen_rows(blocks: RowBlocks, penalty: RowPenalty, value: float) -> RowGrad
     store, pool = blocks.objective.map.store, blocks.objective.pool
     n_states = blocks.row_weights.shape[1]
     residual, position_norms, dual = evaluate_margins(blocks, order=1 if penalty.is_linf else 2)
-    also = union(blocks.stored_rows[blocks.row_weights.any(axis=1)], penalty.free)
+    also = union(blocks.stored_rows[blocks.row_weights.any(axis=1)], penalty.unpenalised)
     # || max(|g| - l1, 0) || > group_l1 makes || g || > group_l1 + l1, in either norm.
     features = union(possible_features(store, pool, position_norms, penalty.group_l1 + penalty.l1), also)
     places, is_stored = found_in(blocks.stored_rows, features)
     places[~is_stored] = -1
-    is_free, stands_out = penalty.is_free(features), np.empty(features.size, bool)
+    is_unpenalised, stands_out = penalty.is_unpenalised(features), np.empty(features.size, bool)
     norms, violations = np.empty((2, features.size))
     gradients = {0: np.empty((0, n_states))}
 
     def measure(share: slice, found: Vector) -> None:
         measure_rows(
-            places[share], blocks.row_weights, found, is_free[share], penalty.strengths, penalty.has_groups,
+            places[share], blocks.row_weights, found, is_unpenalised[share], penalty.strengths, penalty.has_groups,
             norms[share], violations[share], stands_out[share],
         )  # fmt: skip
         if needs_gradients(penalty):

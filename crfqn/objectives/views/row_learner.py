@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.rowwise.learning import ETA0, GROUP, L1, L2, learn_rows, settle_rows
+from crfqn.kernels.rowwise.learning import ETA0, GROUP, L1, L2, apply_lazy_penalty_to_rows, learn_rows
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective
@@ -29,7 +29,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)
 
 
-class RowLearner:
+class FobosState:
     """The weights of a flat objective under a penalty, changed by `learn` an item at a time.
 
     Items of weight 0 are left out: `n_items` counts the others.
@@ -69,10 +69,10 @@ class RowLearner:
         # In Python, the same lines leave memory untouched until a feature occurs.
         self.table = aligned_rows.py_func(self.n_features, width)
         self.seen = np.tile([0.0, 1.0], (self.n_features, 1))
-        self.is_free = np.zeros(self.n_features, bool)
-        self.is_free[local.free] = True
+        self.is_unpenalised = np.zeros(self.n_features, bool)
+        self.is_unpenalised[local.unpenalised] = True
         self.is_linf = local.is_linf
-        self.clock, self.rates = np.array([0.0, 0.0, 1.0]), np.zeros(4)
+        self.counters, self.rates = np.array([0.0, 0.0, 1.0]), np.zeros(4)
         for place, strength in ((L1, local.l1), (L2, local.l2), (GROUP, local.group_l1)):
             self.rates[place] = strength * share / max(self.n_items, 1)
         split = split_coords(start[0], self.n_states, self.n_features)
@@ -96,10 +96,12 @@ class RowLearner:
         while rest.size:
             n_done = learn_rows(
                 loss.code, rest, *owner.map.store.by_position(), loss.labels, *sets, owner.weights, self.n_states,
-                self.table, self.seen, self.is_free, self.is_linf, self.clock, self.rates,
+                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates,
             )  # fmt: skip
             rest = rest[n_done:]
-            settle_rows(self.table, self.seen, self.is_free, self.is_linf, self.clock, self.rates)
+            apply_lazy_penalty_to_rows(
+                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates
+            )
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
@@ -117,9 +119,9 @@ class RowLearning:
 
     def start(
         self, start: tuple[Coords, Vector], penalty: ElasticNet | GroupLasso, share: float = 1.0
-    ) -> RowLearner:
+    ) -> FobosState:
         """Return rows that learn item by item; parameters as of `RowLearner`."""
-        return RowLearner(self.objective, start, penalty, share)
+        return FobosState(self.objective, start, penalty, share)
 
 
 @offers(RowLearningView, Objective)

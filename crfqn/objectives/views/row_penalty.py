@@ -28,46 +28,46 @@ class RowPenalty(NamedTuple):
     l2: float
     is_linf: bool
     has_groups: bool
-    free: Indices
+    unpenalised: Indices
 
     @classmethod
     def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
         """What a penalty is to the rows; what is free must be whole rows."""
-        free = _free_rows(penalty.free, n_features, n_states)
+        unpenalised = _unpenalised_rows(penalty.unpenalised, n_features, n_states)
         if isinstance(penalty, ElasticNet):
-            return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, free)
+            return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, unpenalised)
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
             raise InputError(
                 f"expected a penalty over {n_features} features and {n_states} states, "
                 f"got {penalty.n_features} and {penalty.n_states}"
             )
         group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
-        return cls(group_l1, l1, l2, penalty.norm == "linf", True, free)
+        return cls(group_l1, l1, l2, penalty.norm == "linf", True, unpenalised)
 
     @property
     def strengths(self) -> RowStrengths:
         """The strengths of a row that is not free, as kernels want them."""
         return RowStrengths(self.l1, self.l2, self.group_l1, self.is_linf)
 
-    def is_free(self, features: Indices) -> NDArray[np.bool_]:
+    def is_unpenalised(self, features: Indices) -> NDArray[np.bool_]:
         """Which of some features are without penalty."""
-        return found_in(self.free, features)[1]
+        return found_in(self.unpenalised, features)[1]
 
     def at(self, features: Indices, n_states: int) -> LocalGroupLasso:
         """The penalty of rows whose weights are in a table, (features, K), row after row."""
         blocks = Blocks(np.arange(features.size * n_states), n_states * np.arange(features.size + 1))
-        l1, l2, group = (np.where(self.is_free(features), 0.0, s) for s in self.strengths[:3])
+        l1, l2, group = (np.where(self.is_unpenalised(features), 0.0, s) for s in self.strengths[:3])
         return LocalGroupLasso(blocks, l1, group, l2, "linf" if self.is_linf else "l2")
 
 
-def _free_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
+def _unpenalised_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
     """The features of coordinates without penalty, which must be whole rows."""
     if coords.size == 0:
         return coords
-    free, counts = np.unique(coords % n_features, return_counts=True)
+    unpenalised, counts = np.unique(coords % n_features, return_counts=True)
     if np.any(counts != n_states):
         raise InputError(
             f"expected all {n_states} weights of a feature to be free or none, "
-            f"got {counts.min()} of feature {free[counts.argmin()]}"
+            f"got {counts.min()} of feature {unpenalised[counts.argmin()]}"
         )
-    return free
+    return unpenalised

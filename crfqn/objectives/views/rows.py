@@ -137,7 +137,7 @@ class RowBlocks:
         arguments = (
             places,
             self.state,
-            StoredRows(self.row_weights, self._ends, local.is_free(self.stored_rows)),
+            StoredRows(self.row_weights, self._ends, local.is_unpenalised(self.stored_rows)),
             local.strengths,
             StepRule(*(search or LINE_SEARCH), constants),
             Shared(
@@ -146,7 +146,9 @@ class RowBlocks:
             ),
             found,
         )
-        work_together(owner.pool, n_members, lambda team, rank: sweep_rows(team, n_members, rank, *arguments))
+        work_together(
+            owner.pool, n_members, lambda group, rank: sweep_rows(group, n_members, rank, *arguments)
+        )
         return Swept(found[:, 0], found[:, 1])
 
     @property
@@ -166,7 +168,7 @@ class RowBlocks:
     def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The value of a penalty at the rows."""
         local = self.local(penalty)
-        return sum_penalties(self.row_weights, local.is_free(self.stored_rows), local.strengths)
+        return sum_penalties(self.row_weights, local.is_unpenalised(self.stored_rows), local.strengths)
 
     def value(self, penalty: ElasticNet | GroupLasso) -> float:
         """The objective, penalty included, from the margins: a pass over the data."""

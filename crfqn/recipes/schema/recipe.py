@@ -40,8 +40,8 @@ class Data:
 class Features:
     """How observations become numbers; every kind has keys of its own.
 
-    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates over the
-    columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
+    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
+    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
     data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
     words, see `crfqn.recipes.text_features`.
     """

@@ -23,7 +23,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import FeatureBlockView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 
 ORDERS = ("random", "cyclic")
 
@@ -44,7 +44,7 @@ class Sweep(Protocol):
     def n_failed(self) -> int: ...
 
 
-class FeatureBlocks(Protocol):
+class BlockState(Protocol):
     """A loss that follows the changes of single blocks of weights, items that do not hold them left alone."""
 
     @property
@@ -100,7 +100,7 @@ class Updates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BlockCD:
+class FeatureBCD:
     """Settings of block coordinate descent; an iteration is a sweep over the blocks that have not been shrunk.
 
     Parameters
@@ -174,17 +174,17 @@ class BlockCD:
         """One state a sweep, and one each time all coordinates are looked at."""
         point, random = start, np.random.default_rng(self.random_state)
         while True:
-            view = look_at(penalty, point)
-            opening = view.state()
-            yield opening
+            view = screen_point(penalty, point)
+            initial = view.state()
+            yield initial
             loss = point.view(FeatureBlockView)
             blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
             del start, point, view  # their scores and residuals are as large as the data
             n_moved, n_failed = yield from self.epoch(
-                objective, penalty, loss, blocks, opening.violation, random
+                objective, penalty, loss, blocks, initial.violation, random
             )
             if n_moved == 0:
-                yield State(**{**vars(opening), "is_final": True, "has_failed": n_failed > 0})
+                yield State(**{**vars(initial), "is_final": True, "has_failed": n_failed > 0})
                 return
             start = point = loss.point()
 
@@ -192,16 +192,16 @@ class BlockCD:
         self,
         objective: Objective,
         penalty: Penalty,
-        loss: FeatureBlocks,
+        loss: BlockState,
         blocks: Coords,
-        opening: float,
+        initial: float,
         random: np.random.Generator,
     ) -> Generator[State, None, tuple[int, int]]:
         """Sweeps over blocks until the violation has fallen from `opening` far enough; says how many have moved.
 
         Returns the number of blocks that have moved in all sweeps, and of those that could not in the last one.
         """
-        violation, n_moved = opening, 0
+        violation, n_moved = initial, 0
         for _ in range(self.max_sweeps):
             if self.order == "random":
                 blocks = random.permutation(blocks)
@@ -215,7 +215,7 @@ class BlockCD:
             del point
             if self.shrinking:
                 blocks = blocks[sweep.is_kept]
-            if violation <= self.cooling * opening or blocks.size == 0:
+            if violation <= self.cooling * initial or blocks.size == 0:
                 break
         return n_moved, sweep.n_failed
 
@@ -223,9 +223,7 @@ class BlockCD:
         """How far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
         return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
 
-    def sweep(
-        self, penalty: Penalty, loss: FeatureBlocks, blocks: Coords, shrink: tuple[float, float]
-    ) -> Sweep:
+    def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]) -> Sweep:
         """Update the blocks one after the other."""
         parts: list[Sweep] = []
         for batch in loss.batches(blocks):
@@ -246,7 +244,7 @@ class BlockCD:
         )
 
     def update(
-        self, penalty: Penalty, loss: FeatureBlocks, block: int, shrink: tuple[float, float], noise: float
+        self, penalty: Penalty, loss: BlockState, block: int, shrink: tuple[float, float], noise: float
     ) -> Updates:
         """The update of one block, under any penalty that has a proximal map.
 
@@ -256,7 +254,7 @@ class BlockCD:
         g, h = loss.look(block)
         local, before = penalty.at(coords), penalty.value(coords, w)
         share, slack = shrink
-        is_kept = bool(np.any(local.pull(w, g) > (1.0 - share) * local.bound - slack))
+        is_kept = bool(np.any(local.dual_norm(w, g) > (1.0 - share) * local.threshold - slack))
         curvature = max(float(h.max()), self.floor)
         d = penalty.prox(coords, w - g / curvature, 1.0 / curvature) - w
         slope = float(g @ d) + penalty.value(coords, w + d) - before
@@ -268,7 +266,7 @@ class BlockCD:
     def search(
         self,
         penalty: Penalty,
-        loss: FeatureBlocks,
+        loss: BlockState,
         block: int,
         coords: Coords,
         w: Vector,

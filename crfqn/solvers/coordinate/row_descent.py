@@ -180,7 +180,7 @@ class _Run:
     def shrink(self, order: Indices, swept: Swept) -> None:
         """Visit zero rows no longer that are inside the penalty's bound by more than others violate it, a mean item."""
         if self.settings.shrink:
-            is_inside = swept.excess < -self.largest / self.objective.total_weight
+            is_inside = swept.kkt_excess < -self.largest / self.objective.total_weight
             left_out = is_inside if order is self.rows else np.isin(self.rows, order[is_inside])
             self.rows = self.rows[~left_out]
 

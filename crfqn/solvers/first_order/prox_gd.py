@@ -22,7 +22,7 @@ from crfqn.objectives.protocols import LipschitzView
 from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.screened_point import Overview, entries, look_at
+from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
 
 LOOK_EVERY = (
     10  # steps of FISTA between two looks at all coordinates of its iterate, not of the extrapolation
@@ -66,7 +66,7 @@ class ProxGD:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
-        here = look_at(penalty, start)
+        here = screen_point(penalty, start)
         del start
         yield here.state()
         size = self.first_size(objective, here)
@@ -75,12 +75,12 @@ class ProxGD:
             if step is None:
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
-            here = look_at(penalty, step.point)
+            here = screen_point(penalty, step.point)
             size.lengthen()
             del step
             yield here.state(is_step=True)
 
-    def first_size(self, objective: Objective, here: Overview) -> StepSize:
+    def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
         """1 / L, or a step that moves the weights by 1 if it may."""
         if self.lipschitz is None:
             return StepSize(first_length(here), False, self.backtrack, self.growth)
@@ -112,14 +112,14 @@ class FISTA(ProxGD):
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, and one each time all coordinates of an iterate are looked at."""
-        here = look_at(penalty, start)  # at y, which is x without momentum
+        here = screen_point(penalty, start)  # at y, which is x without momentum
         yield here.state()
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
         for n in count(1):
             step, has_failed = proximal_step(here, size, x, is_below)
             if step is None and here.point is not x:
-                here, momentum = look_at(penalty, x), 1.0
+                here, momentum = screen_point(penalty, x), 1.0
                 continue
             if step is None:
                 yield here.state(is_final=True, has_failed=has_failed)
@@ -127,14 +127,14 @@ class FISTA(ProxGD):
             new_value = step.point.value + penalty.value(here.coords, step.w)
             yield iterate_state(here, step, new_value)
             if n % LOOK_EVERY == 0:
-                yield look_at(penalty, step.point).state()
+                yield screen_point(penalty, step.point).state()
             y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)
             x, value = step.point, new_value
             del step
-            here = look_at(penalty, y)
+            here = screen_point(penalty, y)
 
     def extrapolation(
-        self, here: Overview, step: Step, x: Point, momentum: float, has_risen: bool, size: StepSize
+        self, here: ScreenedPoint, step: Step, x: Point, momentum: float, has_risen: bool, size: StepSize
     ) -> tuple[Point, float]:
         """y of the next step, and its momentum t_k; Beck and Teboulle's equations 4.2 and 4.3."""
         if self.restart == "gradient":
@@ -149,7 +149,7 @@ class FISTA(ProxGD):
         return step.ray.at(1.0 + (momentum - 1.0) / following), following
 
 
-def is_below(here: Overview, trial: Point, predicted: Predicted) -> bool:
+def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
     """Whether the loss has risen by g'd + ||d||^2 / 2t at most.
 
     Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
@@ -163,7 +163,7 @@ def is_below(here: Overview, trial: Point, predicted: Predicted) -> bool:
     return rise <= 0.5 * float(d @ d) / predicted.t
 
 
-def iterate_state(here: Overview, step: Step, value: float) -> State:
+def iterate_state(here: ScreenedPoint, step: Step, value: float) -> State:
     """The state at x+, as far as the coordinates that could move; the bound is that of y."""
     gradient = step.point.gradient(here.coords)
     violation = here.penalty.at(here.coords).largest_violation(step.w, gradient)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import Point, Ray, Vector
-from crfqn.solvers.screened_point import Overview
+from crfqn.solvers.screened_point import ScreenedPoint
 
 DOUBLE = 2.0  # until a first trial fails: the first step is a guess
 TOO_SMALL = (
@@ -71,13 +71,16 @@ class Predicted(NamedTuple):
     rounding: float
 
 
-def first_length(here: Overview) -> float:
+def first_length(here: ScreenedPoint) -> float:
     """The length of a step that moves the weights by 1 if it may."""
     return unit_length(here.penalty.violation(here.coords, here.w, here.g))
 
 
 def proximal_step(
-    here: Overview, size: StepSize, origin: Point, accepts: Callable[[Overview, Point, Predicted], bool]
+    here: ScreenedPoint,
+    size: StepSize,
+    origin: Point,
+    accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
 ) -> tuple[Step | None, bool]:
     """The first trial that is accepted, or None; and whether there should have been one.
 

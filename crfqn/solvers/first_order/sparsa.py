@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
-from crfqn.solvers.screened_point import Overview, look_at
+from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SpaRSA:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
-        here = look_at(penalty, start)
+        here = screen_point(penalty, start)
         del start
         yield here.state()
         values = deque([here.value], maxlen=1 if self.monotone else self.memory + 1)
@@ -80,7 +80,7 @@ class SpaRSA:
         while True:
             size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
 
-            def accepts(here: Overview, trial: Point, predicted: Predicted) -> bool:
+            def accepts(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
                 asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
                 return self.value_of(here, trial, predicted) <= max(values) - asked + predicted.rounding
 
@@ -90,13 +90,13 @@ class SpaRSA:
                 return
             found = spectral_curvature(here, step)
             alpha = self.within(found) if found > 0 else 1.0 / size.t
-            here = look_at(penalty, step.point)
+            here = screen_point(penalty, step.point)
             values.append(here.value)
             del step
             yield here.state(is_step=True)
 
     @staticmethod
-    def value_of(here: Overview, trial: Point, predicted: Predicted) -> float:
+    def value_of(here: ScreenedPoint, trial: Point, predicted: Predicted) -> float:
         """The objective at a trial."""
         return trial.value + here.penalty.value(here.coords, here.w) + predicted.change
 
@@ -105,7 +105,7 @@ class SpaRSA:
         return min(max(alpha, self.least_curvature), self.most_curvature)
 
 
-def spectral_curvature(here: Overview, step: Step) -> float:
+def spectral_curvature(here: ScreenedPoint, step: Step) -> float:
     """s'r / s's of Barzilai and Borwein (1988)."""
     moved = np.flatnonzero(step.w != here.w)
     s = (step.w - here.w)[moved]

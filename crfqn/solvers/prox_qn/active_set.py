@@ -90,7 +90,7 @@ class ActiveSet:
         -------
         What stays, bool (n,), or None for all.
         """
-        keep = self.local.pull(self.w, self.g) > self.local.bound - slack
+        keep = self.local.dual_norm(self.w, self.g) > self.local.threshold - slack
         if keep.all() or keep.mean() > 1.0 - least:
             return None
         self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]

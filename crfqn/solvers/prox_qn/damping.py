@@ -61,7 +61,7 @@ class Damping:
 
     is_cautious: bool = True
     scale: float = 0.0
-    opening: float = 1.0
+    initial: float = 1.0
     caution: float = 1.0
 
     def open_epoch(self, n_active: int, is_complete: bool) -> None:
@@ -69,7 +69,7 @@ class Damping:
         self.scale, self.n_failures = 0.0, 0
         self.by_coordinate = np.zeros(n_active)
         if not is_complete:
-            self.caution = max(self.caution, self.opening)
+            self.caution = max(self.caution, self.initial)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""

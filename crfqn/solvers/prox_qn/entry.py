@@ -114,7 +114,7 @@ class MostPromising:
             keep, outside = most_promising(penalty, point, coords, w, g, limit)
             coords, w, g = coords[keep], w[keep], g[keep]
         active = ActiveSet(penalty, point, coords, w, g, outside)
-        active.is_growing = outside > 0 or (was_growing and active.violation > penalty.strength)
+        active.is_growing = outside > 0 or (was_growing and active.violation > penalty.dual_radius)
         return active, dual_value
 
     def goal(self, goal: float, active: ActiveSet) -> float:
@@ -123,7 +123,7 @@ class MostPromising:
 
 def seen(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, Vector, Vector]:
     """The screened coordinates, the point's and the unpenalised ones: sorted, with weights and gradient, (n,) each."""
-    coords = union(screening.coords, point.coords, penalty.free)
+    coords = union(screening.coords, point.coords, penalty.unpenalised)
     w, g = np.zeros(coords.size), np.zeros(coords.size)
     w[np.searchsorted(coords, point.coords)] = point.weights
     g[np.searchsorted(coords, screening.coords)] = screening.gradient
@@ -144,7 +144,7 @@ def most_promising(
     local = penalty.at(coords)
     blocks, violation = local.blocks, local.violation(w, g)
     gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(point, coords)))
-    gain[(w != 0) | np.isin(coords, penalty.free)] = np.inf
+    gain[(w != 0) | np.isin(coords, penalty.unpenalised)] = np.inf
     order = np.argsort(-blocks.largest(gain), kind="stable")
     n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
     enters = np.zeros(order.size, bool)
@@ -192,4 +192,4 @@ class ByShareOfBound:
 
     def shrink(self, active: ActiveSet, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
         """Drop what is well within the bound."""
-        return active.shrink(self.margin * active.local.bound, self.least)
+        return active.shrink(self.margin * active.local.threshold, self.least)

@@ -142,7 +142,7 @@ class Resolving:
 
     def begin(self, metric: Metric, is_warm: bool) -> ResolvingSearch:
         caution = WARM_CAUTION if is_warm else 1.0
-        return ResolvingSearch(self.armijo, Damping(metric.is_measured, opening=caution, caution=caution))
+        return ResolvingSearch(self.armijo, Damping(metric.is_measured, initial=caution, caution=caution))
 
 
 @dataclass

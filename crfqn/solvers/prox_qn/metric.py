@@ -186,7 +186,7 @@ def least_scale(active: ActiveSet) -> Vector:
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
     the fit is nearly without an error: what is added to the metric must not be more.
     """
-    unit, strength = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.strength
+    unit, strength = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
     return np.minimum(unit, strength * np.sqrt(unit)) if strength > 0 else unit
 
 

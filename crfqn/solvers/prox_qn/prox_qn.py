@@ -157,8 +157,8 @@ class ProxQN:
         self, objective: Objective, active: ActiveSet, run: Run
     ) -> Generator[State, None, tuple[int, Outcome]]:
         """Lines 4-42 until the shrinking stopping criterion is attained; returns the number of steps made."""
-        opening = max(active.violation, active.outside)
-        goal = self.goal(objective, active, opening)  # line 18
+        initial = max(active.violation, active.outside)
+        goal = self.goal(objective, active, initial)  # line 18
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
         metric = CompactBFGS(*self.metric.base(active), self.memory)
         run.search.open_epoch(active)
@@ -171,7 +171,7 @@ class ProxQN:
                 return n, Outcome.MOVED
             if n > 0 and n % self.metric.refresh == 0:
                 has_done_enough = (
-                    active.violation <= PROGRESS * first_violation or goal <= TO_THE_END * opening
+                    active.violation <= PROGRESS * first_violation or goal <= TO_THE_END * initial
                 )
                 if self.metric.is_measured and has_done_enough:
                     return (
@@ -214,8 +214,8 @@ class ProxQN:
             metric.restrict(kept)
             run.search.restrict(kept)
 
-    def goal(self, objective: Objective, active: ActiveSet, opening: float) -> float:
+    def goal(self, objective: Objective, active: ActiveSet, initial: float) -> float:
         """Line 18: the violation at which the epoch ends, a share of the one that it opens with."""
         is_small = objective.n_coords < self.few_weights and self.metric.is_full
         cooling = TO_THE_END if is_small and active.outside == 0 else self.cooling
-        return self.entry.goal(cooling * opening, active)
+        return self.entry.goal(cooling * initial, active)

@@ -92,8 +92,8 @@ def fit_sample(
         objective.n_passes += share * (sample.n_passes - before)
         before = sample.n_passes
         weights = state.point.sparse_weights
-        yield replace(state, share=share)
-        is_solved = state.is_screening and state.violation <= TOLERANCE * scaled.strength
+        yield replace(state, sample_fraction=share)
+        is_solved = state.is_screening and state.violation <= TOLERANCE * scaled.dual_radius
         if n_steps >= MOST_STEPS or is_solved:
             break
     return weights

@@ -67,9 +67,9 @@ class LBFGS:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each knows the gradient at all coordinates."""
-        if penalty.strength > 0:
+        if penalty.dual_radius > 0:
             raise InputError(
-                f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.strength:g}; "
+                f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
                 "ProxQN, OWLQN, ProxGD, FISTA, SGDL1 and BlockCD know them"
             )
         if self.warm_up and start.coords.size == 0 and is_text(objective):
@@ -122,7 +122,7 @@ class Evaluated:
         self.w = np.zeros(coords.size)
         self.w[np.searchsorted(coords, point.coords)] = point.weights
         self.gradient = point.gradient(coords)
-        self.l2 = np.where(np.isin(coords, penalty.free), 0.0, penalty.l2)
+        self.l2 = np.where(np.isin(coords, penalty.unpenalised), 0.0, penalty.l2)
         self.slopes = self.gradient + self.l2 * self.w
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 

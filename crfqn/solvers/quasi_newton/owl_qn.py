@@ -24,7 +24,7 @@ from crfqn.errors import InputError
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
 from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.screened_point import Overview, look_at
+from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class OWLQN:
 
     def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
-        here = look_at(penalty, start)
+        here = screen_point(penalty, start)
         del start
         yield here.state()
         pairs = SecantPairs(self.memory, here.coords)
@@ -72,13 +72,13 @@ class OWLQN:
             if trial is None:
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
-            there = look_at(penalty, trial, also=here.coords)
+            there = screen_point(penalty, trial, also=here.coords)
             remember(pairs, here, there)
             here = there.only((there.w != 0) | (pseudo_gradient(there) != 0) | pairs.has_moved)
             del trial, there
             yield here.state(is_step=True)
 
-    def search(self, objective: Objective, here: Overview, pairs: SecantPairs) -> Found[Point]:
+    def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point]:
         """Backtrack along the direction, within the orthant, until the objective has decreased enough."""
         penalty, coords, w = here.penalty, here.coords, here.w
         slopes = pseudo_gradient(here)
@@ -98,7 +98,7 @@ class OWLQN:
         return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
 
 
-def remember(pairs: SecantPairs, here: Overview, there: Overview) -> None:
+def remember(pairs: SecantPairs, here: ScreenedPoint, there: ScreenedPoint) -> None:
     """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
 
     Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: found out, at
@@ -110,7 +110,7 @@ def remember(pairs: SecantPairs, here: Overview, there: Overview) -> None:
     pairs.move_to(there.coords)
 
 
-def pseudo_gradient(view: Overview) -> Vector:
+def pseudo_gradient(view: ScreenedPoint) -> Vector:
     """The slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
     l1 = view.penalty.l1_of(view.coords)
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
@@ -118,7 +118,7 @@ def pseudo_gradient(view: Overview) -> Vector:
     return np.where(view.w != 0, smooth + np.sign(view.w) * l1, at_zero)
 
 
-def aligned_direction(view: Overview, slopes: Vector, pairs: SecantPairs) -> Vector:
+def aligned_direction(view: ScreenedPoint, slopes: Vector, pairs: SecantPairs) -> Vector:
     """- H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
     direction = -pairs.times(slopes)
     direction[(direction * slopes >= 0) & (view.penalty.l1_of(view.coords) > 0)] = 0.0
@@ -130,7 +130,7 @@ def projected(w: Vector, orthant: Vector, is_bound: NDArray[np.bool_]) -> Vector
     return np.where(is_bound & (np.sign(w) != orthant), 0.0, w)
 
 
-def evaluate(objective: Objective, here: Overview, w: Vector) -> Point:
+def evaluate(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
     """The point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
     if np.count_nonzero(w != here.w) < np.count_nonzero(w):
         return here.way_to(w).at(1.0)

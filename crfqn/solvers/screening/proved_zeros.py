@@ -63,6 +63,8 @@ def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, val
     if proof is None:
         return None
     view = objective.view(ZeroProofView)
-    others = union(point.coords, penalty.free)  # no zeros of the model, or not held there by the penalty
-    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.spread_of(others)
+    others = union(
+        point.coords, penalty.unpenalised
+    )  # no zeros of the model, or not held there by the penalty
+    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.range_of(others)
     return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))

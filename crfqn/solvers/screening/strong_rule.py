@@ -23,7 +23,7 @@ from crfqn.solvers.protocols import (
     State,
     requirements,
 )
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint, as_whole
 
 PATIENCE = 0.5  # of the gap that was hoped for at the last look: when it is time for another
@@ -71,12 +71,12 @@ class StrongRule:
         if threshold == 0.0 or not penalty.is_separable:
             yield from self.plain_steps(objective, penalty, start)
             return
-        candidates = joined(start.screen(threshold).coords, start.coords, penalty.free)
+        candidates = joined(start.screen(threshold).coords, start.coords, penalty.unpenalised)
         self.point, point = start, start
-        opening = look_at(penalty, start).state()
-        yield opening
+        initial = screen_point(penalty, start).state()
+        yield initial
         # From zero, `minimize` measures violations by the first one.
-        scale = penalty.strength if start.coords.size else min(penalty.strength, opening.violation)
+        scale = penalty.dual_radius if start.coords.size else min(penalty.dual_radius, initial.violation)
         restricted, goal = Restricted(objective, candidates), self.tol
         while True:
             last = yield from self.restricted_steps(restricted, penalty, point, goal, scale)
@@ -102,7 +102,7 @@ class StrongRule:
         """Steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
         value, dual_value, hoped = np.inf, -np.inf, goal
         for state in self.solver.steps(restricted, penalty, RestrictedPoint(restricted, start)):
-            if state.share < 1.0:
+            if state.sample_fraction < 1.0:
                 yield state
                 continue
             if not state.is_screening:
@@ -111,10 +111,10 @@ class StrongRule:
                 if gap > hoped:
                     continue
                 hoped = PATIENCE * gap
-                state = look_at(penalty, state.point).state()
+                state = screen_point(penalty, state.point).state()
             value, dual_value = min(value, state.value), max(dual_value, state.dual_value)
             is_proved = value - dual_value <= goal * abs(value)
-            is_still = penalty.free.size > 0 and state.violation <= goal * scale
+            is_still = penalty.unpenalised.size > 0 and state.violation <= goal * scale
             if is_proved or is_still or state.is_final:
                 break
         return state
@@ -124,7 +124,7 @@ class StrongRule:
         if self.after > 0:
             point.screen(min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1))
         self.point = point
-        checked = look_at(penalty, point)
+        checked = screen_point(penalty, point)
         violation = penalty.violation(checked.coords, checked.w, checked.g)
         broken = checked.coords[(violation > 0) & ~np.isin(checked.coords, candidates)]
         self.n_checks, self.n_broken = self.n_checks + 1, self.n_broken + broken.size
@@ -136,9 +136,9 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
 
     It costs a sum over the items. Without certificate: the violation by `scale`.
     """
-    if penalty.free.size > 0:
+    if penalty.unpenalised.size > 0:
         return state.violation / scale
-    dual_value = state.point.dual_value(penalty.strength / (penalty.strength + state.violation))
+    dual_value = state.point.dual_value(penalty.dual_radius / (penalty.dual_radius + state.violation))
     return (state.value - dual_value) / abs(state.value)
 
 

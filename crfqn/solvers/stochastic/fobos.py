@@ -20,13 +20,13 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
-from crfqn.solvers.screened_point import look_at
-from crfqn.solvers.stochastic.sgd import is_number, look_unless_lost, value_at
+from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.stochastic.sgd import is_number, screen_unless_lost, value_at
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
 
-class RowLearner(Protocol):
+class FobosState(Protocol):
     """Weights that take forward-backward steps on single items."""
 
     @property
@@ -98,7 +98,7 @@ class FOBOS:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
         learner = start_rows(objective, penalty, origin)
-        yield look_at(penalty, start).state()
+        yield screen_point(penalty, start).state()
         del start
         random = np.random.default_rng(self.random_state)
         eta0 = self.eta0
@@ -107,7 +107,7 @@ class FOBOS:
         while True:
             for _ in range(self.evaluate_every):
                 learner.learn(random.permutation(learner.n_items), eta0)
-            yield look_unless_lost(penalty, objective.at(*learner.weights()))
+            yield screen_unless_lost(penalty, objective.at(*learner.weights()))
 
     def calibrate(
         self,
@@ -140,12 +140,12 @@ class FOBOS:
             n_passes = seen_share * others.n_passes + share * held.n_passes
             objective.n_passes += n_passes - n_known
             n_known = n_passes
-            yield State(point, values[-1], np.nan, point.coords.size, share=share)
+            yield State(point, values[-1], np.nan, point.coords.size, sample_fraction=share)
         return RATES[int(np.argmin(values))]
 
 
 def start_rows(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
-) -> RowLearner:
+) -> FobosState:
     """Return rows that learn the objective's items, from the origin on."""
     return objective.view(RowLearningView).start(origin, penalty, share)

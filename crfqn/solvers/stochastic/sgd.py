@@ -14,9 +14,9 @@ from numbers import Integral, Real
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import OnlineView, OnlineWeights
+from crfqn.objectives.protocols import OnlineView, SGDState
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
-from crfqn.solvers.screened_point import look_at
+from crfqn.solvers.screened_point import screen_point
 
 FACTOR = 2.0
 GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
@@ -73,7 +73,7 @@ class SGDL1:
         if not objective.total_weight > 0:
             raise InputError("SGDL1 needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
-        yield look_at(penalty, start).state()
+        yield screen_point(penalty, start).state()
         del start
         eta0 = self.eta0
         if eta0 is None:
@@ -83,7 +83,7 @@ class SGDL1:
         while True:
             for _ in range(self.evaluate_every):
                 online.learn(random.permutation(online.n_items), eta0)
-            yield look_unless_lost(penalty, objective.at(*online.weights()))
+            yield screen_unless_lost(penalty, objective.at(*online.weights()))
 
     def calibrate(
         self, objective: Objective, penalty: Penalty, origin: SparseWeights
@@ -100,11 +100,11 @@ class SGDL1:
         share = sample.total_weight / objective.total_weight
         if share == 0:
             sample, share = objective, 1.0
-        before, opening = sample.n_passes, sample.at(*origin)
+        before, initial = sample.n_passes, sample.at(*origin)
         online = start_online(sample, penalty, origin, share)
         guess = GUESS / online.item_square if online.item_square > 0 else 1.0
-        search = RateSearch(guess, opening.value + penalty.scaled(share).value(*origin))
-        del opening
+        search = RateSearch(guess, initial.value + penalty.scaled(share).value(*origin))
+        del initial
         for _ in range(MOST_CANDIDATES):
             online.restart(origin)
             state = self.trial(online, sample, penalty, share, search.eta)
@@ -118,12 +118,14 @@ class SGDL1:
         return search.eta if search.best is None else search.best
 
     def trial(
-        self, online: OnlineWeights, sample: Objective, penalty: Penalty, share: float, eta0: float
+        self, online: SGDState, sample: Objective, penalty: Penalty, share: float, eta0: float
     ) -> State:
         """Where one pass over a sample leads."""
         online.learn(np.random.default_rng(self.random_state).permutation(online.n_items), eta0)
         point = sample.at(*online.weights())
-        return State(point, value_at(penalty.scaled(share), point), np.nan, point.coords.size, share=share)
+        return State(
+            point, value_at(penalty.scaled(share), point), np.nan, point.coords.size, sample_fraction=share
+        )
 
 
 @dataclass
@@ -159,16 +161,16 @@ class RateSearch:
 
 def start_online(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
-) -> OnlineWeights:
+) -> SGDState:
     """Weights that learn under the penalty."""
-    return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.free, share)
+    return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
 
 
-def look_unless_lost(penalty: Penalty, point: Point) -> State:
+def screen_unless_lost(penalty: Penalty, point: Point) -> State:
     """The objective, and what all coordinates say of it unless it has run away."""
     if not np.isfinite(value_at(penalty, point)):
         return State(point, np.inf, np.inf, point.coords.size, is_step=True)
-    return look_at(penalty, point).state(is_step=True)
+    return screen_point(penalty, point).state(is_step=True)
 
 
 def value_at(penalty: Penalty, point: Point) -> float:

@@ -65,7 +65,7 @@ class Resumed:
 
 
 @dataclass
-class Opening:
+class PreparedPath:
     """A training before its first step.
 
     Attributes
@@ -83,24 +83,24 @@ class Opening:
     penalty: Any
     solver: Any
     point: Any
-    walked: str
+    path_parameter: str
     l1_max: float
 
     def penalty_at(self, value: float) -> Any:
         """The penalty with another value of the walked strength."""
-        return replace(self.penalty, **{self.walked: float(value)})
+        return replace(self.penalty, **{self.path_parameter: float(value)})
 
 
 @contextmanager
-def opened(
-    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, walked: str = "l1"
-) -> Iterator[Opening]:
+def prepare_path(
+    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
+) -> Iterator[PreparedPath]:
     """Open a training; its threads are there as long as the block runs."""
     found = NoStep()
     model = clone(estimator)
     model._check_parameters()
     solver = estimator._make_solver()
-    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{walked: 1.0})
+    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{path_parameter: 1.0})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it makes no step
         model.fit(X, y, sample_weight)
@@ -110,18 +110,20 @@ def opened(
     objective, penalty, point = found.objective, found.penalty, found.start
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
         objective.pool = pool
-        if penalty.free.size:
+        if penalty.unpenalised.size:
             point = intercepts_only(objective, penalty, point)
-        largest = largest_gradient if walked == "l1" else largest_row
-        yield Opening(model, objective, penalty, solver, point, walked, largest(objective, penalty, point))
+        largest = largest_gradient if path_parameter == "l1" else largest_row
+        yield PreparedPath(
+            model, objective, penalty, solver, point, path_parameter, largest(objective, penalty, point)
+        )
 
 
 def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
     """The point where the free coordinates are at their best and all others zero."""
-    restricted = Restricted(objective, penalty.free)
+    restricted = Restricted(objective, penalty.unpenalised)
     result = minimize(
         Resumed(restricted, RestrictedPoint(restricted, start)),
-        ElasticNet(0.0, 0.0, penalty.free),
+        ElasticNet(0.0, 0.0, penalty.unpenalised),
         ProxQN(),
         (start.coords, start.weights),
         tol=INTERCEPT_TOL,
@@ -133,7 +135,7 @@ def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
     """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero."""
     for threshold in falling(objective, point):
         found = point.screen(threshold)
-        size = np.abs(found.gradient[~np.isin(found.coords, penalty.free)])
+        size = np.abs(found.gradient[~np.isin(found.coords, penalty.unpenalised)])
         if size.size:
             return float(size.max())
     raise InputError(

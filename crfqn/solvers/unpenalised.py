@@ -27,20 +27,20 @@ RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes noth
 ROUNDING = 8 * np.finfo(float).eps
 
 
-def leftover(point: Point, free: Coords) -> float:
+def leftover(point: Point, unpenalised: Coords) -> float:
     """How much of the loss the free coordinates may still win, by their gradient: 10 sum_j |g_j| (1 + |w_j|).
 
     By convexity the loss falls by no more than g'(w - w*), which is less unless an optimal w*_j is over ten times as
     far from zero as w_j. At a point from `solve_free` it is rounding.
     """
-    if free.size == 0:
+    if unpenalised.size == 0:
         return 0.0
-    return 10.0 * float(np.abs(point.gradient(free)) @ (1.0 + np.abs(weights_at(point, free))))
+    return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(weights_at(point, unpenalised))))
 
 
-def is_solved(point: Point, free: Coords) -> bool:
+def is_solved(point: Point, unpenalised: Coords) -> bool:
     """Whether no more of the loss than rounding is to be won in the free coordinates."""
-    return free.size == 0 or leftover(point, free) <= NEGLIGIBLE * abs(point.value)
+    return unpenalised.size == 0 or leftover(point, unpenalised) <= NEGLIGIBLE * abs(point.value)
 
 
 def weights_at(point: Point, coords: Coords) -> Vector:
@@ -51,7 +51,7 @@ def weights_at(point: Point, coords: Coords) -> Vector:
     return out
 
 
-def solve_free(point: Point, free: Coords) -> Point:
+def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     """The point with its free coordinates at their minimum, as far as Newton's method gets; the others unchanged.
 
     Parameters
@@ -64,12 +64,12 @@ def solve_free(point: Point, free: Coords) -> Point:
     more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
     """
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MEMORY)
-    g = point.gradient(free)
+    g = point.gradient(unpenalised)
     for _ in range(MOST_STEPS):
-        if leftover(point, free) <= SOLVED * abs(point.value):
+        if leftover(point, unpenalised) <= SOLVED * abs(point.value):
             break
-        d = -newton_direction(point, free, g, pairs)
-        found = search(point, free, g, d)
+        d = -newton_direction(point, unpenalised, g, pairs)
+        found = search(point, unpenalised, g, d)
         if found is None and pairs:
             pairs.clear()
             continue
@@ -83,13 +83,15 @@ def solve_free(point: Point, free: Coords) -> Point:
     return point
 
 
-def newton_direction(point: Point, free: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
+def newton_direction(
+    point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
+) -> Vector:
     """H^-1 g, no entry longer than `LONGEST` by its own curvature."""
     curvature = point.view(CurvatureView)
-    unit = curvature.feature_scale(free)
-    diagonal = np.maximum(curvature.diagonal(free), np.abs(g) * np.sqrt(unit) / LONGEST)
+    unit = curvature.feature_scale(unpenalised)
+    diagonal = np.maximum(curvature.diagonal(unpenalised), np.abs(g) * np.sqrt(unit) / LONGEST)
     diagonal[diagonal == 0] = 1.0
-    matrix = curvature.matrix(free, 1 << 62, MOST_DENSE) if free.size <= MOST_DENSE else None
+    matrix = curvature.matrix(unpenalised, 1 << 62, MOST_DENSE) if unpenalised.size <= MOST_DENSE else None
     if matrix is None:
         return inverse_times(pairs, g, diagonal)
     dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
@@ -111,7 +113,7 @@ def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vect
     return out
 
 
-def search(point: Point, free: Coords, g: Vector, d: Vector) -> tuple[Point, float, Vector] | None:
+def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Point, float, Vector] | None:
     """The first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
 
     Where rounding hides what is to be won, the first that makes the slope along the direction smaller.
@@ -119,12 +121,12 @@ def search(point: Point, free: Coords, g: Vector, d: Vector) -> tuple[Point, flo
     slope, unseen = float(g @ d), ROUNDING * abs(point.value)
     if not slope < 0:
         return None
-    ray = point.along(free, d)
+    ray = point.along(unpenalised, d)
     for power in range(MOST_HALVINGS):
         alpha = 0.5**power
         trial = ray.at(alpha)
         if trial.value <= point.value + 1e-4 * alpha * slope + unseen:
-            after = trial.gradient(free)
+            after = trial.gradient(unpenalised)
             if -alpha * slope > 10 * unseen or np.abs(after).max() < np.abs(g).max():
                 return trial, alpha, after
         elif -alpha * slope <= unseen:
