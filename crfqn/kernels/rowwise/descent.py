@@ -202,7 +202,7 @@ def update_row(row, state, rows, penalty, rule, shared, work):
         if work.member == 0:
             for r in range(n):
                 rows.weights[row, r] = work.target[r]
-    return violation, kkt_excess
+    return violation, excess
 
 
 @kernel
@@ -224,6 +224,6 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
         group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
     for k in range(order.size):
-        violation, kkt_excess = update_row(order[k], state, rows, penalty, rule, shared, work)
+        violation, excess = update_row(order[k], state, rows, penalty, rule, shared, work)
         if member == 0:
-            found[k, 0], found[k, 1] = violation, kkt_excess
+            found[k, 0], found[k, 1] = violation, excess
