@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 from benchmarks.items import ItemProblem
-from crfqn.objectives.flat import FlatObjective
 from studies.drawing import Look
 from studies.report import LEVELS
 
 from bcd_study.judge import Judge
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.losses import (
-    MulticlassSquaredHinge,
-    MultinomialLogistic,
-    MultitaskSquaredHinge,
-)
+from crfqn.objectives import objective as objectives
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.first_order.prox_gd import FISTA
@@ -35,7 +33,7 @@ TAU, SWEEPS = 1e-3, 200  # of the stopping rule (equation 10), and K: section 5.
 LOSSES: Mapping[str, Any] = {
     "multiclass squared hinge": MulticlassSquaredHinge,
     "multitask squared hinge": MultitaskSquaredHinge,
-    "multiclass logistic": MultinomialLogistic,
+    "multiclass logistic": MultinomialLogistic.of_labels,
 }
 STRAIGHT = "multiclass squared hinge"
 PAPER_BCD, STOCHASTIC = "BCD (LS)", "FOBOS"
@@ -97,7 +95,7 @@ COMPARED = ("MC Squared Hinge", "MT Squared Hinge", "MC Logistic", "MC Squared H
 class Task:
     """A loss over a problem's training items as a sum, a penalty for sums, and the judge."""
 
-    objective: FlatObjective
+    objective: objectives.Objective
     penalty: GroupLasso | ElasticNet
     judge: Judge
 
@@ -117,4 +115,4 @@ class Task:
             if is_grouped
             else ElasticNet(whole)
         )
-        return cls(FlatObjective(store, made, n_threads=n_threads), penalty, judge)
+        return cls(objectives.Objective(SparseMap(store, Pool(n_threads)), made), penalty, judge)

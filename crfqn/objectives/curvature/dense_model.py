@@ -39,7 +39,7 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
         model[j, i] = tile.T
 
     bounds = np.searchsorted(split.states, np.arange(owner.n_states + 1))
-    ancestors = owner.loss.structure.ancestors
+    ancestors = marginals.loss.structure.ancestors
 
     def write_joint(part: int) -> None:
         """P(below and above) - p(below) p(above) = p(below) (1 - p(above)), where the one implies the other."""
