@@ -76,7 +76,8 @@ class Taxonomy:
 
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
         """All nodes with themselves, then those that have one with their parents, grandparents, ..."""
-        nodes, above = np.arange(self.n_states), np.arange(self.n_states)
+        nodes: NDArray[np.int64] = np.arange(self.n_states)
+        above: NDArray[np.integer] = nodes
         while nodes.size:
             yield nodes, above
             has_parent = self.parents[above] >= 0
