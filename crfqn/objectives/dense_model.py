@@ -59,14 +59,24 @@ def dense_model(point: Point, coords: NDArray[np.int64], split: Split, n_sampled
     pool.each(len(tiles), multiply)
     pool.each(states.size, write_joint)
     if split.edges.size:
-        edges = EdgeModel(point, split.edges, sampled, c)
-        beside = slice(split.n_nodes, coords.size)
-        for state in states:
-            own = slice(bounds[state], bounds[state + 1])
-            block = x[where[own]] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
-            model[own, beside], model[beside, own] = block, block.T
-        model[beside, beside] = edges.with_edges()
+        write_edges(model, EdgeModel(point, split.edges, sampled, c), states, bounds, x[where])
     return scale_to_diagonal(model, point.curvature(coords))
+
+
+def write_edges(
+    model: NDArray[np.float32],
+    edges: EdgeModel,
+    states: NDArray[np.int64],
+    bounds: NDArray[np.intp],
+    x: NDArray[np.float32],
+) -> None:
+    """Write the edges' rows and columns, the last; x (nodes, S): each coordinate's feature, times the root of c."""
+    beside = slice(x.shape[0], None)
+    for state in states:
+        own = slice(bounds[state], bounds[state + 1])
+        block = x[own] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
+        model[own, beside], model[beside, own] = block, block.T
+    model[beside, beside] = edges.with_edges()
 
 
 def gathered(point: Point, features: NDArray[np.int64], sampled: NDArray[np.intp]) -> NDArray[np.float32]:
