@@ -26,6 +26,7 @@ from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.threads import Pool
 
 __all__ = ["LEVELS", "OBJECTIVES", "OMEGA", "SIGMA", "SOLVERS", "SWEEPS", "TAU"]
 SIGMA, OMEGA = 0.01, 0.5  # of the line search, section 4.4.1
