@@ -9,7 +9,7 @@ import pytest
 from test_margin_losses import SINGLE
 
 from crfqn.features import FeatureStore
-from crfqn.kernels.row_descent import LEAST_SHARED, PARTS, Workspace, parts_of
+from crfqn.kernels.row_descent import PARTS, Workspace, parts_of
 from crfqn.kernels.team import NO_RANK, join, new_team
 from crfqn.objectives.flat import FlatObjective
 from crfqn.objectives.losses import MulticlassSquaredHinge
@@ -60,8 +60,6 @@ def test_threads_change_nothing(name, step):
     for n_threads in (1, 2, 3):
         objective = FlatObjective(store, loss_over(name, labels), n_threads=n_threads)
         result = minimize(objective, penalty, RowDescent(step=step), tol=0.0, max_iter=6)
-        n_entries = np.diff(store.indptr)[np.unique(result.coords % store.n_features)]
-        assert n_entries.min() < LEAST_SHARED <= n_entries.max()
         runs.append(bits(result))
     assert runs[0] == runs[1] == runs[2]
 
@@ -113,20 +111,20 @@ def test_steps_that_are_rejected_are_tried_again_by_all_threads(name):
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_rows_of_different_sizes(name):
-    """Rows that are shared out and rows that are not, in turns."""
+    """Rows of which all members have something, and rows of which most have nothing, in turns."""
     random = np.random.default_rng(3)
-    density = np.where(np.arange(24) % 2, 0.02, 0.8)
+    density = np.where(np.arange(24) % 2, 0.001, 0.8)
     x = random.normal(size=(3000, 24)) * (random.random((3000, 24)) < density)
     labels = random.integers(0, K, 3000).astype(np.int32)
-    store, penalty = FeatureStore.from_matrix(x, np.arange(3001)), GroupLasso(3.0, n_features=24, n_states=K)
+    store, penalty = FeatureStore.from_matrix(x, np.arange(3001)), GroupLasso(0.5, n_features=24, n_states=K)
     sizes = np.diff(store.indptr)
-    assert sizes.min() < LEAST_SHARED < sizes.max()
+    assert sizes.min() < PARTS < 1000 < sizes.max()
     found = []
     for n_threads in (1, 2, 3, 4):
         blocks = blocks_at_zero(FlatObjective(store, SINGLE[name](labels, K), n_threads=n_threads))
         for _ in range(4):
             blocks.sweep(np.arange(24), penalty)
-        assert blocks.row_weights[sizes < LEAST_SHARED].any()
+        assert blocks.row_weights[sizes < 10].any()
         found.append((blocks.row_weights.tobytes(), blocks.state.margins.tobytes(), blocks.value(penalty)))
     assert found[0] == found[1] == found[2] == found[3]
 
