@@ -44,7 +44,7 @@ class Point:
 
     @property
     def sparse_weights(self) -> SparseWeights:
-        """What may be kept of a point, which is as large as the data."""
+        """The weights, which may be kept longer than the point: it is as large as the data."""
         return SparseWeights(self.coords, self.weights)
 
     @cached_property

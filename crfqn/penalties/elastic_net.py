@@ -1,4 +1,4 @@
-"""The separable penalty: l1 |w_j| + l2/2 w_j^2, with coordinates that go free."""
+"""The separable penalty: l1 |w_j| + l2/2 w_j^2, with unpenalised coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_strengths(penalty: Any, *names: str) -> None:
 def strength_of(
     coords: NDArray[np.int64], strength: float, unpenalised: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The strength of each coordinate, 0 of the free ones."""
+    """The strength of each coordinate, 0 of the unpenalised ones."""
     return (
         np.where(np.isin(coords, unpenalised), 0.0, strength)
         if unpenalised.size
@@ -37,12 +37,12 @@ def strength_of(
 
 @dataclass(frozen=True, eq=False)
 class ElasticNet:
-    """l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those in `free`.
+    """l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those `unpenalised`.
 
     Parameters
     ----------
     l1, l2 : float >= 0, in nats a unit of weight: the loss is a sum over items, not a mean.
-    free : sorted ndarray of int64: coordinates without penalty (intercepts).
+    unpenalised : sorted ndarray of int64: coordinates without penalty (intercepts).
     """
 
     l1: float = 0.0
@@ -93,7 +93,7 @@ class ElasticNet:
         return self.at(coords).violation(w, g)
 
     def screen(self, point: Any) -> Any:
-        """The coordinates with |gradient| above l1: the zeros that may move, the free ones perhaps left out."""
+        """The coordinates with |gradient| above l1: the zeros that may move, the unpenalised ones perhaps left out."""
         return point.screen(self.l1)
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
@@ -164,7 +164,7 @@ class LocalElasticNet:
         return float(self.violation(w, g).max(initial=0.0))
 
     def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but free ones."""
+        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but unpenalised ones."""
         return np.sign(w) * self.l1 + self.l2 * w, np.diag(self.l2)
 
     def descend(

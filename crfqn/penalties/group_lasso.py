@@ -32,7 +32,7 @@ FEWEST_SHARED = 2000  # rows of a dense matrix that threads share: a block's are
 
 @dataclass(frozen=True, eq=False)
 class GroupLasso:
-    """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those in `free`.
+    """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those `unpenalised`.
 
     w_f are the weights of feature f, the coordinates k F + f of all states k. Edge weights, from K F on, are a group
     each. Wherever `coords` are asked for, they must hold whole rows, or all weights of a row that are not zero where
@@ -45,7 +45,7 @@ class GroupLasso:
         The norm of a row: its length, or its largest size, which lets all weights of a row be as large as that.
     n_features, n_states : int
         F and K.
-    free : sorted ndarray of int64: coordinates without penalty, in no group (intercepts).
+    unpenalised : sorted ndarray of int64: coordinates without penalty, in no group (intercepts).
     """
 
     group_l1: float
@@ -276,7 +276,7 @@ class LocalGroupLasso:
         return 0.0
 
     def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but free ones; None for largest sizes.
+        """Gradient (n,) and Hessian (n, n) at weights of which only unpenalised ones are zero; None for "linf".
 
         The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
         """

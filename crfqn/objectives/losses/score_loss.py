@@ -1,4 +1,4 @@
-"""What an objective asks of a loss of the scores, and what an evaluation of it leaves behind.
+"""Protocols of losses of the scores, and the evaluation of one: values, derivatives, dual loss.
 
 Shapes: I items, N positions, K states, E edge weights; scores and residual float64 (K, N), edges float64 (E,), weights
 of the items float64 (I,).

@@ -44,7 +44,7 @@ class BlockWeights:
 
     @property
     def arrays(self) -> tuple[Indices, Indices, NDArray[np.int32], Vector]:
-        """What the kernels take."""
+        """The arrays starts, counts, states and values, for kernels."""
         return self.starts, self.counts, self.states, self.values
 
     def reserve(self, room: int) -> None:
@@ -71,7 +71,7 @@ class BlockWeights:
         return coords[order], self.values[places][order]
 
     def _places(self) -> Indices:
-        """Where the weights lie, block by block."""
+        """Return the places of the weights in the pool, block by block."""
         first = np.cumsum(self.counts) - self.counts
         return np.arange(self.counts.sum()) + np.repeat(self.starts - first, self.counts)
 

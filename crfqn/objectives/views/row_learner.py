@@ -40,7 +40,7 @@ class FobosState:
     ----------
     objective : Objective of a loss of margins
     start : sorted coordinates and their weights
-    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is free must be whole rows
+    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
     share : float
         Of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share.
 

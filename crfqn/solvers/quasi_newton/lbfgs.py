@@ -140,7 +140,7 @@ class Evaluated:
         return Evaluated(self.objective, self.penalty, self.coords, point)
 
     def state(self, **kinds: Any) -> State:
-        """What the loop around the solver sees."""
+        """Return the state for the loop around the solver."""
         dual_value = best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
         violation = float(np.abs(self.slopes).max(initial=0.0))
         return State(
