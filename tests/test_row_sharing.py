@@ -13,6 +13,7 @@ from crfqn.kernels.rowwise.descent import LEAST_SHARED, PARTS, Workspace, parts_
 from crfqn.kernels.thread_group import NO_RANK, join, new_group
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.protocols import RowView
 from crfqn.objectives.views.rows import FEWEST_ENTRIES
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -35,7 +36,7 @@ def large(n_states, n_items=900, n_features=100, seed=0, is_binary=False):
 
 
 def blocks_at_zero(objective):
-    return objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    return objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
 
 
 def loss_over(name, labels):
@@ -161,7 +162,7 @@ class TestTeam:
         _, labels, store, penalty = large(K)
         objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
-        alone, expecting = start.row_blocks(), start.row_blocks()
+        alone, expecting = start.view(RowView), start.view(RowView)
         alone.sweep(np.arange(objective.map.store.n_features), penalty)
         objective.pool = Lonely()
         expecting.sweep(np.arange(objective.map.store.n_features), penalty)

@@ -351,7 +351,7 @@ import threading
 import numpy as np
 from crfqn import MulticlassClassifier
 from crfqn.kernels.thread_group import join, work_together
-from crfqn.objectives import row_blocks
+from crfqn.objectives.views import rows as row_views
 from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
 
@@ -364,7 +364,7 @@ def failing(pool, n_members, run):
         return run(team, rank)
     return work_together(pool, n_members, member)
 
-row_blocks.work_together = group_lasso.work_together = failing
+row_views.work_together = group_lasso.work_together = failing
 random = np.random.default_rng(0)
 
 def rows():
