@@ -61,6 +61,10 @@ def ranges_of(objective):
     return objective.view(ZeroProofView)
 
 
+def count_within(point, *limits):
+    return ranges_of(point.objective).count_within(point, *limits)
+
+
 def in_parts(problem):
     return BlockedObjective.of_blocks(loss_of(problem), 5)
 
@@ -117,12 +121,9 @@ class TestCounting:
         parts = point_at(in_parts(problem), point.weights)
         for bound in (0.05, 0.5, 1.0, 2.0, 50.0):
             is_within = scale * g + radius * feature_ranges < bound
-            assert ranges_of(point.objective).count_within(point, bound, scale, radius) == is_within.sum()
+            assert count_within(point, bound, scale, radius) == is_within.sum()
             is_near = radius * feature_ranges <= bound / 2
-            assert (
-                ranges_of(parts.objective).count_within(parts, bound, scale, radius)
-                == (is_within & is_near).sum()
-            )
+            assert count_within(parts, bound, scale, radius) == (is_within & is_near).sum()
 
     def test_many_states_and_features(self):
         """Tiles of states and blocks of features, most of which are not looked at."""
@@ -137,7 +138,7 @@ class TestCounting:
         g, feature_ranges = np.abs(point.gradient(coords)), ranges_of(objective).range_of(coords)
         counts = [
             (
-                ranges_of(point.objective).count_within(point, bound, 0.9, 0.2),
+                count_within(point, bound, 0.9, 0.2),
                 (0.9 * g + 0.2 * feature_ranges < bound).sum(),
             )
             for bound in (0.02, 0.1, 0.5, 2.0)
@@ -155,10 +156,10 @@ class TestCounting:
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
         reach = np.abs(point.gradient(coords)) + 0.1 * ranges_of(objective).range_of(coords)
         for bound in (0.5, 1.0, 2.0):
-            assert ranges_of(point.objective).count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
+            assert count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
         parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
         near = 0.1 * ranges_of(objective).range_of(coords) <= 1.0
-        assert ranges_of(parts.objective).count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
+        assert count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 
 
 class TestProofs:
