@@ -6,9 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from margin_problems import flat_objective, point_at, weights_like
+from margin_problems import (
+    NAMES,
+    PENALTIES,
+    F,
+    K,
+    flat_objective,
+    make_problem,
+    objective_of,
+    penalty_of,
+    point_at,
+    weights_like,
+)
 from margin_references import MarginProblem
-from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.protocols import RowView
@@ -16,6 +26,8 @@ from crfqn.objectives.views.row_gradients import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.screened_point import screen_point
+
+every_loss = pytest.mark.parametrize("name", NAMES)
 
 
 @every_loss

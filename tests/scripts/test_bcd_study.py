@@ -24,7 +24,7 @@ from crfqn.datasets import dataset
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.penalties import GroupLasso
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_bcd
 from bcd_study import figures, grid, report

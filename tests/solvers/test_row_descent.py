@@ -12,16 +12,20 @@ import numpy as np
 import pytest
 from margin_problems import (
     NAMES,
+    PENALTIES,
     SINGLE,
+    F,
+    K,
     flat_objective,
+    large,
     make_problem,
     objective_of,
+    penalty_of,
     point_at,
     weights_like,
 )
 from margin_references import MarginProblem, optimum, penalty_value, row_prox
 from problems import make_problem as make_chain
-from test_row_sharing import large
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
@@ -33,25 +37,8 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 
-F, K = 6, 4
 PAPER = RowDescent(shrink=False, memory=0, shuffle=False)
-PENALTIES = {  # (l1, l2, group), norm
-    "L1/L2": ((0.0, 0.0, 2.0), "l2"),
-    "L1/Linf": ((0.0, 0.0, 3.0), "linf"),
-    "sparse group": ((0.5, 0.1, 1.0), "l2"),
-    "sparse group Linf": ((0.4, 0.0, 1.5), "linf"),
-    "L1": ((1.0, 0.0, 0.0), "l2"),
-    "elastic net": ((0.5, 1.0, 0.0), "l2"),
-    "L2": ((0.0, 1.0, 0.0), "l2"),
-}
 every_loss = pytest.mark.parametrize("name", NAMES)
-
-
-def penalty_of(kind, scale=1.0):
-    (l1, l2, group), norm = PENALTIES[kind]
-    if group == 0:
-        return ElasticNet(scale * l1, scale * l2)
-    return GroupLasso(scale * group, scale * l1, scale * l2, norm, n_features=F, n_states=K)
 
 
 @cache
