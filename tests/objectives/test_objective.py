@@ -142,7 +142,7 @@ def test_any_question_may_be_the_first_with_any_number_of_threads(question):
     w = random_weights(problem)
     for n_threads in (2, 3, 7):
         objective = objective_of(problem, n_threads)
-        with ends_within(20):
+        with ends_within():
             QUESTIONS[question](point_at(objective, w))
         assert objective.n_passes == 1
 

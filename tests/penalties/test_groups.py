@@ -455,7 +455,7 @@ def optimum(name, kind, norm):
 
 
 def run(name, kind, norm, solver=None, **limits):
-    with ends_within(30):
+    with ends_within():
         return minimize(
             PROBLEMS[name].objective(), penalty_of(name, kind, norm), solver or AS_IF_LARGE,
             **{"tol": 1e-6, "max_iter": 800, **limits},

@@ -114,7 +114,7 @@ def optimum(name: str, l1: float, l2: float) -> float:
 
 def run(problem: Penalised, l1: float, l2: float = 0.0, solver: ProxQN | None = None, **settings) -> Result:
     settings = {"tol": 1e-6, **settings}
-    with ends_within(15):
+    with ends_within():
         return minimize(problem.objective(), ElasticNet(l1, l2), solver or ProxQN(), **settings)
 
 

@@ -109,7 +109,7 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     blocks = point_at(problem, w, objective).view(RowView)
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
-        papers_sweep(problem, w, *PENALTIES[kind], order, objective.constants if is_constant else None)
+        papers_sweep(problem, w, *PENALTIES[kind], order, blocks.constants if is_constant else None)
         blocks.sweep(order, penalty_of(kind), None if is_constant else (0.01, 0.5))
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
@@ -272,7 +272,7 @@ def test_a_history_of_points(name):
     )
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
-        own = np.arange(scores[0].shape[0]), objective.loss.targets
+        own = np.arange(scores[0].shape[0]), objective.loss.labels
         scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
     expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
