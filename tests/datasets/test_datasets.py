@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from problems import ends_within
 
 from crfqn.datasets import Content, DataFile, Dataset, cache_folder, dataset, list_datasets
 from crfqn.datasets.files import parts
