@@ -2,7 +2,7 @@
 
     python scripts/test_processors.py            scikit-learn's checks of the estimators, and tests of last digits
     python scripts/test_processors.py --all      the whole suite
-    python scripts/test_processors.py -- tests/test_chain.py -k decode      other arguments of pytest
+    python scripts/test_processors.py -- tests/structures/test_chain.py -k decode      other arguments of pytest
 
 Sums are taken in another order where vectors have another length, so that last digits differ (docs/numerics.md).
 A processor can only play one whose instructions it has; settings that it cannot are left out and named. The first run
@@ -25,10 +25,10 @@ SETTINGS: list[dict[str, str]] = [
     {"OPENBLAS_CORETYPE": "Zen"},
 ]
 SOME = [
-    "tests/test_rounding.py",
-    "tests/test_estimator_checks.py::test_all_checks",
-    "tests/test_multiclass_classifier.py",
-    "tests/test_multilabel_ranker.py",
+    "tests/solvers/test_rounding.py",
+    "tests/estimators/test_estimator_checks.py::test_all_checks",
+    "tests/estimators/test_multiclass_classifier.py",
+    "tests/estimators/test_multilabel_ranker.py",
 ]
 PROBE = """
 import numpy as np

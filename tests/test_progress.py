@@ -21,7 +21,7 @@ class StandIn:
     seconds: float = 1.0
     passes: float = 7.5
     is_screening: bool = False
-    share: float = 1.0
+    sample_fraction: float = 1.0
 
 
 def log_console():

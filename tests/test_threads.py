@@ -279,16 +279,16 @@ def test_closed():
 GROUP = """
 import numpy as np
 from crfqn.kernels import kernel
-from crfqn.kernels.thread_group import join, meet, work_together
+from crfqn.kernels.thread_group import barrier, join, work_together
 from crfqn.threads import Pool
 
 @kernel
 def work(team, n_members, rank, failing, n_barriers):
     member, size = join(team, n_members, rank)
-    for barrier in range(n_barriers):
-        if barrier == 1 and member == failing and size == n_members:
+    for count in range(n_barriers):
+        if count == 1 and member == failing and size == n_members:
             return np.zeros(1 << 50).sum() + size  # no machine has that much memory
-        meet(team, member, size, barrier + 1)
+        barrier(team, member, size, count + 1)
     return 1.0 * size
 
 def outcome(pool, n_members, failing):
@@ -314,14 +314,14 @@ def test_a_member_of_a_thread_group_that_runs_out_of_memory():
 BEFORE_THE_KERNEL = """
 from threading import Barrier
 from crfqn.kernels import kernel
-from crfqn.kernels.thread_group import join, meet, work_together
+from crfqn.kernels.thread_group import barrier, join, work_together
 from crfqn.threads import Pool
 
 @kernel
 def work(team, n_members, rank):
     member, size = join(team, n_members, rank)
     if size > 0:
-        meet(team, member, size, 1)
+        barrier(team, member, size, 1)
     return size
 
 everybody = Barrier(2)
@@ -351,7 +351,7 @@ import threading
 import numpy as np
 from crfqn import MulticlassClassifier
 from crfqn.kernels.thread_group import join, work_together
-from crfqn.objectives import row_blocks
+from crfqn.objectives.views import rows as row_views
 from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
 
@@ -364,7 +364,7 @@ def failing(pool, n_members, run):
         return run(team, rank)
     return work_together(pool, n_members, member)
 
-row_blocks.work_together = group_lasso.work_together = failing
+row_views.work_together = group_lasso.work_together = failing
 random = np.random.default_rng(0)
 
 def rows():

@@ -15,8 +15,8 @@ from crfqn.cli.scores import (
     score_labels,
 )
 from crfqn.cli.terminal import printable, to_json
+from crfqn.data.lines import shown_name
 from crfqn.errors import InputError
-from crfqn.readers.lines import shown_name
 from crfqn.taxonomy.reading import extend_taxonomy
 
 MOST_ROWS = 50  # labels in a table; JSON has all

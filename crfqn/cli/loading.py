@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crfqn.data.lines import STANDARD_INPUT
 from crfqn.data.wording import describe
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
-from crfqn.readers.lines import STANDARD_INPUT
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.schema import Recipe, parse_recipe
 

@@ -15,8 +15,8 @@ import numpy as np
 from crfqn.cli.exits import say
 from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
 from crfqn.cli.terminal import printable
+from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
-from crfqn.readers.lines import STANDARD_INPUT
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many

@@ -64,11 +64,17 @@ class CompressedRows:
     may_repeat = True  # a column twice in a row
 
     def __init__(
-        self, indptr: NDArray, indices: NDArray, data: NDArray, n_columns: int, is_by_feature: bool = False
+        self,
+        indptr: NDArray,
+        indices: NDArray,
+        data: NDArray,
+        n_columns: int,
+        is_by_feature: bool = False,
+        block: int = BLOCK,
     ) -> None:
         self.indptr, self.indices, self.data = indptr.astype(np.int64, copy=False), indices, data
         self.n_rows, self.n_columns, self.is_by_feature = indptr.size - 1, n_columns, is_by_feature
-        self.n_entries = int(self.indptr[-1])
+        self.n_entries, self.block = int(self.indptr[-1]), block
 
     def cuts(self, n_parts: int) -> NDArray[np.int64]:
         """Boundaries of parts of about equally many entries, (n_parts + 1,)."""
@@ -92,7 +98,7 @@ class CompressedRows:
     def _blocks(self, first: int, end: int) -> Iterator[Block]:
         dtype = index_dtype(self.n_columns)
         while first < end:
-            limit = self.indptr[first] + BLOCK
+            limit = self.indptr[first] + self.block
             last = min(end, max(first + 1, int(np.searchsorted(self.indptr, limit, side="right")) - 1))
             indptr = self.indptr[first : last + 1]
             entries = slice(int(indptr[0]), int(indptr[-1]))
@@ -178,7 +184,7 @@ def _check_indices(indices: NDArray[np.integer], size: int) -> None:
         raise InputError(f"damaged sparse matrix: index {wrong} is outside 0 ... {size - 1}")
 
 
-def open_matrix(matrix: Any) -> CompressedRows | DenseRows:
+def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
     is_sparse = hasattr(matrix, "tocsr")
     found: Any = matrix if is_sparse else np.asarray(matrix)
     if found.ndim != 2 or found.dtype.kind not in "biuf":
@@ -193,7 +199,7 @@ def open_matrix(matrix: Any) -> CompressedRows | DenseRows:
         found = found.tocsr()
     is_by_feature = found.format == "csc"
     n_columns = found.shape[0 if is_by_feature else 1]
-    return CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature)
+    return CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature, block)
 
 
 def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None) -> Compressed:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.columns import (
     ALL_ONES,
+    BLOCK,
     Compressed,
     CompressedRows,
     NotFinite,
@@ -99,7 +100,12 @@ class FeatureStore:
 
     @classmethod
     def from_matrix(
-        cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False, pool: Pool | None = None
+        cls,
+        matrix: Any,
+        offsets: ArrayLike,
+        allow_empty: bool = False,
+        pool: Pool | None = None,
+        block: int = BLOCK,
     ) -> "FeatureStore":
         """Build the store of a matrix of positions x features.
 
@@ -113,6 +119,8 @@ class FeatureStore:
             Accept items without positions, and no items at all (prediction does).
         pool : Pool, optional
             Threads that share the rows of the matrix.
+        block : int
+            Entries of a sparse matrix that are converted and checked at a time; the result does not depend on it.
 
         Raises
         ------
@@ -125,7 +133,7 @@ class FeatureStore:
         Cost O(nnz + N + F). A CSR or dense matrix needs no memory beyond the result and a few MB, for any
         dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
         """
-        rows = open_matrix(matrix)
+        rows = open_matrix(matrix, block)
         is_by_feature = rows.is_by_feature
         n_positions, n_features = (
             (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
@@ -138,7 +146,7 @@ class FeatureStore:
         try:
             columns = sort_by_column(rows, pool)
             if is_by_feature:
-                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features), pool)
+                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features, block=block), pool)
         except NotFinite as error:
             row, column, value = error.args
             position, feature = (column, row) if is_by_feature else (row, column)

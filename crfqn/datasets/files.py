@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from crfqn.data.lines import read_bytes
 from crfqn.errors import DataError
-from crfqn.readers.lines import read_bytes
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from crfqn.data.lines import text_lines
 from crfqn.data.wording import shorten
 from crfqn.errors import DataError
 from crfqn.readers.documents import Documents
-from crfqn.readers.lines import text_lines
 from crfqn.taxonomy.reading import open_taxonomy
 
 ATTRIBUTE = re.compile(

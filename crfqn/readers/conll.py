@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from crfqn.data.lines import shown_name, text_lines
 from crfqn.errors import DataError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.lines import shown_name, text_lines
 
 WORD_AND_TAG = ("w", "pos")
 

@@ -9,9 +9,9 @@ import math
 import re
 from pathlib import Path
 
+from crfqn.data.lines import shown_name, text_lines
 from crfqn.errors import DataError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.lines import shown_name, text_lines
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)

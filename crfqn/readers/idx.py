@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.lines import read_bytes
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.readers.documents import Documents, concatenate
-from crfqn.readers.lines import read_bytes
 
 UNSIGNED_BYTES = 8
 WHITE = 255

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crfqn.data.lines import shown_name, text_lines
 from crfqn.errors import DataError
 from crfqn.readers.documents import Documents
-from crfqn.readers.lines import shown_name, text_lines
 
 
 def read_labelled_texts(path: str | Path, keeps_blank: bool = False) -> Documents:

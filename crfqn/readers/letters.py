@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from crfqn.data.lines import read_bytes
 from crfqn.errors import DataError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.lines import read_bytes
 
 N_FIELDS = 6
 LAST = -1

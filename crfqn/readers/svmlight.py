@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crfqn.data.lines import shown_name, text_lines
 from crfqn.data.wording import shorten
 from crfqn.errors import DataError
-from crfqn.readers.lines import shown_name, text_lines
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

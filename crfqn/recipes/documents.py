@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.data.lines import text_lines
 from crfqn.data.wording import shorten
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.labelled_text import has_text, read_labelled_texts
-from crfqn.readers.lines import text_lines
 from crfqn.readers.svmlight import has_fields, read_svmlight
 from crfqn.recipes.number_features import NumberFeatures
 from crfqn.recipes.prepared import Features, Observed, Prepared

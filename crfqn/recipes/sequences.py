@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.windows import WindowFeatures
@@ -13,7 +14,6 @@ from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
-from crfqn.readers.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split

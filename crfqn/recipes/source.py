@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from crfqn.data.lines import check_regular
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.lines import check_regular
 from crfqn.recipes.schema import Recipe
 
 EMBEDDED = "digits"

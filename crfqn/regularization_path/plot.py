@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-
-if TYPE_CHECKING:
-    from crfqn.regularization_path.record import Path
 
 PANELS = (
     ("score", "score", "linear"),
@@ -19,6 +17,19 @@ PANELS = (
     ("gap", "certified gap", "log"),
     ("seconds", "seconds, summed up", "linear"),
 )
+
+
+class Drawn(Protocol):
+    """What is drawn of a path: numbers by value, the column of the strength that was walked, and the best value."""
+
+    @property
+    def score(self) -> NDArray[np.float64]: ...
+
+    @property
+    def path_parameter(self) -> str: ...
+
+    @property
+    def best_index(self) -> int: ...
 
 
 def check_plotting(file: str | PathLike[str]) -> None:
@@ -34,7 +45,7 @@ def check_plotting(file: str | PathLike[str]) -> None:
         raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
 
 
-def plot(path: Path, file: str | PathLike[str]) -> None:
+def plot(path: Drawn, file: str | PathLike[str]) -> None:
     """Draw into a file; see `Path.plot`."""
     check_plotting(file)
     from matplotlib.figure import Figure  # draws without a window system, whatever the backend is
@@ -45,7 +56,7 @@ def plot(path: Path, file: str | PathLike[str]) -> None:
     figure.savefig(file, dpi=150)
 
 
-def draw(axes: Any, path: Path, name: str, title: str, scale: str) -> None:
+def draw(axes: Any, path: Drawn, name: str, title: str, scale: str) -> None:
     """One panel, the strength falling from left to right."""
     values, path_parameter = getattr(path, name).astype(np.float64), getattr(path, path.path_parameter)
     if name == "seconds":

@@ -15,7 +15,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
 from crfqn.kernels.chain.viterbi import viterbi
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
-from crfqn.threads import Pool, cut_into_parts
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
@@ -28,10 +28,13 @@ class Chain:
     ----------
     offsets : ndarray of int64, shape (I + 1,)
     n_states : int
+    n_parts : int
+        Runs of items that threads share out. Edge counts are summed run by run, so that their last digits depend on it.
     """
 
     offsets: NDArray[np.int64]
     n_states: int
+    n_parts: int = N_PARTS
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -53,7 +56,7 @@ class Chain:
 
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """The same structure over other items."""
-        return Chain(offsets, self.n_states)
+        return Chain(offsets, self.n_states, self.n_parts)
 
     def check_targets(self, targets: NDArray[np.int32]) -> None:
         """Any state is a label."""
@@ -78,7 +81,7 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         if weights is None:
             weights = np.ones(self.n_items)
-        parts = cut_into_parts(self.offsets)
+        parts = cut_into_parts(self.offsets, self.n_parts)
         n_parts = parts.size - 1
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
@@ -162,7 +165,7 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
-        parts = cut_into_parts(self.offsets)
+        parts = cut_into_parts(self.offsets, self.n_parts)
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:

@@ -32,11 +32,14 @@ class Taxonomy:
     parents : ndarray of int32, shape (K,): the number of each node's parent, -1 at the top
     is_label : ndarray of bool, shape (K,): whether an item can be labelled by the node
     n_items : int
+    n_parts : int
+        Stretches of items that threads share out, at most; results do not depend on it.
     """
 
     parents: NDArray[np.int32]
     is_label: NDArray[np.bool_]
     n_items: int
+    n_parts: int = N_PARTS
 
     def __post_init__(self) -> None:
         if self.parents.ndim != 1 or self.parents.size == 0 or self.parents.shape != self.is_label.shape:
@@ -85,7 +88,7 @@ class Taxonomy:
 
     def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
         """The same forest over other items."""
-        return Taxonomy(self.parents, self.is_label, offsets.size - 1)
+        return Taxonomy(self.parents, self.is_label, offsets.size - 1, self.n_parts)
 
     def check_targets(self, targets: NDArray[np.int32]) -> None:
         """Refuse targets that are no labels."""
@@ -161,7 +164,7 @@ class Taxonomy:
 
     def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
         """run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
-        n_parts = min(N_PARTS, self.n_items)
+        n_parts = min(self.n_parts, self.n_items)
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
         n_operations = PASS * self.n_items * self.n_states
         (pool or Pool(1)).each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)

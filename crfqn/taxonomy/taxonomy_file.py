@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from crfqn.data.lines import text_lines
 from crfqn.data.wording import shorten
 from crfqn.errors import DataError, InputError
-from crfqn.readers.lines import text_lines
 from crfqn.taxonomy.tree import LabelTree, path_edges
 
 

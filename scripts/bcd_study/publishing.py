@@ -15,8 +15,8 @@ from bcd_study.cases import DATA, OF_THE_PAPER, Data, Source
 from bcd_study.figures import FIGURES
 from bcd_study.folder import CONSTANTS, Folder
 from bcd_study.grid import Solution
-from bcd_study.methods import COMPARED, TIMED
-from bcd_study.study import Study
+from bcd_study.methods import COMPARED, SOLVERS, TIMED
+from bcd_study.study import QUICK_STEP, Study
 from crfqn.errors import DataUnavailableError
 
 QUICK_NAMES = ("sector",)
@@ -32,6 +32,8 @@ class Publisher(publishing.Publisher):
     is_quick : small parts of the data
     seconds : limit of a single run
     n_splits : of figure 5 and table 2
+    solvers : of figures 2 to 4
+    step : through the lambdas of figure 5 and table 2, if it must be quick
     """
 
     script = "reproduce_bcd.py"
@@ -46,12 +48,14 @@ class Publisher(publishing.Publisher):
         seconds: float,
         n_splits: int,
         n_threads: int | None,
+        solvers: Sequence[str] = tuple(SOLVERS),
+        step: int = QUICK_STEP,
     ) -> None:
         check_plotting()
-        self.names, self.n_splits = names, n_splits
+        self.names, self.n_splits, self.solvers = names, n_splits, solvers
         self.data = chosen(names or (QUICK_NAMES if is_quick else ()))
         folder = Folder(path)
-        super().__init__(folder, Study(folder, seconds, is_quick, n_threads))
+        super().__init__(folder, Study(folder, seconds, is_quick, n_threads, step=step))
         say(CONSTANTS)
 
     def figure(self, name: str) -> None:
@@ -59,7 +63,7 @@ class Publisher(publishing.Publisher):
         if name == "5":
             self.grid()
             return
-        figure = FIGURES[name](self.data)
+        figure = FIGURES[name](self.data, self.solvers)
         figure = figure.quick() if self.is_quick else figure
         say(f"Figure {name}")
         measured = self.study.measure(figure)

@@ -19,9 +19,10 @@ QUICK_STEP = 4  # through the lambdas
 
 @dataclass(eq=False)
 class Study(study.Study):
-    """The study of block coordinate descent."""
+    """The study of block coordinate descent; `step`: through the lambdas, where it is quick."""
 
     solutions: dict[tuple[Source, str], list[Solution]] = field(default_factory=dict)
+    step: int = QUICK_STEP
 
     def fingerprint(self, problem: ItemProblem) -> str:
         """Of the training items: the labels, and the size of the matrix."""
@@ -48,7 +49,7 @@ class Study(study.Study):
     def solve_on(self, source: Source, names: Sequence[str]) -> None:
         """Objectives on one split; each objective has a process of its own unless the study is quick."""
         lambdas = source.data.lambdas
-        strengths = lambdas[::QUICK_STEP] if self.is_quick else lambdas
+        strengths = lambdas[:: self.step] if self.is_quick else lambdas
         problem = self.problem(Case(source, strengths[0]))
         say(f"{source.title}: {len(strengths)} lambdas")
         with stored(problem) as path:

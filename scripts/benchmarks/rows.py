@@ -204,11 +204,13 @@ class Turns(NamedTuple):
     capacity: list[float]
 
 
-def take_turns(path: str, task: Task, repeats: int, limit: float) -> Turns:
+def take_turns(
+    path: str, task: Task, repeats: int, limit: float, warm_up_seconds: float = WARM_UP_SECONDS
+) -> Turns:
     """Train again and again, after warming up."""
     problem, turns = read_stored(path), Turns([], [], [])
     for n_threads in (1, 2):
-        warm_up(problem, task, n_threads)
+        warm_up(problem, task, n_threads, warm_up_seconds)
     first, second = some_cores()
     with Pool(2) as pool:
         for _ in range(repeats):
@@ -238,11 +240,11 @@ def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **more: A
     )
 
 
-def warm_up(problem: Any, task: Task, n_threads: int) -> None:
+def warm_up(problem: Any, task: Task, n_threads: int, seconds: float) -> None:
     """Have everything compiled."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it is stopped early
-        model = make(problem, task, n_threads, STRONGER, max_seconds=WARM_UP_SECONDS)
+        model = make(problem, task, n_threads, STRONGER, max_seconds=seconds)
         model.fit(problem.X_train, problem.y_train)
 
 

@@ -88,7 +88,7 @@ def train_estimator():
 @pytest.mark.parametrize(("what", "most"), [("objective", 560), ("estimator", 700)])
 def test_training_450_million_weights(what, most):
     here = Path(__file__).parent  # spelled out: PYTHONSAFEPATH keeps the current folder off the path
-    folders = [str(here), str(here.parent)]
+    folders = [str(here), str(here.parent / "references")]
     train = f"import sys; sys.path[:0] = {folders!r}; import test_memory; test_memory.train_{what}()"
     command = [sys.executable, "-c", BETWEEN, train]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

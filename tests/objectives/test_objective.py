@@ -142,7 +142,7 @@ def test_any_question_may_be_the_first_with_any_number_of_threads(question):
     w = random_weights(problem)
     for n_threads in (2, 3, 7):
         objective = objective_of(problem, n_threads)
-        with ends_within(20):
+        with ends_within():
             QUESTIONS[question](point_at(objective, w))
         assert objective.n_passes == 1
 
@@ -488,12 +488,18 @@ def test_no_array_of_features_by_states():
     store = FeatureStore.from_matrix(x, np.arange(0, n_positions + 1, 10))
     targets = random.integers(0, n_states, n_positions).astype(np.int32)
     objective = make_likelihood(store, Chain(store.offsets, n_states), targets, n_threads=2)
-    tracemalloc.start()
-    try:
+
+    def screening_of_a_step():
         point = objective.at(np.array([5, 100_000]), np.ones(2))
         screening = point.screen(0.97)
         curvature_at(point).matrix(screening.coords[:200], n_positions, 6000)
         point.along(screening.coords, -screening.gradient).at(0.5).gradient(screening.coords)
+        return screening
+
+    screening_of_a_step()  # compiles, which takes memory too
+    tracemalloc.start()
+    try:
+        screening = screening_of_a_step()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

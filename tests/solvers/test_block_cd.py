@@ -411,7 +411,7 @@ def test_the_end_of_what_rounding_shows():
 def test_objectives_in_blocks_of_items_are_refused():
     objective = BlockedObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
     with pytest.raises(
-        InputError, match="BlockCD cannot train this: BlockedObjective has no FeatureBlockView"
+        InputError, match="FeatureBCD cannot train this: BlockedObjective has no FeatureBlockView"
     ):
         minimize(objective, ElasticNet(1.0), FeatureBCD())
 

@@ -237,7 +237,7 @@ class MultilabelRanker(LinearClassifierBase):
         unpenalised = self._unpenalised(labels.n_states, store.n_features)
         start = self._weights()
         result = quiet._train(
-            part, self._space.over(train.size), labels.take(train), weights[train], start, unpenalised
+            part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
         )
         pass_on_interrupt(result)
         fold = copy(self)

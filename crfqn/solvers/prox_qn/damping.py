@@ -56,7 +56,7 @@ class Damping:
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
     far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
     model is good it would make the last digits linear: `caution` falls with every step that does what was predicted of
-    it, and comes back to `opening` with new coordinates.
+    it, and comes back to `initial` with new coordinates.
     """
 
     is_cautious: bool = True

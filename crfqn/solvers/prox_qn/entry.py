@@ -19,7 +19,6 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Screening
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.metric import check_counts, curvature_at_entry
 
-MOST_OPENED = 10_000_000  # coordinates: the vectors of a step take some 50 numbers each, 4 GB
 # Of an epoch's largest gain: where others wait to come in, a step that wins less ends it. LSHTC1 (l1 = 2): 20 passes to
 # 1e-4 instead of 30; OCR, l1 = 50: 15 to 1e-3 instead of 19.
 EXHAUSTED = 0.1
@@ -48,8 +47,15 @@ class AllCoordinates:
 
     Zeros that do not violate cannot leave zero in an epoch's first step, so that what is lost are the later steps of
     some of them, until the next epoch. A warning says so.
+
+    Parameters
+    ----------
+    most : int
+        Coordinates, beyond which only the violating ones open an epoch: the vectors of a step take some 50 numbers
+        each, 4 GB for the default.
     """
 
+    most: int = 10_000_000
     uses_curvature: ClassVar[bool] = False
 
     def open(
@@ -58,11 +64,11 @@ class AllCoordinates:
         """Screen with a threshold that every gradient exceeds."""
         screening = penalty.screen(point)
         dual_value = best_dual_value(point, penalty, screening)
-        if objective.n_coords <= MOST_OPENED:
+        if objective.n_coords <= self.most:
             screening = point.screen(-1.0)
         elif point.coords.size == 0:
             warnings.warn(
-                f"Prox-QN as printed works on all {objective.n_coords:,} weights at first; above {MOST_OPENED:,} it "
+                f"Prox-QN as printed works on all {objective.n_coords:,} weights at first; above {self.most:,} it "
                 "opens with those whose gradient exceeds the penalty",
                 stacklevel=2,
             )

@@ -7,7 +7,7 @@ Shapes: n active coordinates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -154,22 +154,24 @@ class TokenWise:
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """The matrix, dense or sparse, or the diagonal where it would be too large."""
-        curvature, coords = active.point.view(CurvatureView), active.coords
-        floor, share = FLOOR * least_scale(active), self.growing_share if active.is_growing else 1.0
-        matrix = curvature.matrix(coords, self.n_positions, self.max_dense, share)
+        floor, matrix = FLOOR * least_scale(active), self.matrix(active)
         if matrix is None:
-            return curvature.diagonal(coords) + floor, NO_MATRIX
+            return active.point.view(CurvatureView).diagonal(active.coords) + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
+
+    def matrix(self, active: ActiveSet) -> Matrix | None:
+        """The token-wise model; None where it would be too large."""
+        share = self.growing_share if active.is_growing else 1.0
+        curvature = active.point.view(CurvatureView)
+        return curvature.matrix(active.coords, self.n_positions, self.max_dense, share)
 
     def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
         metric.rebase(*self.base(active))
 
     def for_samples(self) -> TokenWise:
-        return TokenWise(
-            min(self.n_positions, WARM_POSITIONS), self.max_dense, self.refresh, self.growing_share
-        )
+        return replace(self, n_positions=min(self.n_positions, WARM_POSITIONS))
 
 
 def check_counts(settings: object, *names: str) -> None:

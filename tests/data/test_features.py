@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.data.columns import BLOCK, check_sparse
+from crfqn.data.columns import check_sparse
 from crfqn.data.features import FeatureStore, check_offsets, locate
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
@@ -24,14 +24,12 @@ from crfqn.kernels.transpose import (
 from crfqn.threads import N_PARTS, Pool
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
-FULL_BLOCK = BLOCK
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "longdouble"]
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    """Small matrices must cross the borders of blocks too."""
-    monkeypatch.setattr("crfqn.data.columns.BLOCK", 7)
+def from_matrix(matrix, offsets, **settings):
+    """A store read in small blocks, whose borders small matrices must cross too."""
+    return FeatureStore.from_matrix(matrix, offsets, **{"block": 7, **settings})
 
 
 def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):
@@ -64,18 +62,18 @@ def assert_holds(store, dense):
 def test_every_sparse_format(layout, is_binary):
     dense = random_matrix(is_binary=is_binary)
     for matrix in (sp.csr_array(dense).asformat(layout), sp.csr_matrix(dense).asformat(layout)):
-        assert_holds(FeatureStore.from_matrix(matrix, [0, 4, 23]), dense)
+        assert_holds(from_matrix(matrix, [0, 4, 23]), dense)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
 def test_every_dtype(make, dtype):
     dense = random_matrix(is_binary=dtype == "bool").astype(dtype)
-    assert_holds(FeatureStore.from_matrix(make(dense), [0, 4, 23]), dense.astype(float))
+    assert_holds(from_matrix(make(dense), [0, 4, 23]), dense.astype(float))
 
 
 def test_dense_lists():
-    store = FeatureStore.from_matrix([[0, 2], [1, 0], [0, 0]], [0, 3])
+    store = from_matrix([[0, 2], [1, 0], [0, 0]], [0, 3])
     assert_holds(store, np.array([[0, 2], [1, 0], [0, 0]]))
 
 
@@ -92,30 +90,30 @@ def test_unsorted_and_repeated_entries_and_zeros(layout):
     kind = sp.csr_array if layout == "csr" else sp.csc_array
     matrix = kind((values[order], minor[order], indptr), shape=(6, 5))
     kept = matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()
-    assert_holds(FeatureStore.from_matrix(matrix, [0, 6]), expected)
+    assert_holds(from_matrix(matrix, [0, 6]), expected)
     for before, after in zip(kept, (matrix.data, matrix.indices, matrix.indptr), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
 def test_sums_decide_what_is_binary():
     halves = sp.csr_array(([0.5, 0.5, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
-    assert_holds(FeatureStore.from_matrix(halves, [0, 2]), np.array([[0, 1], [1, 0]]))
+    assert_holds(from_matrix(halves, [0, 2]), np.array([[0, 1], [1, 0]]))
     twice = sp.csr_array(([True, True, True], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
-    assert_holds(FeatureStore.from_matrix(twice, [0, 2]), np.array([[0, 2], [1, 0]]))
+    assert_holds(from_matrix(twice, [0, 2]), np.array([[0, 2], [1, 0]]))
     nothing = sp.csr_array(([1.0, -1.0, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
-    assert_holds(FeatureStore.from_matrix(nothing, [0, 2]), np.array([[0, 0], [1, 0]]))
+    assert_holds(from_matrix(nothing, [0, 2]), np.array([[0, 0], [1, 0]]))
 
 
 def test_stored_zeros_among_ones_leave_a_binary_store():
     matrix = sp.csr_array(random_matrix(is_binary=True))
     matrix.data[[0, 5, 40]] = 0
-    store = FeatureStore.from_matrix(matrix, [0, 23])
+    store = from_matrix(matrix, [0, 23])
     assert store.is_binary
     assert_holds(store, matrix.toarray())
 
 
 def test_no_entries_at_all():
-    store = FeatureStore.from_matrix(sp.csr_array((3, 4)), [0, 3])
+    store = from_matrix(sp.csr_array((3, 4)), [0, 3])
     assert store.nnz == 0
     assert store.is_binary
     assert_holds(store, np.zeros((3, 4)))
@@ -139,8 +137,8 @@ class TestDenseRows:
             1 if dtype == "bool" else 0.5
         )
         dense = dense.astype(dtype)
-        store = FeatureStore.from_matrix(dense, [0, shape[0]])
-        assert_same_store(store, FeatureStore.from_matrix(sp.csr_array(dense), [0, shape[0]]))
+        store = from_matrix(dense, [0, shape[0]])
+        assert_same_store(store, from_matrix(sp.csr_array(dense), [0, shape[0]]))
         assert_holds(store, dense.astype(float))
 
     @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", "bool"])
@@ -160,28 +158,28 @@ class TestDenseRows:
         matrix = arrange(dense)
         if not is_writeable and isinstance(matrix, np.ndarray):
             matrix.flags.writeable = False
-        assert_same_store(FeatureStore.from_matrix(matrix, [0, 40]), FeatureStore.from_matrix(dense, [0, 40]))
+        assert_same_store(from_matrix(matrix, [0, 40]), from_matrix(dense, [0, 40]))
 
     def test_the_matrix_stays_as_it_is(self):
         dense = random_matrix(100, 9)
         before = dense.copy()
-        FeatureStore.from_matrix(dense, [0, 100])
+        from_matrix(dense, [0, 100])
         np.testing.assert_array_equal(dense, before)
 
     @pytest.mark.parametrize("is_binary", [True, False])
     @pytest.mark.parametrize("n_positions", [3, 40, 1000])
     def test_bit_equal_for_any_number_of_threads(self, n_positions, is_binary):
         dense = random_matrix(n_positions, 30, is_binary=is_binary)
-        stores = [FeatureStore.from_matrix(dense, [0, n_positions])]
+        stores = [from_matrix(dense, [0, n_positions])]
         for n_threads in (1, 2, 7):
             with Pool(n_threads) as pool:
-                stores.append(FeatureStore.from_matrix(dense, [0, n_positions], pool=pool))
+                stores.append(from_matrix(dense, [0, n_positions], pool=pool))
         for store in stores[1:]:
             assert_same_store(store, stores[0])
 
     def test_negative_zeros_and_the_smallest_numbers(self):
         dense = np.array([[-0.0, 5e-324, 0.0], [1.0, -0.0, -5e-324]])
-        store = FeatureStore.from_matrix(dense, [0, 2])
+        store = from_matrix(dense, [0, 2])
         assert store.nnz == 3
         assert_holds(store, dense)
 
@@ -197,14 +195,14 @@ class TestDenseRows:
             Pool(n_threads) as pool,
             pytest.raises(InputError, match=rf"finite, but item 2, position 10, feature 3 is {bad}$"),
         ):
-            FeatureStore.from_matrix(np.asfortranarray(dense), [0, 200, 300, 500], pool=pool)
+            from_matrix(np.asfortranarray(dense), [0, 200, 300, 500], pool=pool)
 
     def test_memory_is_that_of_the_result_and_of_a_part(self):
         dense = random_matrix(4000, 500, density=0.25).astype(np.float32)
-        FeatureStore.from_matrix(dense[:10], [0, 10])  # compiles
+        from_matrix(dense[:10], [0, 10])  # compiles
         tracemalloc.start()
         try:
-            store = FeatureStore.from_matrix(dense, [0, 4000])
+            store = from_matrix(dense, [0, 4000])
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -214,8 +212,8 @@ class TestDenseRows:
 def test_the_pool_does_not_matter_for_sparse_matrices():
     dense = random_matrix(50, 9)
     with Pool(3) as pool:
-        store = FeatureStore.from_matrix(sp.csr_array(dense), [0, 50], pool=pool)
-    assert_same_store(store, FeatureStore.from_matrix(sp.csr_array(dense), [0, 50]))
+        store = from_matrix(sp.csr_array(dense), [0, 50], pool=pool)
+    assert_same_store(store, from_matrix(sp.csr_array(dense), [0, 50]))
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
@@ -224,7 +222,7 @@ def test_the_pool_does_not_matter_for_sparse_matrices():
 def test_taking_items(items, is_binary, n_threads):
     dense = random_matrix(23, 11, is_binary=is_binary)
     offsets = np.array([0, 4, 4, 11, 20, 23])
-    store = FeatureStore.from_matrix(dense, offsets, allow_empty=True)
+    store = from_matrix(dense, offsets, allow_empty=True)
     with Pool(n_threads) as pool:
         part, positions = store.take(np.array(items, np.int64), pool)
     expected = np.concatenate([np.arange(*offsets[i : i + 2]) for i in items] + [[]]).astype(int)
@@ -242,9 +240,9 @@ def test_taking_items(items, is_binary, n_threads):
 def test_largest_squares():
     dense = random_matrix() * np.where(np.arange(11) % 2, -1.0, 1.0)
     dense[:, 4] = 0.0
-    store = FeatureStore.from_matrix(dense, [0, 23])
+    store = from_matrix(dense, [0, 23])
     np.testing.assert_array_equal(store.largest_squares, (dense**2).max(axis=0))
-    binary = FeatureStore.from_matrix(dense != 0, [0, 23])
+    binary = from_matrix(dense != 0, [0, 23])
     np.testing.assert_array_equal(binary.largest_squares, np.ones(11))
 
 
@@ -271,18 +269,18 @@ def test_any_list_of_entries(case, layout):
     kind, size = (sp.csr_array, n) if layout == "csr" else (sp.csc_array, 6)
     indptr = np.searchsorted(major, np.arange(size + 1))
     matrix = kind((np.asarray(values, float)[order], minor, indptr), shape=(n, 6))
-    assert_holds(FeatureStore.from_matrix(matrix, [0, n]), expected)
+    assert_holds(from_matrix(matrix, [0, n]), expected)
 
 
 def test_all_kinds_of_input_share_one_compilation():
     for make in (sp.csr_array, sp.csc_array, np.asarray):
         for dtype in DTYPES:
-            FeatureStore.from_matrix(make(random_matrix().astype(dtype)), [0, 23]).by_position()
+            from_matrix(make(random_matrix().astype(dtype)), [0, 23]).by_position()
     wide = sp.csr_array(random_matrix())
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     for array in (wide.data, wide.indices, wide.indptr):
         array.flags.writeable = False
-    assert_holds(FeatureStore.from_matrix(wide, [0, 23]), random_matrix())
+    assert_holds(from_matrix(wide, [0, 23]), random_matrix())
     test_sums_decide_what_is_binary()
     kernels = (
         count_columns, scatter_rows, has_duplicates, merge_duplicates, count_entries, scatter_entries,
@@ -292,7 +290,7 @@ def test_all_kinds_of_input_share_one_compilation():
 
 def test_attributes_and_sizes():
     dense = random_matrix()
-    store = FeatureStore.from_matrix(dense, np.array([0, 4, 23], np.uint8))
+    store = from_matrix(dense, np.array([0, 4, 23], np.uint8))
     assert (store.n_items, store.n_positions, store.n_features) == (2, 23, 11)
     assert store.offsets.dtype == np.int64
     needed = FeatureStore.nbytes_needed(store.nnz, 23, 11, 2, is_binary=False)
@@ -303,7 +301,7 @@ def test_attributes_and_sizes():
     assert repr(store).startswith(
         f"FeatureStore(2 items, 23 positions, 11 features, {store.nnz} real entries, 0.0"
     )
-    binary = FeatureStore.from_matrix(dense > 0, [0, 23])
+    binary = from_matrix(dense > 0, [0, 23])
     assert binary.nbytes == FeatureStore.nbytes_needed(binary.nnz, 23, 11, 1, is_binary=True)
     assert FeatureStore.nbytes_needed(10, 2**31, 0, 0, is_binary=True) == 80 + 8 + 8
 
@@ -311,7 +309,7 @@ def test_attributes_and_sizes():
 @pytest.mark.parametrize("is_binary", [True, False])
 def test_with_constant(is_binary):
     dense = random_matrix(is_binary=is_binary)
-    store = FeatureStore.from_matrix(dense, [0, 20, 23])
+    store = from_matrix(dense, [0, 20, 23])
     before = (store.indptr.copy(), store.indices.copy(), store.values.copy())
     wider = store.with_constant()
     assert_holds(wider, np.c_[dense, np.ones(23)])
@@ -324,18 +322,18 @@ def test_with_constant(is_binary):
 @pytest.mark.parametrize("n_features", [1, 11])
 def test_without_the_last_feature(is_binary, n_features):
     dense = random_matrix(23, n_features, is_binary=is_binary)
-    store = FeatureStore.from_matrix(dense, [0, 20, 23])
+    store = from_matrix(dense, [0, 20, 23])
     assert_same_store(store.with_constant().without_last(), store)
     if n_features > 1:
         assert_holds(store.without_last(), dense[:, :-1])
 
 
 def test_with_constant_where_no_feature_ever_fires():
-    assert_holds(FeatureStore.from_matrix(np.zeros((3, 2)), [0, 3]).with_constant(), np.eye(3)[[2, 2, 2]])
+    assert_holds(from_matrix(np.zeros((3, 2)), [0, 3]).with_constant(), np.eye(3)[[2, 2, 2]])
 
 
 def test_pickle():
-    store = FeatureStore.from_matrix(random_matrix(), [0, 23])
+    store = from_matrix(random_matrix(), [0, 23])
     store.by_position()
     assert_holds(pickle.loads(pickle.dumps(store)), random_matrix())
 
@@ -344,7 +342,7 @@ def test_pickle():
 @settings(deadline=None)
 def test_parts_are_balanced(lengths, n_parts):
     offsets = np.cumsum([0, *lengths])
-    store = FeatureStore.from_matrix(sp.csr_array((offsets[-1], 1)), offsets, allow_empty=True)
+    store = from_matrix(sp.csr_array((offsets[-1], 1)), offsets, allow_empty=True)
     parts = store.parts(n_parts)
     assert parts.dtype == np.int64
     assert parts.shape == (n_parts + 1,)
@@ -354,7 +352,7 @@ def test_parts_are_balanced(lengths, n_parts):
 
 
 def test_parts_default_and_error():
-    store = FeatureStore.from_matrix(np.ones((320, 1)), np.arange(0, 321, 2))
+    store = from_matrix(np.ones((320, 1)), np.arange(0, 321, 2))
     np.testing.assert_array_equal(store.parts(), np.arange(0, 161, 5))
     with pytest.raises(InputError, match=r"^n_parts must be at least 1, got 0$"):
         store.parts(0)
@@ -366,15 +364,15 @@ def test_empty_items():
         InputError,
         match=r"^expected at least one position in every item, but item 1 \(and 1 more\) is empty$",
     ):
-        FeatureStore.from_matrix(matrix, [0, 2, 2, 2, 3])
+        from_matrix(matrix, [0, 2, 2, 2, 3])
     with pytest.raises(InputError, match=r"but item 0 is empty$"):
-        FeatureStore.from_matrix(matrix, [0, 0, 3])
+        from_matrix(matrix, [0, 0, 3])
     with pytest.raises(InputError, match=r"^expected at least one item, got none$"):
-        FeatureStore.from_matrix(matrix[:0], [0])
-    store = FeatureStore.from_matrix(matrix, [0, 2, 2, 2, 3], allow_empty=True)
+        from_matrix(matrix[:0], [0])
+    store = from_matrix(matrix, [0, 2, 2, 2, 3], allow_empty=True)
     assert store.n_items == 4
     assert_holds(store, matrix)
-    nothing = FeatureStore.from_matrix(matrix[:0], [0], allow_empty=True)
+    nothing = from_matrix(matrix[:0], [0], allow_empty=True)
     assert (nothing.n_items, nothing.n_positions, nothing.n_features) == (0, 0, 2)
     np.testing.assert_array_equal(nothing.parts(3), [0, 0, 0, 0])
 
@@ -418,17 +416,17 @@ def test_values_that_are_not_finite(make, bad):
     with pytest.raises(
         InputError, match=rf"^feature values must be finite, but item 1, position 13, feature 6 is {bad}$"
     ):
-        FeatureStore.from_matrix(make(dense), [0, 4, 23])
+        from_matrix(make(dense), [0, 4, 23])
 
 
 def test_values_beyond_float64():
     dense = random_matrix().astype(np.longdouble)
     dense[2, 3] = np.longdouble(2) ** 2000
     with pytest.raises(InputError, match="item 0, position 2, feature 3 is inf"):
-        FeatureStore.from_matrix(dense, [0, 23])
+        from_matrix(dense, [0, 23])
     sums = sp.csr_array(([1e308, 1e308], [1, 1], [0, 0, 2]), shape=(2, 2))
     with pytest.raises(InputError, match="item 0, position 1, feature 1 is inf"):
-        FeatureStore.from_matrix(sums, [0, 2])
+        from_matrix(sums, [0, 2])
 
 
 @pytest.mark.parametrize(
@@ -450,7 +448,7 @@ def test_values_beyond_float64():
 )
 def test_bad_matrices(matrix, message):
     with pytest.raises(InputError, match=message):
-        FeatureStore.from_matrix(matrix, [0, 5])
+        from_matrix(matrix, [0, 5])
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
@@ -458,14 +456,14 @@ def test_damaged_sparse_matrices_are_refused_before_the_kernel(layout):
     matrix = sp.csr_array(random_matrix(23, 23)).asformat(layout)
     matrix.indices[50] = 23
     with pytest.raises(InputError, match=r"^damaged sparse matrix: index 23 is outside 0 \.\.\. 22$"):
-        FeatureStore.from_matrix(matrix, [0, 23])
+        from_matrix(matrix, [0, 23])
     matrix.indices[50] = -1
     with pytest.raises(InputError, match="index -1 is outside"):
-        FeatureStore.from_matrix(matrix, [0, 23])
+        from_matrix(matrix, [0, 23])
     matrix.indices[50] = 0
     matrix.indptr[3] += 1000
     with pytest.raises(InputError, match="damaged sparse matrix: indptr must start at 0, not decrease"):
-        FeatureStore.from_matrix(matrix, [0, 23])
+        from_matrix(matrix, [0, 23])
 
 
 def damaged(layout):
@@ -498,7 +496,7 @@ def test_every_damage_is_found(layout):
         with pytest.raises(InputError, match=r"^damaged sparse matrix"):
             check_sparse(matrix)
         with pytest.raises(InputError, match="damaged sparse matrix"):
-            FeatureStore.from_matrix(matrix, [0, 6])
+            from_matrix(matrix, [0, 6])
         with pytest.raises(InputError, match="damaged sparse matrix"):
             Sequences(matrix, [0, 6])
 
@@ -508,7 +506,7 @@ def test_damaged_coordinates_are_found():
         matrix = sp.coo_array(np.ones((6, 4)))
         getattr(matrix, name)[-1] = index
         with pytest.raises(InputError, match=f"index {index} is outside 0"):
-            FeatureStore.from_matrix(matrix, [0, 6])
+            from_matrix(matrix, [0, 6])
 
 
 def test_undamaged_matrices_pass():
@@ -533,8 +531,7 @@ def test_undamaged_matrices_pass():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 @pytest.mark.parametrize("value", [1, 3])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype, monkeypatch):
-    monkeypatch.setattr("crfqn.data.columns.BLOCK", FULL_BLOCK)
+def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype):
     n_positions, n_features, n_row = 8000, 2000, 250
     rng = np.random.default_rng(0)
     steps = rng.integers(0, n_features // n_row, (n_positions, n_row))

@@ -309,8 +309,11 @@ class CountedChain(Chain):
 
 
 @contextmanager
-def ends_within(seconds: float) -> Iterator[None]:
-    """Fail if the block runs longer, even where nothing in it looks at a limit (on Windows: no limit)."""
+def ends_within(seconds: float = 120.0) -> Iterator[None]:
+    """Fail if the block hangs, even where nothing in it looks at a limit (on Windows: no limit).
+
+    A watchdog, no measure of speed: what takes a second here may take ten on a busy machine.
+    """
     if not hasattr(signal, "setitimer"):
         yield
         return

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.prox_qn import ProxQN
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_prox_qn
 from benchmarks.items import ItemProblem

@@ -9,6 +9,7 @@ from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, o
 import crfqn
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.protocols import ZeroProofView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -56,6 +57,14 @@ def brute_spreads(problem):
     return np.sqrt(np.sum(squares, axis=0))
 
 
+def ranges_of(objective):
+    return objective.view(ZeroProofView)
+
+
+def count_within(point, *limits):
+    return ranges_of(point.objective).count_within(point, *limits)
+
+
 def in_parts(problem):
     return BlockedObjective.of_blocks(loss_of(problem), 5)
 
@@ -73,8 +82,8 @@ class TestSpreads:
             expected[:3] = expected[3:6]
         coords = np.arange(problem.n_coords)
         for objective in (loss_of(problem), in_parts(problem)):
-            np.testing.assert_allclose(objective.range_of(coords), expected, rtol=1e-12)
-        np.testing.assert_allclose(objective.range_of(coords[1::3]), expected[1::3], rtol=1e-12)
+            np.testing.assert_allclose(ranges_of(objective).range_of(coords), expected, rtol=1e-12)
+        np.testing.assert_allclose(ranges_of(objective).range_of(coords[1::3]), expected[1::3], rtol=1e-12)
 
     def test_longer_items(self):
         """Transitions to the same label T - 1 times, to another T // 2 times."""
@@ -87,7 +96,7 @@ class TestSpreads:
                 targets=np.zeros(length, np.int32),
             )
             np.testing.assert_allclose(
-                longer.objective().range_of(np.arange(6)), brute_spreads(longer), rtol=1e-12
+                ranges_of(longer.objective()).range_of(np.arange(6)), brute_spreads(longer), rtol=1e-12
             )
 
     def test_one_label_leaves_no_choice_of_transitions(self):
@@ -95,7 +104,7 @@ class TestSpreads:
 
     def test_threads_do_not_matter(self):
         problem = make_problem(3, n_items=60, n_features=70, is_binary=False)
-        one, two = (problem.objective(n_threads=n).feature_ranges.features for n in (1, 2))
+        one, two = (ranges_of(problem.objective(n_threads=n)).features for n in (1, 2))
         assert one.tobytes() == two.tobytes()
 
 
@@ -108,13 +117,13 @@ class TestCounting:
         objective = loss_of(problem)
         coords = np.arange(problem.n_coords)
         point = point_at(objective, np.random.default_rng(2).normal(size=problem.n_coords))
-        g, feature_ranges = np.abs(point.gradient(coords)), objective.range_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), ranges_of(objective).range_of(coords)
         parts = point_at(in_parts(problem), point.weights)
         for bound in (0.05, 0.5, 1.0, 2.0, 50.0):
             is_within = scale * g + radius * feature_ranges < bound
-            assert point.count_within(bound, scale, radius) == is_within.sum()
+            assert count_within(point, bound, scale, radius) == is_within.sum()
             is_near = radius * feature_ranges <= bound / 2
-            assert parts.count_within(bound, scale, radius) == (is_within & is_near).sum()
+            assert count_within(parts, bound, scale, radius) == (is_within & is_near).sum()
 
     def test_many_states_and_features(self):
         """Tiles of states and blocks of features, most of which are not looked at."""
@@ -126,9 +135,12 @@ class TestCounting:
         )
         point = objective.at(np.arange(0, 49000, 7), random.normal(size=7000))
         coords = np.arange(objective.n_coords)
-        g, feature_ranges = np.abs(point.gradient(coords)), objective.range_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), ranges_of(objective).range_of(coords)
         counts = [
-            (point.count_within(bound, 0.9, 0.2), (0.9 * g + 0.2 * feature_ranges < bound).sum())
+            (
+                count_within(point, bound, 0.9, 0.2),
+                (0.9 * g + 0.2 * feature_ranges < bound).sum(),
+            )
             for bound in (0.02, 0.1, 0.5, 2.0)
         ]
         assert all(found == expected for found, expected in counts)
@@ -142,12 +154,12 @@ class TestCounting:
         support = observed_support(whole.map.store, problem.targets, 3, states, transitions)
         objective = make_likelihood(whole.map.store, whole.loss.structure, problem.targets, support=support)
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
-        reach = np.abs(point.gradient(coords)) + 0.1 * objective.range_of(coords)
+        reach = np.abs(point.gradient(coords)) + 0.1 * ranges_of(objective).range_of(coords)
         for bound in (0.5, 1.0, 2.0):
-            assert point.count_within(bound, 1.0, 0.1) == (reach < bound).sum()
+            assert count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
         parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
-        near = 0.1 * objective.range_of(coords) <= 1.0
-        assert parts.count_within(2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
+        near = 0.1 * ranges_of(objective).range_of(coords) <= 1.0
+        assert count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 
 
 class TestProofs:
@@ -197,24 +209,6 @@ class TestProofs:
         penalty = GroupLasso(1.0, n_features=3, n_states=4)
         point = point_at(loss_of(problem), np.zeros(problem.n_coords))
         assert count_proved_zeros(point.objective, penalty, point, point.value) is None
-
-
-class TestLists:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_the_list_is_what_is_not_within(self, kind):
-        problem = problem_of(kind, 1)
-        objective, coords = loss_of(problem), np.arange(problem.n_coords)
-        w = np.random.default_rng(2).normal(size=problem.n_coords)
-        for owner in (objective, in_parts(problem)):
-            point = point_at(owner, w)
-            feature_ranges = 0.2 * owner.range_of(coords)
-            for bound in (0.5, 1.0, 2.0):
-                is_within = (np.abs(point.gradient(coords)) + feature_ranges < bound) & (
-                    feature_ranges <= bound / 2
-                )
-                found = point.beyond(bound, 1.0, 0.2, coords.size)
-                np.testing.assert_array_equal(found, coords[~is_within])
-                assert point.beyond(bound, 1.0, 0.2, found.size - 1) is None
 
 
 class TestResults:

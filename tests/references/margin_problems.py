@@ -17,9 +17,11 @@ from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.threads import Pool
 
 NAMES = ("multiclass", "multitask", "logistic", "ranking")
+F, K = 6, 4  # features and states of what `make_problem` makes, and of `penalty_of`
 HINGES = ("multiclass", "multitask", "ranking")
 SINGLE = {
     "multiclass": MulticlassSquaredHinge,
@@ -29,7 +31,7 @@ SINGLE = {
 
 
 def make_problem(
-    name: str, seed: int = 0, n_items: int = 25, n_features: int = 6, n_states: int = 4
+    name: str, seed: int = 0, n_items: int = 25, n_features: int = F, n_states: int = K
 ) -> MarginProblem:
     """Random items with weights, one of them 0; of a ranking two items have no pairs."""
     random = np.random.default_rng(seed)
@@ -71,3 +73,36 @@ def point_at(problem: MarginProblem, w: Vector, objective: Any = None) -> Point:
 def weights_like(problem: MarginProblem, seed: int = 1, scale: float = 0.5) -> Vector:
     """Random W (F, K)."""
     return scale * np.random.default_rng(seed).normal(size=(problem.x.shape[1], problem.n_states))
+
+
+PENALTIES = {  # (l1, l2, group), norm
+    "L1/L2": ((0.0, 0.0, 2.0), "l2"),
+    "L1/Linf": ((0.0, 0.0, 3.0), "linf"),
+    "sparse group": ((0.5, 0.1, 1.0), "l2"),
+    "sparse group Linf": ((0.4, 0.0, 1.5), "linf"),
+    "L1": ((1.0, 0.0, 0.0), "l2"),
+    "elastic net": ((0.5, 1.0, 0.0), "l2"),
+    "L2": ((0.0, 1.0, 0.0), "l2"),
+}
+
+
+def penalty_of(kind: str, scale: float = 1.0) -> ElasticNet | GroupLasso:
+    """One of `PENALTIES`, so many times as strong."""
+    (l1, l2, group), norm = PENALTIES[kind]
+    if group == 0:
+        return ElasticNet(scale * l1, scale * l2)
+    return GroupLasso(scale * group, scale * l1, scale * l2, norm, n_features=F, n_states=K)
+
+
+def large(
+    n_states: int, n_items: int = 900, n_features: int = 100, seed: int = 0, is_binary: bool = False
+) -> tuple[Vector, Any, FeatureStore, GroupLasso]:
+    """Enough entries for a team of threads, 40 large rows and 60 small ones."""
+    random = np.random.default_rng(seed)
+    is_large = np.isin(np.arange(n_features) % 5, (0, 3))
+    x = random.normal(size=(n_items, n_features)) * np.where(is_large, 1.0, 4.0)
+    x *= random.random(x.shape) < np.where(is_large, 0.7, 0.03)
+    labels = random.integers(0, n_states, n_items).astype(np.int32)
+    store = FeatureStore.from_matrix((x != 0) if is_binary else x, np.arange(n_items + 1))
+    penalty = GroupLasso(30.0, n_features=n_features, n_states=n_states)
+    return x, labels, store, penalty

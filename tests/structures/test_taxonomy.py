@@ -11,20 +11,19 @@ from references import Forest
 
 from crfqn.errors import InputError
 from crfqn.kernels.taxonomy.marginals import WIDEST, tile_width
-from crfqn.structures import taxonomy as module
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import N_PARTS, Pool
 
 
 @pytest.fixture(params=[N_PARTS, 1, 3], ids=lambda n: f"{n} parts")
-def _parts(request, monkeypatch):
+def parts(request):
     """Small tests would have an item a part, and never two tiles in one."""
-    monkeypatch.setattr(module, "N_PARTS", request.param)
+    return request.param
 
 
-def taxonomy_of(shape, n_items):
-    return Taxonomy(*SHAPES[shape], n_items)
+def taxonomy_of(shape, n_items, n_parts=N_PARTS):
+    return Taxonomy(*SHAPES[shape], n_items, n_parts)
 
 
 def assert_everything(taxonomy, scores, targets, weights):
@@ -59,13 +58,12 @@ def assert_everything(taxonomy, scores, targets, weights):
     assert taxonomy.is_label[best.states].all()
 
 
-@pytest.mark.usefixtures("_parts")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("scale", [0.3, 3.0, 30.0])
-def test_everything_against_enumeration(shape, scale):
+def test_everything_against_enumeration(shape, scale, parts):
     random = np.random.default_rng([len(shape), int(scale)])
     n_items = 70
-    taxonomy = taxonomy_of(shape, n_items)
+    taxonomy = taxonomy_of(shape, n_items, parts)
     scores = scale * random.normal(size=(taxonomy.n_states, n_items))
     targets = random.choice(np.flatnonzero(taxonomy.is_label), n_items).astype(np.int32)
     weights = random.choice([0.0, 0.5, 1.0, 7.25], n_items)
@@ -169,12 +167,11 @@ def test_scores_of_ten_thousand(sign):
     np.testing.assert_allclose(taxonomy.entropy(scores)[2], math.log(leaves.size), atol=1e-10)
 
 
-@pytest.mark.usefixtures("_parts")
-def test_a_constant_at_a_top_only_shifts_what_is_under_it():
+def test_a_constant_at_a_top_only_shifts_what_is_under_it(parts):
     random = np.random.default_rng(2)
     parents = np.concatenate([[-1], np.where(PARENTS < 0, 0, PARENTS + 1)]).astype(np.int32)
-    rooted = Taxonomy(parents, np.concatenate([[False], LEAVES]), 30)
-    without = taxonomy_of("forest", 30)
+    rooted = Taxonomy(parents, np.concatenate([[False], LEAVES]), 30, parts)
+    without = taxonomy_of("forest", 30, parts)
     scores, shift = random.normal(size=(10, 30)), 1000 * random.normal(size=30)
     found, expected = rooted.infer(np.vstack([shift, scores])), without.infer(scores)
     np.testing.assert_allclose(found.log_partition, expected.log_partition + shift, rtol=1e-13)
@@ -211,12 +208,11 @@ class TestTiles:
 
     @pytest.mark.parametrize("n_items", [0, 1, 7, 8, 31, 33, WIDEST - 1, WIDEST, WIDEST + 1, 2 * WIDEST + 9])
     @pytest.mark.parametrize("n_parts", [1, 2, N_PARTS])
-    def test_any_number_of_items(self, n_items, n_parts, monkeypatch):
-        monkeypatch.setattr(module, "N_PARTS", n_parts)
+    def test_any_number_of_items(self, n_items, n_parts):
         random = np.random.default_rng(n_items)
         scores = 2 * random.normal(size=(10, n_items))
         targets = random.choice(np.flatnonzero(LEAVES), n_items).astype(np.int32)
-        assert_everything(taxonomy_of("forest", n_items), scores, targets, random.random(n_items))
+        assert_everything(taxonomy_of("forest", n_items, n_parts), scores, targets, random.random(n_items))
 
     def test_more_items_than_a_tile_in_every_part(self):
         random = np.random.default_rng(4)

@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from crfqn.data.pixels import PixelPairs
+from crfqn.data.pixels import BLOCK_ENTRIES, PixelPairs
 from crfqn.errors import InputError
 
 
@@ -41,11 +42,14 @@ def test_storage_is_lean_and_sorted():
     np.testing.assert_array_equal(matrix.indices, rebuilt.indices)
 
 
-def test_blocks_do_not_matter(monkeypatch):
-    images = np.random.default_rng(2).integers(0, 2, size=(40, 12))
-    whole = PixelPairs((3, 4)).transform(images)
-    monkeypatch.setattr("crfqn.data.pixels.BLOCK_ENTRIES", 1)
-    assert (PixelPairs((3, 4)).transform(images) != whole).nnz == 0
+def test_blocks_do_not_matter():
+    """Half of the pixels on in each image, which makes them one rectangle, written in two blocks."""
+    half = np.arange(128) % 2
+    images = np.random.default_rng(2).permuted(np.tile(half, (600, 1)), axis=1)
+    whole = PixelPairs((16, 8)).transform(images)
+    assert whole.nnz > BLOCK_ENTRIES > whole[:300].nnz
+    alone = sp.vstack([PixelPairs((16, 8)).transform(part) for part in (images[:300], images[300:])])
+    assert (alone != whole).nnz == 0
 
 
 def test_no_images():

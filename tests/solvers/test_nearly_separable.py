@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from problems import make_problem, make_tree_problem
 
 from crfqn import ChainCRF
-from crfqn.objectives import token_model
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.token_model import token_model
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -77,14 +79,17 @@ def test_the_optimum_of_another_method(kind, solver):
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("scale", [1.0, 5.0, 20.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, form, monkeypatch):
+def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, form):
     """Scaled to a unit diagonal, which a sum of rounding errors in the place of p (1 - p) would not survive."""
-    monkeypatch.setattr(token_model, "PAIR", np.inf if form == "dense" else 1e-9)
     problem = separable(kind, 0, 1e6)
     objective, coords = problem.objective(), np.arange(problem.n_coords)
     fit = minimize(objective, ElasticNet(1.0), ProxQN(), tol=1e-3)
     point = objective.at(fit.coords, scale * fit.weights)
-    model = point.token_model(coords, 10**6, 10**6)
+    model = token_model(
+        Marginals(point), objective.split(coords), point.view(CurvatureView).diagonal(coords), 10**6, 10**6,
+        pair=np.inf if form == "dense" else 1e-9,
+    )  # fmt: skip
+    assert sp.issparse(model) == (form == "sparse")
     model = model.toarray() if sp.issparse(model) else model
     # What 1e6 items' rounding of a marginal makes up counts as nothing.
     root = np.sqrt(np.maximum(np.diagonal(model).astype(float), 1e-16 * 1e6 * 100))

@@ -6,15 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from margin_problems import flat_objective, point_at, weights_like
+from margin_problems import (
+    NAMES,
+    PENALTIES,
+    F,
+    K,
+    flat_objective,
+    make_problem,
+    objective_of,
+    penalty_of,
+    point_at,
+    weights_like,
+)
 from margin_references import MarginProblem
-from test_row_descent import PENALTIES, F, K, every_loss, make_problem, objective_of, penalty_of
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.protocols import RowView
 from crfqn.objectives.views.row_gradients import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.screened_point import screen_point
+
+every_loss = pytest.mark.parametrize("name", NAMES)
 
 
 @every_loss
@@ -22,18 +35,15 @@ from crfqn.solvers.screened_point import screen_point
 def test_margins_tell_what_scores_do(name, order):
     problem = make_problem(name)
     point = point_at(problem, weights_like(problem), objective_of(problem))
-    blocks = point.row_blocks()
+    blocks = point.view(RowView)
     blocks.value(penalty_of("L2"))  # which makes sure of the losses
-    found, norms = evaluate_margins(blocks, order)
+    residual, norms, dual = evaluate_margins(blocks, order)
     expected = point.evaluation
-    np.testing.assert_allclose(found.residual[:, :K], expected.residual.T, atol=1e-12)
-    assert not found.residual[:, K:].any() or np.abs(found.residual[:, K:]).max() < 1e-300
+    np.testing.assert_allclose(residual[:, :K], expected.residual.T, atol=1e-12)
+    assert np.abs(residual[:, K:]).max(initial=0.0) < 1e-300
     np.testing.assert_allclose(norms, np.linalg.norm(expected.residual, order, axis=0), atol=1e-12)
-    weights = problem.weights
-    for s in (0.3, 1.0):
-        loss = point.objective.loss
-        dual_value = loss.dual_value(found, weights, s)
-        assert dual_value == pytest.approx(loss.dual_value(expected, weights, s), rel=1e-11)
+    for scale in (0.3, 1.0):
+        assert dual.value(scale) == pytest.approx(point.dual_value(scale), rel=1e-11)
 
 
 @every_loss
@@ -63,7 +73,7 @@ def test_any_number_of_states(name, n_states, group_l1):
 
 def agree(point, penalty):
     """Compare both scans of a point."""
-    blocks, expected = point.row_blocks(), screen_point(penalty, point)
+    blocks, expected = point.view(RowView), screen_point(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
     found = blocks.screen(penalty)
     np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))
@@ -83,7 +93,7 @@ def test_many_shares_of_features(n_threads):
     problem = MarginProblem("multiclass", x, np.eye(3, dtype=int)[labels], np.ones(40))
     store = point_at(problem, np.zeros((3000, 3))).objective.map.store
     objective = flat_objective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
     bound = float(np.median(norms))
     penalty = replace(penalty_of("L1/L2"), group_l1=bound, n_features=3000, n_states=3)

@@ -22,7 +22,7 @@ RECIPES = [
     *("conll2000", "digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat"),
     *("ocr", "stdlib", "stdlib-flat"),
 ]
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DIGITS = """
 name = "mine"
 title = "Mine"

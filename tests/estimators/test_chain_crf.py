@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -779,13 +780,14 @@ def test_docstring_example():
 
 def test_two_processes_train_the_same_model(model):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from test_chain_crf import fitted\n"
         "model = fitted()\n"
         "print(model.coef_.data.tobytes().hex(), model.edge_coef_.data.tobytes().hex(), model.data_fingerprint_)"
     )
-    folder = __file__.rsplit("test_chain_crf", 1)[0]
-    run = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)
+    tests = Path(__file__).parents[1]
+    folders = [str(tests / "estimators"), str(tests / "references")]
+    run = subprocess.run([sys.executable, "-c", script, *folders], capture_output=True, text=True, check=True)
     expected = [
         model.coef_.data.tobytes().hex(),
         model.edge_coef_.data.tobytes().hex(),

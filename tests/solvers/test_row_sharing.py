@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from margin_problems import SINGLE, flat_objective
+from margin_problems import SINGLE, K, flat_objective, large
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rowwise.descent import PARTS, Workspace, parts_of
@@ -19,20 +19,6 @@ from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
-
-K = 4
-
-
-def large(n_states, n_items=900, n_features=100, seed=0, is_binary=False):
-    """Enough entries for a team of threads, 40 large rows and 60 small ones."""
-    random = np.random.default_rng(seed)
-    is_large = np.isin(np.arange(n_features) % 5, (0, 3))
-    x = random.normal(size=(n_items, n_features)) * np.where(is_large, 1.0, 4.0)
-    x *= random.random(x.shape) < np.where(is_large, 0.7, 0.03)
-    labels = random.integers(0, n_states, n_items).astype(np.int32)
-    store = FeatureStore.from_matrix((x != 0) if is_binary else x, np.arange(n_items + 1))
-    penalty = GroupLasso(30.0, n_features=n_features, n_states=n_states)
-    return x, labels, store, penalty
 
 
 def blocks_at_zero(objective):

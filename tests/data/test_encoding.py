@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from crfqn.data import encoding
+from crfqn.data.columns import BLOCK
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
@@ -137,10 +137,10 @@ def test_dicts_agree_with_dictvectorizer(X):
     same(turned[::-1], expected.toarray())
 
 
-def test_long_lists_cross_blocks(monkeypatch):
-    monkeypatch.setattr(encoding, "BLOCK", 5)
-    rng = np.random.default_rng(0)
-    X = [[[f"n{i}" for i in rng.integers(0, 40, 6)] for _ in range(4)] for _ in range(10)]
+def test_long_lists_cross_blocks():
+    names = np.array([f"n{i}" for i in range(40)])
+    X = np.random.default_rng(0).choice(names, (10, 2500, 6)).tolist()
+    assert BLOCK < 10 * 2500 * 6
     flat = [Counter(position) for item in X for position in item]
     same(encode_sequences(X)[0], DictVectorizer().fit_transform(flat).toarray())
 

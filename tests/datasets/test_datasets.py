@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from problems import ends_within
 
 from crfqn.datasets import Content, DataFile, Dataset, cache_folder, dataset, list_datasets
 from crfqn.datasets.files import parts
@@ -211,10 +212,8 @@ def test_fetch_takes_the_first_address_that_works(tiny, address, capfd):
 )
 def test_a_failed_download_leaves_nothing_and_says_why(tiny, address, kind, reason):
     entry = served(tiny, f"{address}/{kind}")
-    start = time.monotonic()
-    with pytest.raises(DataUnavailableError, match=reason) as caught:
+    with ends_within(), pytest.raises(DataUnavailableError, match=reason) as caught:
         entry.fetch(timeout=0.5, limit=1.0)
-    assert time.monotonic() - start < 5
     text = str(caught.value)
     assert f"{address}/{kind}" in text
     assert f"By hand: save {address}/{kind} as {cache_folder() / 'tiny' / 'tiny.data'}" in text
@@ -223,11 +222,12 @@ def test_a_failed_download_leaves_nothing_and_says_why(tiny, address, kind, reas
 
 
 def test_no_network(tiny):
-    start = time.monotonic()
-    with pytest.raises(DataUnavailableError, match=r"host no-such-host\.invalid cannot be found") as caught:
+    with (
+        ends_within(),
+        pytest.raises(DataUnavailableError, match=r"host no-such-host\.invalid cannot be found") as caught,
+    ):
         served(tiny, "https://no-such-host.invalid/x", "http://127.0.0.1:9/x").fetch(timeout=1.0)
     assert "http://127.0.0.1:9/x: " in str(caught.value)
-    assert time.monotonic() - start < 5
     assert cached_files() == []
 
 

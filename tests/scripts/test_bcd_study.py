@@ -24,10 +24,10 @@ from crfqn.datasets import dataset
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.penalties import GroupLasso
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_bcd
-from bcd_study import figures, grid, report
+from bcd_study import grid, report
 from bcd_study.cases import DATA, OF_THE_PAPER, QUICK_SHAPE, SECTOR, Case, Source
 from bcd_study.curves import RowCurve, Watch
 from bcd_study.folder import CONSTANTS, Optimum
@@ -56,13 +56,12 @@ def _no_data(tmp_path_factory):
 def folder(tmp_path_factory, _no_data):
     """All figures and the table, with two solvers and two lambdas."""
     path = tmp_path_factory.mktemp("study")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "ALL", SHOWN)
-        patch.setattr("bcd_study.study.QUICK_STEP", 9)
-        publisher = Publisher(path, [], is_quick=True, seconds=SECONDS, n_splits=1, n_threads=1)
-        for name in ("2", "4", "5"):
-            publisher.figure(name)
-        publisher.table("2")
+    publisher = Publisher(
+        path, [], is_quick=True, seconds=SECONDS, n_splits=1, n_threads=1, solvers=SHOWN, step=9
+    )
+    for name in ("2", "4", "5"):
+        publisher.figure(name)
+    publisher.table("2")
     return path
 
 

@@ -86,7 +86,7 @@ def penalty_of(name: str, problem: str):
 
 
 def run(name, penalty, solver, **settings):
-    with ends_within(60):
+    with ends_within():
         return minimize(objective_of(name), penalty, solver, **{"tol": 1e-6, "max_iter": 2000} | settings)
 
 
@@ -147,7 +147,7 @@ class TestEnds:
     def test_line_search_failed(self, solver):
         """A gradient of the wrong sign promises a decrease that no trial finds."""
         objective = Wrong(CHAIN.objective())
-        with ends_within(30):
+        with ends_within():
             result = minimize(objective, self.problem(solver), SOLVERS[solver], max_iter=50)
         assert result.status is Status.LINE_SEARCH_FAILED
         assert result.coords.size == 0
@@ -397,7 +397,7 @@ class TestFISTA:
 
     def passes(self, solver):
         if solver not in self.KNOWN:
-            with ends_within(60):
+            with ends_within():
                 result = minimize(self.HARD.objective(), ElasticNet(0.3), solver, tol=1e-3, max_iter=3000)
             assert result.status is Status.CONVERGED
             self.KNOWN[solver] = result.passes

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ import crfqn
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives import sum as sum_objective
+from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet
-from crfqn.regularization_path.walking import Waiting
+from crfqn.regularization_path.prepared import largest_gradient, prepare_path
+from crfqn.regularization_path.walking import Waiting, walk
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
@@ -69,14 +71,18 @@ class TestValues:
         for l1, value in zip(path.l1, path.value, strict=True):
             assert value == pytest.approx(problem.optimum(l1, 0.0)[0], rel=1e-7)
 
-    def test_in_blocks(self, monkeypatch):
+    def test_in_blocks(self):
         """Data whose scores do not fit into memory: the same numbers."""
         whole = quiet(ChainCRF(**EXACT), X, Y, n_values=4, ratio=0.2, inner_tol=1e-9)
-        monkeypatch.setattr(sum_objective, "MOST_NUMBERS", 1)
-        monkeypatch.setattr(sum_objective, "BLOCK_NUMBERS", 60)
-        parts = quiet(ChainCRF(**EXACT), X, Y, n_values=4, ratio=0.2, inner_tol=1e-9)
-        np.testing.assert_allclose(parts.value, whole.value, rtol=1e-8)
-        assert parts.l1_max == pytest.approx(whole.l1_max, rel=1e-12)
+        with prepare_path(ChainCRF(**EXACT), X, Y) as prepared:
+            objective = BlockedObjective.of_blocks(prepared.objective, 20)
+            assert len(objective.parts) > 1
+            point = objective.at(*prepared.point.sparse_weights)
+            l1_max = largest_gradient(objective, prepared.penalty, point)
+            in_blocks = replace(prepared, objective=objective, point=point, l1_max=l1_max)
+            values = [step.model.result_.value for step in walk(in_blocks, whole.l1, 1e-9)]
+        np.testing.assert_allclose(values, whole.value, rtol=1e-8)
+        assert l1_max == pytest.approx(whole.l1_max, rel=1e-12)
 
     def test_models_are_those_of_independent_fits(self):
         path = quiet(ChainCRF(**EXACT), X, Y, l1=[0.5, 2.0, 1.0], inner_tol=1e-9)

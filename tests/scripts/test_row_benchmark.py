@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from bcd_study.cases import DATA, Source
 from bcd_study.judge import Judge
@@ -40,12 +40,11 @@ def test_a_run_ends_near_the_optimum(problem, loss):
 
 
 def test_cores_take_turns(problem, monkeypatch):
-    monkeypatch.setattr(rows, "WARM_UP_SECONDS", 0.1)
     given = iter([1.9, 1.2, 2.0, 1.3, 1.95, 1.96, 1.97, 1.98])
     monkeypatch.setattr(rows, "capacity", lambda pool: next(given))
     task = rows.Task("made-up", "squared-hinge", 1e-2, 1e9, "lightning", 3.0)
     with stored(problem) as path:
-        turns = rows.take_turns(path, task, 2, 2.0)
+        turns = rows.take_turns(path, task, 2, 2.0, warm_up_seconds=0.1)
     assert turns.capacity == [1.2, 1.95]
     assert (len(turns.one), len(turns.two)) == (4, 2)
 

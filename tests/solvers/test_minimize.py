@@ -266,7 +266,7 @@ class TestOnChains:
     """The same ends with the real method and the real loss."""
 
     def run(self, problem, chain=None, l1=0.5, **settings):
-        with ends_within(20):
+        with ends_within():
             objective = problem.objective(chain)
             return minimize(objective, ElasticNet(l1), settings.pop("solver", ProxQN()), **settings)
 
@@ -303,10 +303,8 @@ class TestOnChains:
         self.assert_value_is_that_of_the_weights(problem, result)
 
     def test_max_seconds(self, problem):
-        started = time.perf_counter()
         result = self.run(problem, tol=0.0, max_seconds=0.05, callback=lambda p: time.sleep(0.02))
         assert result.status is Status.MAX_SECONDS
-        assert time.perf_counter() - started < 10
         self.assert_value_is_that_of_the_weights(problem, result)
 
     def test_callback(self, problem):
@@ -330,7 +328,7 @@ class TestOnChains:
     def test_free_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
         optimum, _ = problem.optimum(l1, l2, unpenalised)
         penalty = ElasticNet(l1, l2, np.array(unpenalised))
-        with ends_within(20):
+        with ends_within():
             result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
         assert result.status is Status.CONVERGED
         assert result.gap <= 1e-5

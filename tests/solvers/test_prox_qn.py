@@ -25,13 +25,16 @@ from references import Penalised
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives import token_model
+from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.curvature.token_model import MOST_PAIRS, PAIR, token_model
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point, Ray
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
+    AllCoordinates,
     Backtracking,
     ByShareOfBound,
     Diagonal,
@@ -43,7 +46,6 @@ from crfqn.solvers.prox_qn import (
     TokenWise,
     UntilSolved,
     WarmStart,
-    entry,
 )  # fmt: skip
 from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 from crfqn.structures.chain import Chain
@@ -66,6 +68,24 @@ TAXONOMIES = {
 }
 PROBLEMS = CHAINS | TAXONOMIES
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
+
+
+@dataclass(frozen=True)
+class Priced(TokenWise):
+    """The token-wise metric with other prices of its forms, as in `token_model`: what large problems have it do."""
+
+    pair: float = PAIR
+    most_pairs: float = MOST_PAIRS
+
+    def matrix(self, active):
+        point, coords = active.point, active.coords
+        split, diagonal = point.objective.split(coords), point.view(CurvatureView).diagonal(coords)
+        return token_model(
+            Marginals(point), split, diagonal, self.n_positions, self.max_dense, pair=self.pair,
+            most_pairs=self.most_pairs,
+        )  # fmt: skip
+
+
 SOLVERS = {
     "default": ProxQN(),
     "diagonal": ProxQN(metric=Diagonal()),
@@ -77,27 +97,14 @@ SOLVERS = {
         warm_start=WarmStart((Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0)), fewest_positions=1)
     ),
     "few may enter": ProxQN(entry=MostPromising(3)),
-    "sampled metric": ProxQN(metric=TokenWise(10, refresh=2)),
-    "dense metric": ProxQN(),
-    "sparse metric": ProxQN(),
-    "no room for a matrix": ProxQN(metric=TokenWise(max_dense=0)),
+    # Of so few positions the pairs are cheaper than products, unless they are said to be dear.
+    "sampled metric": ProxQN(metric=Priced(10, refresh=2, pair=np.inf)),
+    "dense metric": ProxQN(metric=Priced(pair=np.inf)),
+    "sparse metric": ProxQN(metric=Priced(pair=1e-9)),
+    "no room for a matrix": ProxQN(metric=Priced(max_dense=0, most_pairs=0)),
     "short memory": ProxQN(memory=1),
 }
 AS_IF_LARGE = SOLVERS["as if large"]
-PATCHES = {
-    "sampled metric": [(token_model, "PAIR", np.inf)],  # products: the pairs of so few positions are cheaper
-    "dense metric": [(token_model, "PAIR", np.inf)],
-    "sparse metric": [(token_model, "PAIR", 1e-9)],
-    "no room for a matrix": [(token_model, "MOST_PAIRS", 0)],
-}
-
-
-@pytest.fixture(autouse=True)
-def _as_the_solver_needs_it(request, monkeypatch):
-    """Make small problems do what large ones would, where the named solver is about that."""
-    names = getattr(request.node, "callspec", None)
-    for patch in PATCHES.get(names.params.get("solver") if names else None, ()):
-        monkeypatch.setattr(*patch)
 
 
 @cache
@@ -107,7 +114,7 @@ def optimum(name: str, l1: float, l2: float) -> float:
 
 def run(problem: Penalised, l1: float, l2: float = 0.0, solver: ProxQN | None = None, **settings) -> Result:
     settings = {"tol": 1e-6, **settings}
-    with ends_within(15):
+    with ends_within():
         return minimize(problem.objective(), ElasticNet(l1, l2), solver or ProxQN(), **settings)
 
 
@@ -231,15 +238,12 @@ def test_optimality_conditions_at_the_end(name, solver):
 
 
 @pytest.mark.parametrize("name", ["real", "forest", "inner labels", "flat", "weighted forest"])
-def test_metrics_agree_in_the_weights(name, monkeypatch):
+def test_metrics_agree_in_the_weights(name):
     """With l2 the optimum is one point, whatever leads there."""
     problem = PROBLEMS[name]
     _, expected = problem.optimum(0.5, 0.5)
-    for solver, settings in SOLVERS.items():
-        with pytest.MonkeyPatch.context() as patch:
-            for change in PATCHES.get(solver, ()):
-                patch.setattr(*change)
-            found = run(problem, 0.5, 0.5, settings, tol=1e-11, max_iter=3000)
+    for settings in SOLVERS.values():
+        found = run(problem, 0.5, 0.5, settings, tol=1e-11, max_iter=3000)
         np.testing.assert_allclose(dense_weights(problem, found.coords, found.weights), expected, atol=3e-5)
 
 
@@ -289,13 +293,13 @@ class TestAsPrinted:
             last = penalty.at(active).largest_violation(w[active], g[active])
             assert after.n_active == active.size
 
-    def test_too_many_coordinates_are_said_to_be(self, monkeypatch):
+    def test_too_many_coordinates_are_said_to_be(self):
         problem = PROBLEMS["wide"]
-        monkeypatch.setattr(entry, "MOST_OPENED", problem.n_coords - 1)
+        solver = replace(ProxQN.paper(), entry=AllCoordinates(most=problem.n_coords - 1))
         with pytest.warns(
             UserWarning, match="works on all 84 weights at first; above 83 it opens with those whose"
         ):
-            result = run(problem, 2.0, solver=ProxQN.paper())
+            result = run(problem, 2.0, solver=solver)
         assert result.trace.n_active[0] < problem.n_coords
         assert result.value == pytest.approx(optimum("wide", 2.0, 0.0), rel=1e-8)
 

@@ -122,7 +122,7 @@ def test_the_damping_follows_an_active_set_that_shrinks():
 
 
 @pytest.mark.parametrize(
-    ("is_complete", "opening", "before", "after"),
+    ("is_complete", "initial", "before", "after"),
     [
         (True, 1.0, 0.125, 0.125),
         (False, 1.0, 0.125, 1.0),
@@ -131,9 +131,9 @@ def test_the_damping_follows_an_active_set_that_shrinks():
     ],
 )
 def test_an_epoch_begins_without_scale_and_is_cautious_again_where_coordinates_wait(
-    is_complete, opening, before, after
+    is_complete, initial, before, after
 ):
-    damping = opened(scale=3.0, opening=opening, caution=before)
+    damping = opened(scale=3.0, initial=initial, caution=before)
     damping.open_epoch(2, is_complete)
     assert damping.by_coordinate.tolist() == [0.0, 0.0]
     assert (damping.scale, damping.caution) == (0.0, after)

@@ -216,7 +216,7 @@ class TestPenalty:
 
     def test_scaled(self):
         found = small_penalty((1.0, 0.5, 2.0), "linf").scaled(0.25)
-        assert (found.group_l1, found.l1, found.l2, found.norm, found.strength) == (
+        assert (found.group_l1, found.l1, found.l2, found.norm, found.dual_radius) == (
             0.25,
             0.125,
             0.5,
@@ -455,7 +455,7 @@ def optimum(name, kind, norm):
 
 
 def run(name, kind, norm, solver=None, **limits):
-    with ends_within(30):
+    with ends_within():
         return minimize(
             PROBLEMS[name].objective(), penalty_of(name, kind, norm), solver or AS_IF_LARGE,
             **{"tol": 1e-6, "max_iter": 800, **limits},

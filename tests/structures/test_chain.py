@@ -9,16 +9,14 @@ from references import Enumeration, log_recursion
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import CHUNK, LARGEST_RANGE
 from crfqn.kernels.chain.logarithms import log_item
-from crfqn.structures import chain as module
 from crfqn.structures.chain import Chain
-from crfqn.threads import Pool, cut_into_parts
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 
-@pytest.fixture(params=[32, 1, 2], ids=["32 parts", "1 part", "2 parts"])
-def parts(request, monkeypatch):
+@pytest.fixture(params=[N_PARTS, 1, 2], ids=lambda n: f"{n} parts")
+def parts(request):
     """Small tests would have an item a part, and never two in a chunk, nor two chunks in a part."""
-    if request.param != 32:
-        monkeypatch.setattr(module, "cut_into_parts", lambda offsets: cut_into_parts(offsets, request.param))
+    return request.param
 
 
 def offsets_of(lengths):
@@ -49,13 +47,12 @@ def assert_like_recursion(chain, scores, edges, tolerance=1e-11):
     )
 
 
-@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("n_states", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("seed", range(4))
-def test_everything_against_enumeration(n_states, seed):
+def test_everything_against_enumeration(n_states, seed, parts):
     random = np.random.default_rng([n_states, seed])
     lengths = random.permutation([1, 2, 3, 4, 5, 6, 1, 2])
-    chain = Chain(offsets_of(lengths), n_states)
+    chain = Chain(offsets_of(lengths), n_states, parts)
     scores, edges = random_scores(random, n_states, lengths.sum(), scale=[0.3, 1.0, 3.0, 10.0][seed])
     targets = random.integers(0, n_states, lengths.sum()).astype(np.int32)
     weights = random.permutation([0.0, 0.5, 1.0, 2.0, 1.0, 0.3, 7.25, 0.0])
@@ -111,11 +108,10 @@ def test_the_recursion_that_serves_as_reference(n_states, length, scale):
     np.testing.assert_allclose(counts, item.pair_counts(), rtol=1e-8, atol=1e-13)
 
 
-@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("n_states", [1, 2, 3, 8, 26, 33])
-def test_zero_scores_count_the_labellings(n_states):
+def test_zero_scores_count_the_labellings(n_states, parts):
     lengths = np.array([1, 2, 7, CHUNK, CHUNK + 9])
-    chain = Chain(offsets_of(lengths), n_states)
+    chain = Chain(offsets_of(lengths), n_states, parts)
     scores, edges = np.zeros((n_states, lengths.sum())), np.zeros((n_states, n_states))
     found = chain.infer(scores, edges)
     np.testing.assert_allclose(found.log_partition, lengths * np.log(n_states), rtol=1e-14)
@@ -124,11 +120,10 @@ def test_zero_scores_count_the_labellings(n_states):
     np.testing.assert_allclose(chain.entropy(scores, edges), lengths * np.log(n_states), rtol=1e-14)
 
 
-@pytest.mark.usefixtures("parts")
-def test_one_label_has_one_path():
+def test_one_label_has_one_path(parts):
     random = np.random.default_rng(0)
     lengths = [1, 5, 300]
-    chain = Chain(offsets_of(lengths), 1)
+    chain = Chain(offsets_of(lengths), 1, parts)
     scores, edges = random_scores(random, 1, 306, 5.0)
     found = chain.infer(scores, edges, np.zeros(306, np.int32))
     totals = [scores[0, a:b].sum() + (b - a - 1) * edges[0, 0] for a, b in pairwise(chain.offsets)]
@@ -171,11 +166,10 @@ def test_constants_only_shift_log_z(scale):
     )
 
 
-@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("n_states", [6, 7, 8, 9, 15, 16, 17, 26])
-def test_widths_that_do_and_do_not_fill_a_register(n_states):
+def test_widths_that_do_and_do_not_fill_a_register(n_states, parts):
     scores, edges = random_scores(np.random.default_rng(n_states), n_states, 49, 2.0)
-    assert_like_recursion(Chain(offsets_of([1, 5, 40, 3]), n_states), scores, edges)
+    assert_like_recursion(Chain(offsets_of([1, 5, 40, 3]), n_states, parts), scores, edges)
 
 
 CHUNKS = [
@@ -193,27 +187,25 @@ CHUNKS = [
 ]
 
 
-@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("lengths", CHUNKS, ids=lambda lengths: "-".join(map(str, lengths[:4])))
-def test_items_at_and_over_the_size_of_a_chunk(lengths):
+def test_items_at_and_over_the_size_of_a_chunk(lengths, parts):
     scores, edges = random_scores(np.random.default_rng(3), 5, sum(lengths), 2.0)
-    assert_like_recursion(Chain(offsets_of(lengths), 5), scores, edges)
+    assert_like_recursion(Chain(offsets_of(lengths), 5, parts), scores, edges)
 
 
-@pytest.mark.usefixtures("parts")
-def test_an_item_does_not_feel_its_neighbours():
+def test_an_item_does_not_feel_its_neighbours(parts):
     """Also where some of them are done in logarithms: they share the chunk's buffers."""
     random = np.random.default_rng(4)
     lengths = random.integers(1, 30, 300)
     lengths[[7, 100]] = 400
-    chain = Chain(offsets_of(lengths), 4)
+    chain = Chain(offsets_of(lengths), 4, parts)
     scores, edges = random_scores(random, 4, lengths.sum(), 2.0)
     for i in range(0, 300, 3):
         scores[:, chain.offsets[i] : chain.offsets[i + 1]] *= 1000.0
     together = chain.infer(scores, edges)
     counts = np.zeros(16)
     for i, (a, b) in enumerate(pairwise(chain.offsets)):
-        alone = Chain(np.array([0, b - a]), 4).infer(np.ascontiguousarray(scores[:, a:b]), edges)
+        alone = Chain(np.array([0, b - a]), 4, parts).infer(np.ascontiguousarray(scores[:, a:b]), edges)
         np.testing.assert_array_equal(together.log_partition[i], alone.log_partition[0])
         np.testing.assert_array_equal(together.residual[:, a:b], alone.residual)
         counts += alone.edge_residual
@@ -326,11 +318,10 @@ def test_scaled_and_logarithmic_recursions_agree_around_the_switch(n_states, sha
     assert_like_recursion(Chain(np.array([0, 12]), n_states), scores, edges)
 
 
-@pytest.mark.usefixtures("parts")
-def test_items_in_logarithms_are_weighed_and_less_their_targets():
+def test_items_in_logarithms_are_weighed_and_less_their_targets(parts):
     random = np.random.default_rng(10)
     lengths = [2, 4, 3]
-    chain = Chain(offsets_of(lengths), 3)
+    chain = Chain(offsets_of(lengths), 3, parts)
     scores, edges = random_scores(random, 3, 9, 2.0)
     scores[0, [1, 3, 7]] -= 1000.0  # state 0 is ruled out there; the rest stays random
     targets = random.integers(1, 3, 9).astype(np.int32)
@@ -348,12 +339,11 @@ def test_items_in_logarithms_are_weighed_and_less_their_targets():
     assert found.expected_score == pytest.approx(expected, rel=1e-11)
 
 
-@pytest.mark.usefixtures("parts")
-def test_items_without_positions():
+def test_items_without_positions(parts):
     """Prediction allows them: they have one labelling, of score 0, and leave their neighbours alone."""
     for scale in (1.0, 1e4):
         scores, edges = random_scores(np.random.default_rng(11), 3, 6, scale)
-        full, gaps = Chain(np.array([0, 2, 6]), 3), Chain(np.array([0, 0, 2, 2, 2, 6, 6]), 3)
+        full, gaps = Chain(np.array([0, 2, 6]), 3, parts), Chain(np.array([0, 0, 2, 2, 2, 6, 6]), 3, parts)
         expected, found = full.infer(scores, edges), gaps.infer(scores, edges)
         np.testing.assert_array_equal(found.log_partition[[1, 4]], expected.log_partition)
         np.testing.assert_array_equal(found.log_partition[[0, 2, 3, 5]], 0.0)
@@ -365,12 +355,11 @@ def test_items_without_positions():
         np.testing.assert_array_equal(best.score[[0, 2, 3, 5]], 0.0)
 
 
-@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("seed", range(10))
-def test_ties_go_to_the_lower_state(seed):
+def test_ties_go_to_the_lower_state(seed, parts):
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 7, 6)
-    chain = Chain(offsets_of(lengths), 3)
+    chain = Chain(offsets_of(lengths), 3, parts)
     scores = random.integers(0, 2, (3, lengths.sum())).astype(float)
     edges = random.integers(0, 2, (3, 3)).astype(float)
     items = by_items(Enumeration, scores, edges, chain.offsets)
@@ -380,11 +369,10 @@ def test_ties_go_to_the_lower_state(seed):
     np.testing.assert_array_equal(chain.decode(0 * scores, 0 * edges).states, 0)
 
 
-@pytest.mark.usefixtures("parts")
-def test_long_paths_are_best():
+def test_long_paths_are_best(parts):
     """Their score is what the path adds up to, and no single change improves it."""
     random = np.random.default_rng(12)
-    chain = Chain(offsets_of([700, 2, CHUNK]), 6)
+    chain = Chain(offsets_of([700, 2, CHUNK]), 6, parts)
     scores, edges = random_scores(random, 6, chain.offsets[-1])
     best = chain.decode(scores, edges)
     for i, (a, b) in enumerate(pairwise(chain.offsets)):

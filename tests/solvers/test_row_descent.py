@@ -12,45 +12,33 @@ import numpy as np
 import pytest
 from margin_problems import (
     NAMES,
+    PENALTIES,
     SINGLE,
+    F,
+    K,
     flat_objective,
+    large,
     make_problem,
     objective_of,
+    penalty_of,
     point_at,
     weights_like,
 )
 from margin_references import MarginProblem, optimum, penalty_value, row_prox
 from problems import make_problem as make_chain
-from test_row_sharing import large
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.protocols import RowView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 
-F, K = 6, 4
 PAPER = RowDescent(shrink=False, memory=0, shuffle=False)
-PENALTIES = {  # (l1, l2, group), norm
-    "L1/L2": ((0.0, 0.0, 2.0), "l2"),
-    "L1/Linf": ((0.0, 0.0, 3.0), "linf"),
-    "sparse group": ((0.5, 0.1, 1.0), "l2"),
-    "sparse group Linf": ((0.4, 0.0, 1.5), "linf"),
-    "L1": ((1.0, 0.0, 0.0), "l2"),
-    "elastic net": ((0.5, 1.0, 0.0), "l2"),
-    "L2": ((0.0, 1.0, 0.0), "l2"),
-}
 every_loss = pytest.mark.parametrize("name", NAMES)
-
-
-def penalty_of(kind, scale=1.0):
-    (l1, l2, group), norm = PENALTIES[kind]
-    if group == 0:
-        return ElasticNet(scale * l1, scale * l2)
-    return GroupLasso(scale * group, scale * l1, scale * l2, norm, n_features=F, n_states=K)
 
 
 @cache
@@ -118,10 +106,10 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     problem, objective = make_problem(name, seed=2), objective_of(make_problem(name, seed=2))
     w = weights_like(problem, scale=0.2)
     w[3] = 0.0
-    blocks = point_at(problem, w, objective).row_blocks()
+    blocks = point_at(problem, w, objective).view(RowView)
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
-        papers_sweep(problem, w, *PENALTIES[kind], order, objective.constants if is_constant else None)
+        papers_sweep(problem, w, *PENALTIES[kind], order, blocks.constants if is_constant else None)
         blocks.sweep(order, penalty_of(kind), None if is_constant else (0.01, 0.5))
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
@@ -130,10 +118,10 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
 def test_margins_stay_true(name):
     problem = make_problem(name)
     objective = objective_of(problem)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     for sweep in range(50):
         blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), None if sweep % 2 == 0 else (0.01, 0.5))
-    again = blocks.point().row_blocks()
+    again = blocks.point().view(RowView)
     np.testing.assert_allclose(blocks.state.margins, again.state.margins, atol=1e-10)
     np.testing.assert_allclose(blocks.state.probabilities, again.state.probabilities, atol=1e-10)
     np.testing.assert_array_equal(blocks.state.relevance, again.state.relevance)
@@ -150,7 +138,7 @@ def test_the_rows_know_their_penalty(kind, n_free):
     w[2] = 0.0
     point = point_at(problem, w, objective_of(problem))
     expected = penalty.value(point.coords, point.weights)
-    assert point.row_blocks().penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
+    assert point.view(RowView).penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
 
 
 @every_loss
@@ -162,7 +150,7 @@ def test_what_a_sweep_reports(name):
         w[2] = 0.0
         gradient = problem.evaluate(w)[1]
         for j in (1, 2):
-            swept = point_at(problem, w, objective).row_blocks().sweep(np.array([j]), penalty)
+            swept = point_at(problem, w, objective).view(RowView).sweep(np.array([j]), penalty)
             slope = gradient[j] + (penalty.group_l1 * w[j] / np.linalg.norm(w[j]) if j != 2 else 0.0)
             kkt_excess = np.linalg.norm(gradient[2]) - penalty.group_l1
             expected = np.linalg.norm(slope) if j != 2 else max(kkt_excess, 0.0)
@@ -220,7 +208,7 @@ def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
 
 def test_rows_that_are_no_longer_visited_are_let_go():
     objective, penalty = wide()
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     blocks.sweep(np.arange(200), penalty)
     assert blocks.stored_rows.size == 200
     kept = np.flatnonzero(table_at(blocks, 200).any(axis=1))
@@ -252,7 +240,7 @@ def table_at(blocks, n_features):
 def test_rows_as_coordinates(share):
     problem, random = make_problem(NAMES[0]), np.random.default_rng(1)
     w = weights_like(problem) * (random.random((F, K)) < share)
-    point = point_at(problem, w, objective_of(problem)).row_blocks().point()
+    point = point_at(problem, w, objective_of(problem)).view(RowView).point()
     np.testing.assert_array_equal(point.coords, np.flatnonzero(w.T))
     np.testing.assert_array_equal(point.weights, w.T[w.T != 0])
 
@@ -263,7 +251,7 @@ def test_a_history_of_points(name):
     problem, objective = make_problem(name), objective_of(make_problem(name))
     tables = [weights_like(problem, seed) for seed in (1, 2, 3)]
     tables[1][2] = 0.0
-    blocks = [point_at(problem, w, objective).row_blocks() for w in tables]
+    blocks = [point_at(problem, w, objective).view(RowView) for w in tables]
     for own in blocks:
         own.store(np.arange(F))
     history = blocks[0].history(4)
@@ -284,7 +272,7 @@ def test_a_history_of_points(name):
     )
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
-        own = np.arange(scores[0].shape[0]), objective.loss.targets
+        own = np.arange(scores[0].shape[0]), objective.loss.labels
         scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
     expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
@@ -338,7 +326,7 @@ def test_the_papers_stopping_rule(solver):
     result = minimize(objective, penalty, settings, tol=0.0, max_iter=3000)
     assert result.status is Status.RULE_MET
     assert "stopping rule" in result.message
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     if solver is PAPER:  # the same sweeps by hand
         for _ in range(result.n_iter):
             totals.append(blocks.sweep(np.arange(60), penalty).violations.sum())
@@ -402,7 +390,7 @@ def test_free_rows_are_an_intercept():
 def test_a_sweep_knows_the_value(name, n_threads, order):
     _, labels, store, penalty = large(K)
     objective = flat_objective(store, SINGLE[name](labels, K), n_threads=n_threads)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).row_blocks()
+    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     blocks.sweep(order, penalty)
     point = blocks.point()
     value = point.value + penalty.value(point.coords, point.weights)
@@ -423,7 +411,7 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     problem = MarginProblem("multiclass", x, np.eye(n_states, dtype=int)[labels], np.ones(labels.size))
     objective = flat_objective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
     w = 0.3 * np.random.default_rng(1).normal(size=(x.shape[1], n_states))
-    blocks = point_at(problem, w, objective).row_blocks()
+    blocks = point_at(problem, w, objective).view(RowView)
     swept = blocks.sweep(np.array([3]), penalty)
     gradient = problem.evaluate(w)[1][3]
     expected = np.linalg.norm(gradient + 30.0 * w[3] / np.linalg.norm(w[3]))
@@ -459,7 +447,7 @@ def test_bad_settings(settings, message):
 def test_what_does_not_fit():
     with pytest.raises(
         InputError,
-        match=r"RowDescent needs row_blocks; this objective has none",
+        match=r"RowDescent cannot train this: row descent needs a loss of margins; Likelihood has none",
     ):
         minimize(make_chain(0).objective(), ElasticNet(1.0), RowDescent())
     other = GroupLasso(1.0, n_features=F, n_states=K + 1)
