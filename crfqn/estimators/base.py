@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.storage.content import Content
-from crfqn.estimators.weights import Weights
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -129,11 +129,11 @@ class SparseCRF(BaseEstimator):
         save(self, path, extra)
 
     @abstractmethod
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         """The fitted attributes that hold the weights."""
 
     @abstractmethod
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         """The weights that the fitted attributes hold, zeros left out."""
 
     def _settings(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class SparseCRF(BaseEstimator):
         structure: Structure,
         targets: Any,
         weights: NDArray[np.float64] | None,
-        start: Weights | None,
+        start: SparseWeights | None,
         unpenalised: NDArray[np.int64] = NO_COORDS,
         support: Support | None = None,
     ) -> Result:
@@ -232,7 +232,7 @@ class SparseCRF(BaseEstimator):
         solver = self._make_solver()
         if start is not None and support is not None:
             stays = support.contains(start.coords)
-            start = Weights(start.coords[stays], start.values[stays])
+            start = SparseWeights(start.coords[stays], start.values[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             objective = build_objective(
                 SparseMap(store, pool), self._loss(structure, targets), weights, support
@@ -241,7 +241,7 @@ class SparseCRF(BaseEstimator):
                 objective,
                 self._penalty(store.n_features, structure.n_states, unpenalised),
                 solver,
-                Weights(NO_COORDS, np.empty(0)) if start is None else start,
+                SparseWeights(NO_COORDS, np.empty(0)) if start is None else start,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -251,7 +251,7 @@ class SparseCRF(BaseEstimator):
 
     def _keep(self, result: Result) -> None:
         """The fitted attributes of a training, and a warning unless it has converged."""
-        self._set_weights(Weights(result.coords, result.weights))
+        self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter

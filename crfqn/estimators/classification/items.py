@@ -20,6 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_labels
@@ -39,7 +40,7 @@ from crfqn.estimators.storage.content import (
     read_size,
 )
 from crfqn.estimators.storage.fingerprint import fingerprint
-from crfqn.estimators.weights import Weights, csr, entries, merged
+from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.image import add_image
 from crfqn.penalties import NO_COORDS
@@ -120,7 +121,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return store.with_constant() if self.fit_intercept else store
 
     def _learn(
-        self, checked: ItemModel, store: FeatureStore, targets: Targets, start: Weights | None
+        self, checked: ItemModel, store: FeatureStore, targets: Targets, start: SparseWeights | None
     ) -> Result:
         """Train, and take over everything but the weights."""
         space = targets.space
@@ -200,7 +201,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         return Axes(space.node_names, self.n_features_in_, names)
 
-    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> Weights | None:
+    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> SparseWeights | None:
         """The weights to start from, those of `start` or of the last fit: of the labels and features in common.
 
         From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
@@ -228,28 +229,30 @@ class ItemModel(ClassifierMixin, SparseCRF):
             tell(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
         return weights
 
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         space, n_features = self._space, self.n_features_in_
         n_columns = n_features + bool(self.fit_intercept)
         rows, columns = np.divmod(weights.coords, n_columns)
         is_intercept = columns == n_features
         self.intercept_ = np.zeros(space.n_nodes)
-        self.intercept_[rows[is_intercept]] = weights.values[is_intercept]
+        self.intercept_[rows[is_intercept]] = weights.weights[is_intercept]
         if not self.penalize_intercept:
             self.intercept_ = self._centred(space, self.intercept_)
         node = ~is_intercept
-        self.coef_ = csr(weights.values[node], rows[node], columns[node], (space.n_nodes, n_features))
+        self.coef_ = csr(weights.weights[node], rows[node], columns[node], (space.n_nodes, n_features))
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Of all intercepts without penalty that lead to the same loss, one: which, must not depend on the way."""
         return space.centred(intercepts)
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         n_nodes, n_features = self.coef_.shape
         if not self.fit_intercept:
             return entries(self.coef_, n_features)
         coords, found = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
-        return merged(entries(self.coef_, n_features + 1), Weights(coords[found], self.intercept_[found]))
+        return merged(
+            entries(self.coef_, n_features + 1), SparseWeights(coords[found], self.intercept_[found])
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ModelFileError
@@ -26,7 +27,6 @@ from crfqn.estimators.classification.linear import AUTO, LinearClassifierBase, c
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.storage.content import Content, finite
-from crfqn.estimators.weights import Weights
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -241,13 +241,13 @@ class MultilabelRanker(LinearClassifierBase):
         )
         pass_on_interrupt(result)
         fold = copy(self)
-        fold._set_weights(Weights(result.coords, result.weights))
+        fold._set_weights(SparseWeights(result.coords, result.weights))
         order = np.argsort(test, kind="stable")
         scores = np.empty((test.size, labels.n_states))
         scores[order] = self._training_scores(store.take(test[order])[0], fold._weights())
         return scores
 
-    def _training_scores(self, store: FeatureStore, weights: Weights) -> Vector:
+    def _training_scores(self, store: FeatureStore, weights: SparseWeights) -> Vector:
         """Scores of the items of a store, (I, K)."""
         scores = np.zeros((len(self.classes_), store.n_items))
         with Pool(self.n_threads) as pool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
@@ -33,7 +34,7 @@ from crfqn.estimators.storage.content import (
     read_size,
 )
 from crfqn.estimators.storage.fingerprint import fingerprint
-from crfqn.estimators.weights import Weights, csr, entries, merged
+from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.support import observed_support
@@ -272,7 +273,7 @@ class ChainCRF(SparseCRF):
         names = None if self.vocabulary_ is None else self.vocabulary_.names
         return Axes(self.classes_.tolist(), self.n_features_in_, names)
 
-    def _start(self, new: Axes, start: Any) -> Weights | None:
+    def _start(self, new: Axes, start: Any) -> SparseWeights | None:
         """The weights to start from, those of `start` or of the last fit: of the labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
@@ -290,20 +291,21 @@ class ChainCRF(SparseCRF):
             tell(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
         return weights
 
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         n_states = len(self.classes_)
         n_nodes = n_states * self.n_features_in_
         end = int(np.searchsorted(weights.coords, n_nodes))
         rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
-        self.coef_ = csr(weights.values[:end], rows, columns, (n_states, self.n_features_in_))
+        self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
         first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
-        self.edge_coef_ = csr(weights.values[end:], first, second, (n_states, n_states))
+        self.edge_coef_ = csr(weights.weights[end:], first, second, (n_states, n_states))
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         n_states, n_features = self.coef_.shape
         edges = entries(self.edge_coef_, n_states)
         return merged(
-            entries(self.coef_, n_features), Weights(n_states * n_features + edges.coords, edges.values)
+            entries(self.coef_, n_features),
+            SparseWeights(n_states * n_features + edges.coords, edges.weights),
         )
 
     def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
