@@ -62,10 +62,10 @@ def assert_same_model(left: MulticlassCRF, right: MulticlassCRF) -> None:
 
 
 def assert_close_model(left: MulticlassCRF, right: MulticlassCRF) -> None:
-    """But for rounding: products of arrays sum up in another order than index arrays do."""
-    np.testing.assert_allclose(left.coef_.toarray(), right.coef_.toarray(), rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(left.intercept_, right.intercept_, rtol=1e-7, atol=1e-9)
-    assert left.result_.value == pytest.approx(right.result_.value, rel=1e-12)
+    """As far as they are solved: products of arrays sum up in another order than index arrays do."""
+    np.testing.assert_allclose(left.coef_.toarray(), right.coef_.toarray(), atol=1e-4)
+    np.testing.assert_allclose(left.intercept_, right.intercept_, atol=1e-4)
+    assert left.result_.value == pytest.approx(right.result_.value, rel=1e-6)
 
 
 class TestOptimum:
@@ -138,8 +138,8 @@ class TestIntercept:
     def test_with_a_penalty_it_is_a_feature_that_is_always_1(self):
         model = fitted(penalize_intercept=True, l2=0.1)
         wider = MulticlassCRF(l1=0.5, l2=0.1, fit_intercept=False).fit(np.c_[X, np.ones(len(X))], Y)
-        np.testing.assert_allclose(wider.coef_.toarray()[:, :-1], model.coef_.toarray(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(wider.coef_.toarray()[:, -1], model.intercept_, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(wider.coef_.toarray()[:, :-1], model.coef_.toarray(), atol=1e-4)
+        np.testing.assert_allclose(wider.coef_.toarray()[:, -1], model.intercept_, atol=1e-4)
         assert wider.result_.gap == model.result_.gap <= 1e-3
 
     def test_none(self):
@@ -166,7 +166,7 @@ class TestInputs:
     def test_matrices_of_all_kinds(self, model, make):
         other = MulticlassCRF(l1=0.5).fit(make(X), Y)
         assert_close_model(model, other)
-        np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(make(X)), rtol=1e-7)
+        np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(make(X)), atol=1e-4)
 
     def test_sparse_matrices_are_the_same_in_every_format(self):
         first = MulticlassCRF(l1=0.5).fit(sp.csr_array(X), Y)

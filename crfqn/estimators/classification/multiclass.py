@@ -103,7 +103,7 @@ class MulticlassClassifier(LinearModel, Probabilistic):
     --------
     >>> from crfqn import MulticlassClassifier
     >>> X = [[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0]]
-    >>> model = MulticlassClassifier(group_l1=1.0).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> model = MulticlassClassifier(group_l1=2).fit(X, ["a", "a", "b", "b", "c", "c"])
     >>> model.predict([[1, 0, 0, 0], [0, 0, 2, 1]]).tolist()
     ['a', 'c']
     >>> model.kept_features_.tolist()
