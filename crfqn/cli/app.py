@@ -84,6 +84,17 @@ def train(
     group_l1: Annotated[
         float | None, typer.Option(min=0, help="Penalty of whole features: larger means fewer of them.")
     ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="Of flat recipes: logistic, squared-hinge or multitask-squared-hinge."),
+    ] = None,
+    penalty: Annotated[
+        str | None,
+        typer.Option(
+            help="Of flat and ranking recipes: l1, elastic-net, l2, l1/l2, l1/linf or sparse-group; strengths of the "
+            "recipe that it does not have are left out."
+        ),
+    ] = None,
     tol: Annotated[
         float | None, typer.Option(min=0, help="Stop at this certified relative distance from the optimum.")
     ] = None,
@@ -102,6 +113,8 @@ def train(
         "l1": l1,
         "l2": l2,
         "group_l1": group_l1,
+        "loss": loss,
+        "penalty": penalty,
         "tol": tol,
         "max_iter": max_iter,
         "n_threads": threads,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
+from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
 from crfqn.cli.scores import (
     DocumentScores,
     LabelScore,
@@ -13,6 +13,7 @@ from crfqn.cli.scores import (
     log_likelihood,
     score_documents,
     score_labels,
+    score_sets,
 )
 from crfqn.cli.terminal import printable, to_json
 from crfqn.data.lines import shown_name
@@ -28,17 +29,18 @@ def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
     observed, name = read_input(model, path, source), shown_name(source or path)
     if observed.y is None:
         raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
-    n_unknown = observed.y.count("")  # sequences with gaps have been refused before
+    n_unknown = sum(not label for label in observed.y)  # sequences with gaps have been refused before
     if n_unknown:
         raise InputError(f"{name}: {n_unknown} of {len(observed.y)} documents have no label to compare with")
     try:
         scores = score(model, observed.X, observed.y)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    likelihood = log_likelihood(model, observed.X, observed.y)
+    has_likelihood = hasattr(model, "log_likelihood")  # margins are no probabilities
+    likelihood = log_likelihood(model, observed.X, observed.y) if has_likelihood else None
     if as_json:
-        content = {**scores.as_json(), "log_likelihood": likelihood if math.isfinite(likelihood) else None}
-        print(to_json(content))
+        known = likelihood is not None and math.isfinite(likelihood)
+        print(to_json({**scores.as_json(), "log_likelihood": likelihood if known else None}))
     else:
         print(_table(scores, likelihood))
 
@@ -47,13 +49,15 @@ def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentSco
     """Scores of the model's predictions."""
     if labels_sequences(model):
         return score_labels(given, [[str(label) for label in item] for item in model.predict(inputs)])
+    if ranks_labels(model):
+        return score_sets(given, [list(map(str, labels)) for labels in model.predict_sets(inputs)])
     tree, predicted = tree_of(model), [str(label) for label in model.predict(inputs)]
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, given, model.separator)
     return score_documents(given, predicted, tree)
 
 
-def _table(scores: Scores | DocumentScores, likelihood: float) -> str:
+def _table(scores: Scores | DocumentScores, likelihood: float | None) -> str:
     if isinstance(scores, DocumentScores):
         return _document_table(scores, likelihood)
     return "\n".join(
@@ -63,12 +67,12 @@ def _table(scores: Scores | DocumentScores, likelihood: float) -> str:
             *_chunk_rows(scores),
             f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
             f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
-            _likelihood_row(likelihood, scores.n_positions, "a position"),
+            *_likelihood_rows(likelihood, scores.n_positions, "a position"),
         ]
     )
 
 
-def _document_table(scores: DocumentScores, likelihood: float) -> str:
+def _document_table(scores: DocumentScores, likelihood: float | None) -> str:
     lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
     if len(scores.labels) <= MOST_ROWS:
         lines = _label_rows(scores.labels, "items")
@@ -85,7 +89,7 @@ def _document_table(scores: DocumentScores, likelihood: float) -> str:
             for level, accuracy in enumerate(found.level_accuracy, start=1)
             if accuracy is not None
         ]
-    return "\n".join([*lines, _likelihood_row(likelihood, scores.n_items, "an item")])
+    return "\n".join([*lines, *_likelihood_rows(likelihood, scores.n_items, "an item")])
 
 
 def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
@@ -107,6 +111,8 @@ def _chunk_rows(scores: Scores) -> list[str]:
     return [*_label_rows([*found.types, every], "chunks"), ""]
 
 
-def _likelihood_row(likelihood: float, n: int, each: str) -> str:
+def _likelihood_rows(likelihood: float | None, n: int, each: str) -> list[str]:
+    if likelihood is None:
+        return []
     known = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
-    return f"log-likelihood         {likelihood:,.3f} nats, {likelihood / n:.4f} {each}{known}"
+    return [f"log-likelihood         {likelihood:,.3f} nats, {likelihood / n:.4f} {each}{known}"]

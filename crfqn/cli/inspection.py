@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
 
 # Of the estimator's parameters, those that shape a model.
-SETTINGS = ("l1", "l2", "solver", "tol", "max_iter")
+SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "max_iter")
 INTERCEPT = "(intercept)"
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
@@ -83,14 +83,15 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
 def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
-    names = (*SETTINGS, "group_l1", "group_norm") if parameters.get("group_l1") else SETTINGS
+    parameters |= model._strengths
+    names = (*SETTINGS, "group_l1", "group_norm") if parameters["group_l1"] else SETTINGS
     settings = {name: parameters[name] for name in names if name in parameters}
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
-        "data_fingerprint": model.extra_.get("data_fingerprint", model.data_fingerprint_),
+        "data_fingerprint": model.extra_.get("data_fingerprint"),
         "labels": [str(name) for name in model.classes_],
         **({} if tree_of(model) is None else {"n_nodes": model.tree_.n_nodes}),
         "n_features": int(model.extra_.get("n_features", model.n_features_in_)),

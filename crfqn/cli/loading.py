@@ -29,6 +29,13 @@ def labels_sequences(model: "SparseCRF") -> bool:
     return isinstance(model, ChainCRF)
 
 
+def ranks_labels(model: "SparseCRF") -> bool:
+    """Whether an item of the model may have several labels."""
+    from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+
+    return isinstance(model, MultilabelRanker)
+
+
 def tree_of(model: Any) -> "LabelTree | None":
     """The taxonomy of the model's labels, if it has one."""
     return getattr(model, "tree_", None)

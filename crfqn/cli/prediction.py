@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.cli.exits import say
-from crfqn.cli.loading import labels_sequences, load_model, read_input, tree_of
+from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
 from crfqn.cli.terminal import printable
 from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
@@ -55,6 +55,17 @@ def _check(model: Any, path: Path, options: Options) -> None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
     if options.top is not None and labels_sequences(model):
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
+    needs = [
+        name
+        for name, is_asked in (
+            ("--marginals", options.with_marginals),
+            ("--top", options.top),
+            ("--score", options.with_score),
+        )
+        if is_asked
+    ]
+    if needs and not hasattr(model, "decode"):
+        raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
 
 
 def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
@@ -94,8 +105,10 @@ def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
 
 def _best(model: Any, inputs: Any, options: Options) -> tuple[Any, Any]:
     """The label of each document, or the node at which the threshold stops it; and its log-probability."""
+    if ranks_labels(model):
+        return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:
-        return model.decode(inputs)
+        return model.decode(inputs) if hasattr(model, "decode") else (model.predict(inputs), None)
     nodes = model.predict(inputs, threshold=options.threshold)
     probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
     return nodes, np.log(np.minimum(probabilities, 1.0))

@@ -175,6 +175,29 @@ def score_documents(given: Labels, predicted: Labels, taxonomy: "LabelTree | Non
     )
 
 
+def score_sets(given: Sequence[Labels], predicted: Sequence[Labels]) -> DocumentScores:
+    """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole.
+
+    Raises
+    ------
+    InputError
+        Nothing to compare, or numbers of items that differ.
+    """
+    if len(given) != len(predicted):
+        raise InputError("given and predicted label sets have different lengths")
+    if not given:
+        raise InputError("no labelled items to compare with")
+    pairs = [(set(known), set(found)) for known, found in zip(given, predicted, strict=True)]
+    rows = []
+    for label in sorted(set().union(*(known | found for known, found in pairs))):
+        n_given, n_predicted = (sum(label in pair[side] for pair in pairs) for side in (0, 1))
+        n_right = sum(label in known and label in found for known, found in pairs)
+        precision, recall = n_right / max(n_predicted, 1), n_right / max(n_given, 1)
+        rows.append(LabelScore(label, precision, recall, 2 * n_right / (n_given + n_predicted), n_given))
+    accuracy = sum(known == found for known, found in pairs) / len(pairs)
+    return DocumentScores(len(pairs), accuracy, rows, None)
+
+
 def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: "LabelTree") -> HierarchyScores:
     from crfqn import metrics
 

@@ -4,6 +4,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
-from crfqn.cli.loading import labels_sequences, tree_of
+from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.data.whole_file import check_writable
 from crfqn.datasets import dataset
@@ -55,7 +56,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) ->
     steps = {
         f"crfqn inspect {output}": "what the model has learned",
         f"crfqn evaluate {output}": "precision and recall of each label",
-        f"crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}": "more weights, more accuracy",
+        f"crfqn train models/{recipe.name} --l1 {(recipe.objective.l1 or 1.0) / 2:g}": "more weights, more accuracy",
     }
     width = max(map(len, steps))
     print("\nNext:", *(f"  {step:<{width}}  {what}" for step, what in steps.items()), sep="\n")
@@ -160,7 +161,10 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
     else:
-        tree, n_labels = prepared.taxonomy, len(set(prepared.y_train))
+        tree = prepared.taxonomy
+        n_labels = len(
+            set(chain.from_iterable(prepared.y_train) if ranks_labels(model) else prepared.y_train)
+        )
         if tree is not None:  # what can be predicted: labels without training items as well
             n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
         sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
@@ -169,7 +173,14 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
     return (
         f"{recipe.title}\n"
         f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"l1 = {model.l1:g}, l2 = {model.l2:g}, tol = {model.tol:g}\n"
+        f"{_strengths(model)}, tol = {model.tol:g}\n"
+    )
+
+
+def _strengths(model: Any) -> str:
+    """The strengths of the penalty; that of rows where there are any."""
+    return ", ".join(
+        f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
     )
 
 

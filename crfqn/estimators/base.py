@@ -1,6 +1,6 @@
 """What all estimators share: checked parameters, training by `minimize`, sparse weights, the result.
 
-checks -> FeatureStore -> Structure -> Objective -> minimize. A subclass says how its inputs become positions
+checks -> FeatureMap and ScoreLoss -> Objective -> minimize. A subclass says how its inputs become positions
 and labels, which structure lies over them, how its weights are laid out, and what of it a model file holds.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,18 +20,19 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from crfqn.data.features import FeatureStore
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import AUTO, AutoSolver
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
-from crfqn.estimators.weights import Weights
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
-from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
-from crfqn.penalties import NO_COORDS, NORMS, ElasticNet, GroupLasso
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
@@ -45,8 +46,8 @@ from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
-LARGEST_VALUE = 1e12
 SOLVERS: dict[str, Callable[[], Any]] = {
+    AUTO: AutoSolver,
     "prox-qn": ProxQN,
     "prox-qn-paper": ProxQN.paper,
     "owl-qn": OWLQN,
@@ -70,57 +71,41 @@ class Decoding(NamedTuple):
     log_probability: NDArray[np.float64]
 
 
-class SparseCRF(BaseEstimator):
-    """Base of the estimators that minimise -log P(y | x) + l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||.
+class Fitted(BaseEstimator):
+    """The attributes that every estimator has after `fit`, declared for type checkers."""
 
-    Or another loss, where a subclass has its own `_loss`.
-
-    A subclass names itself in model files by `KIND`, and in `SETTINGS` the parameters that a file holds as they are.
-    """
-
-    l1: float | None
-    l2: float | None
-    group_l1: float | None
     classes_: NDArray
     n_features_in_: int
     result_: Result
+    n_iter_: int
+
+
+@dataclass(eq=False, repr=False)
+class SparseCRF(Fitted):
+    """Base of the estimators: a loss of scores, and a penalty that keeps most weights zero.
+
+    The parameters of an estimator are the fields of its class and of those above it: `__init__` is made of them, with
+    l1 and l2 by position and all others by name. A subclass names itself in model files by `KIND`; a file holds the
+    parameters as they are, except those in `NOT_SAVED`.
+    """
+
+    l1: float | None = 1.0
+    l2: float | None = 0.0
+    _: KW_ONLY
+    group_l1: float | None = 0.0
+    tol: float = 1e-3
+    max_iter: int = 500
+    max_seconds: float | None = None
+    solver: Any = AUTO
+    n_threads: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    warm_start: bool = False
+    callback: Callable[..., object] | None = None
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
-    SETTINGS: ClassVar[tuple[str, ...]] = (
-        "l1", "l2", "group_l1", "group_norm", "tol", "max_iter", "max_seconds", "n_threads", "verbose", "warm_start"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        l1: float = 1.0,
-        l2: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        max_seconds: float | None = None,
-        solver: Any = "prox-qn",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-        *,
-        group_l1: float = 0.0,
-        group_norm: str = "l2",
-    ) -> None:
-        self.l1 = l1
-        self.l2 = l2
-        self.group_l1 = group_l1
-        self.group_norm = group_norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.solver = solver
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.callback = callback
+    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback")
 
     def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
         """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
@@ -129,21 +114,26 @@ class SparseCRF(BaseEstimator):
         save(self, path, extra)
 
     @abstractmethod
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         """The fitted attributes that hold the weights."""
 
     @abstractmethod
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         """The weights that the fitted attributes hold, zeros left out."""
 
     def _settings(self) -> dict[str, Any]:
         """The parameters that a model file holds, as JSON values."""
-        return {name: getattr(self, name) for name in self.SETTINGS} | {"solver": str(self.solver)}
+        return {name: getattr(self, name) for name in self._saved()} | {"solver": str(self.solver)}
+
+    @classmethod
+    def _saved(cls) -> list[str]:
+        """Return the names of the parameters that a model file holds as they are."""
+        return [field.name for field in fields(cls) if field.init and field.name not in cls.NOT_SAVED]
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """An estimator with these parameters; the default takes the place of a solver object."""
-        known = {name: settings[name] for name in (*cls.SETTINGS, "solver")}
+        known = {name: settings[name] for name in (*cls._saved(), "solver")}
         if known["solver"] not in cls.SOLVERS:
             del known["solver"]
         return cls(**known)
@@ -161,8 +151,8 @@ class SparseCRF(BaseEstimator):
         """The strength whose values a path walks unless another is asked for."""
         return "l1"
 
-    def _finish(self, store: FeatureStore, labels: Any, weights: NDArray[np.float64] | None) -> None:
-        """What is left to learn from the training data once the model has its weights."""
+    def _finish(self, features: FeatureMap, labels: Any, weights: NDArray[np.float64] | None) -> None:
+        """Learn what is left to learn from the training data once the model has its weights."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
@@ -177,12 +167,14 @@ class SparseCRF(BaseEstimator):
         check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
+    @property
+    @abstractmethod
+    def _strengths(self) -> dict[str, float]:
+        """The strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have."""
+
+    @abstractmethod
     def _check_strengths(self) -> None:
-        """Refuse strengths and a norm that make no penalty."""
-        for name in ("l1", "l2", "group_l1"):
-            check_nonnegative(name, getattr(self, name))
-        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
-            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
+        """Refuse strengths and names that make no penalty."""
 
     def _make_solver(self) -> Any:
         """The solver that the parameter `solver` names, or is."""
@@ -202,16 +194,9 @@ class SparseCRF(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return replace(solver, **{name: seed})
 
-    def _penalty(
-        self, n_features: int, n_states: int, unpenalised: NDArray[np.int64]
-    ) -> ElasticNet | GroupLasso:
-        """The penalty of the parameters, coordinates in `free` without."""
-        l1, l2, group_l1 = (float(strength or 0.0) for strength in (self.l1, self.l2, self.group_l1))
-        if group_l1 == 0:
-            return ElasticNet(l1, l2, unpenalised)
-        return GroupLasso(
-            group_l1, l1, l2, self.group_norm, unpenalised, n_features=n_features, n_states=n_states
-        )
+    @abstractmethod
+    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
+        """Return the penalty of the parameters, the coordinates `unpenalised` without."""
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         """Return what is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
@@ -219,29 +204,27 @@ class SparseCRF(BaseEstimator):
 
     def _train(
         self,
-        store: FeatureStore,
+        features: FeatureMap,
         structure: Structure,
         targets: Any,
         weights: NDArray[np.float64] | None,
-        start: Weights | None,
-        unpenalised: NDArray[np.int64] = NO_COORDS,
+        start: SparseWeights | None,
+        unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
     ) -> Result:
-        """Minimise from `start`, the coordinates `free` without penalty, those outside of `support` zero."""
-        check_size(store)
+        """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero."""
+        check_size(features)
         solver = self._make_solver()
         if start is not None and support is not None:
             stays = support.contains(start.coords)
-            start = Weights(start.coords[stays], start.values[stays])
+            start = SparseWeights(start.coords[stays], start.weights[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
-            objective = build_objective(
-                SparseMap(store, pool), self._loss(structure, targets), weights, support
-            )
+            features.pool = pool
             return minimize(
-                objective,
-                self._penalty(store.n_features, structure.n_states, unpenalised),
+                build_objective(features, self._loss(structure, targets), weights, support),
+                self._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
-                Weights(NO_COORDS, np.empty(0)) if start is None else start,
+                NO_WEIGHTS if start is None else start,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -251,7 +234,7 @@ class SparseCRF(BaseEstimator):
 
     def _keep(self, result: Result) -> None:
         """The fitted attributes of a training, and a warning unless it has converged."""
-        self._set_weights(Weights(result.coords, result.weights))
+        self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
@@ -277,13 +260,6 @@ def pass_on_interrupt(result: Result) -> None:
         raise KeyboardInterrupt
 
 
-def check_flags(model: SparseCRF, *names: str) -> None:
-    """Refuse parameters that are neither True nor False."""
-    for name in names:
-        if not isinstance(getattr(model, name), (bool, np.bool_)):
-            raise InputError(f"{name}: expected True or False, got {getattr(model, name)!r}")
-
-
 class _Callbacks:
     """The user's callback and the progress display as one, open while the training runs."""
 
@@ -302,27 +278,3 @@ class _Callbacks:
     def __exit__(self, *error: Any) -> None:
         if self.display:
             self.display.__exit__(*error)
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a real number, and not a boolean."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_nonnegative(name: str, value: Any) -> None:
-    """Refuse a parameter that is no finite number from 0 on."""
-    if not is_number(value) or not (np.isfinite(value) and value >= 0):
-        raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
-
-
-def check_size(store: FeatureStore) -> None:
-    """Refuse features whose squares, summed up, would leave no digits or overflow."""
-    if max(store.values.max(initial=0.0), -store.values.min(initial=0.0)) <= LARGEST_VALUE:
-        return
-    largest = np.sqrt(store.largest_squares)
-    feature = int(np.argmax(largest))
-    if largest[feature] > LARGEST_VALUE:
-        raise InputError(
-            f"expected feature values up to {LARGEST_VALUE:g} in size, but feature {feature} reaches "
-            f"{largest[feature]:g}: scale it"
-        )

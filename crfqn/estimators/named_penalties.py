@@ -1,4 +1,4 @@
-"""The penalties that estimators know by name: which strengths they have, and which solver is the best for them.
+"""The penalties that flat classifiers know by name, and which strengths they have.
 
     l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||,   w_f the weights of feature f
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.base import check_nonnegative
+from crfqn.estimators.checks import check_nonnegative
 from crfqn.penalties import ElasticNet, GroupLasso
 
 DEFAULT = 1.0  # of a strength that the penalty's name has
@@ -27,22 +27,20 @@ class NamedPenalty:
     Attributes
     ----------
     strengths : the names of its strengths; the one that a path walks comes first
-    solver : the name of the solver that suits it best; "auto" where that depends on the size
     norm : of a row, where it has groups
     """
 
     strengths: tuple[str, ...]
-    solver: str
     norm: str = "l2"
 
 
 PENALTIES = {
-    "l1/l2": NamedPenalty(("group_l1",), "auto"),
-    "l1/linf": NamedPenalty(("group_l1",), "auto", "linf"),
-    "sparse-group": NamedPenalty(("group_l1", "l1"), "auto"),
-    "l1": NamedPenalty(("l1",), "prox-qn"),
-    "elastic-net": NamedPenalty(("l1", "l2"), "prox-qn"),
-    "l2": NamedPenalty(("l2",), "l-bfgs"),
+    "l1/l2": NamedPenalty(("group_l1",)),
+    "l1/linf": NamedPenalty(("group_l1",), "linf"),
+    "sparse-group": NamedPenalty(("group_l1", "l1")),
+    "l1": NamedPenalty(("l1",)),
+    "elastic-net": NamedPenalty(("l1", "l2")),
+    "l2": NamedPenalty(("l2",)),
 }
 
 
@@ -78,7 +76,7 @@ def strengths_of(name: str, **given: float | None) -> dict[str, float]:
 def make_penalty(
     name: str, strengths: dict[str, float], n_features: int, n_states: int, unpenalised: NDArray[np.int64]
 ) -> ElasticNet | GroupLasso:
-    """The penalty over so many features and states, coordinates in `free` without."""
+    """The penalty over so many features and states, the coordinates `unpenalised` without."""
     l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
     kind = named_penalty(name)
     if "group_l1" not in kind.strengths:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.estimators.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +85,14 @@ def match(old: Axes, new: Axes, is_asked: bool) -> Common | None:
     return common
 
 
-def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> Weights:
+def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> SparseWeights:
     """The weights that are not zero, by coordinate."""
     coords, values = coords[values != 0], values[values != 0]
     order = np.argsort(coords)
-    return Weights(coords[order], values[order])
+    return SparseWeights(coords[order], values[order])
 
 
-def tell(common: Common | None, new: Axes, weights: Weights | None, n_before: int) -> None:
+def tell(common: Common | None, new: Axes, weights: SparseWeights | None, n_before: int) -> None:
     """Say on stderr what was kept of the model that the training starts from."""
     if common is None or weights is None:
         text = "start: nothing kept, other features without names"

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
-def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> tuple[csr_array, list[str]]:
+def read_svmlight(
+    path: str | Path, ignore_features: Collection[int] = (0,), allows_several: bool = False
+) -> tuple[csr_array, list[str]]:
     """Read a file in svmlight's format, plain or gzip-compressed; `-` reads standard input.
 
     Parameters
@@ -35,6 +37,9 @@ def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> 
     ignore_features : collection of int
         Ids that are left out; by default 0, which LSHTC's files use for a number of their own and files that
         count from 1 do not use.
+
+    allows_several : bool
+        Whether a document may have several labels, separated by commas ("12,57").
 
     Returns
     -------
@@ -60,7 +65,7 @@ def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> 
             continue
         fields = line.partition("#")[0].split()
         where = f"{shown_name(path)}, line {number}"
-        labels.append(_label(where, fields[0]))
+        labels.append(_label(where, fields[0], allows_several))
         entries = _entries(where, fields[1:])
         kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
         columns.extend(kept)
@@ -82,10 +87,10 @@ def has_fields(line: str) -> bool:
     return bool(line.partition("#")[0].strip())
 
 
-def _label(where: str, field: str) -> str:
+def _label(where: str, field: str, allows_several: bool) -> str:
     if ":" in field:
         raise DataError(f"{where}: expected a label before the features, got {shorten(field)}")
-    if "," in field:
+    if "," in field and not allows_several:
         raise DataError(f"{where}: expected one label, got {shorten(field)}")
     return field
 

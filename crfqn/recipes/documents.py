@@ -1,4 +1,4 @@
-"""Recipes of documents, a label each: over a taxonomy of the labels, or flat."""
+"""Recipes of documents: with a label each, over a taxonomy of the labels or flat, or with several that are ranked."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     features, matrix = _fit(recipe, train)
     return Prepared(
         X_train=matrix,
-        y_train=train.labels,
+        y_train=_targets(recipe, train.labels),
         X_test=features.transform(test.inputs),
-        y_test=test.labels,
+        y_test=_targets(recipe, test.labels),
         feature_names=[features.name_of(column) for column in range(features.n_columns)],
         fingerprint=documents.digest(),
         taxonomy=tree,
@@ -59,11 +59,18 @@ def observe_documents(
         features = features or _fit(recipe, _part(documents, train))[0]
         if path is None:
             part = _part(documents, test)
-            return Observed(features.transform(part.inputs), part.labels)
+            return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
     with own_files():
         new = _read(recipe, path, keeps_blank)
     matrix = features.transform(new.inputs, features.first_id)
-    return Observed(matrix, new.labels if any(new.labels) else None)
+    return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None)
+
+
+def _targets(recipe: Recipe, labels: list[str]) -> list[Any]:
+    """The labels as the estimator takes them: several of a document are separated by commas."""
+    if recipe.structure.kind != "ranking":
+        return labels
+    return [[part for part in map(str.strip, label.split(",")) if part] for label in labels]
 
 
 def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
@@ -107,7 +114,8 @@ def _read(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Docume
     """A file of one's own."""
     if recipe.features.kind == "text":
         return read_labelled_texts(path, keeps_blank)
-    return Documents(*read_svmlight(path, ignore_features=()))
+    several = recipe.structure.kind == "ranking"
+    return Documents(*read_svmlight(path, ignore_features=(), allows_several=several))
 
 
 def _place(recipe: Recipe, documents: Documents, item: int) -> str:

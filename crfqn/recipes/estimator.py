@@ -2,85 +2,96 @@
 
 from typing import TYPE_CHECKING, Any
 
-from crfqn.errors import RecipeError
+from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema import Recipe
+from crfqn.recipes.schema.recipe import OBJECTIVE_KEYS, STRENGTHS
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
 
 # Parameters that other sections set, or the data.
-ELSEWHERE = {"l1", "l2", "solver", "callback", "fit_intercept", "penalize_intercept", "class_weight"} | {
-    "group_l1",
-    "group_norm",
-    "all_possible_states",
-    "all_possible_transitions",
-    "taxonomy",
-    "labels",
-    "separator",
-}
+ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator"}.union(*OBJECTIVE_KEYS.values())
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
-    """The untrained estimator of a recipe.
+    """Build the untrained estimator of a recipe.
 
     Parameters
     ----------
     recipe : Recipe
     **overrides
-        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. A recipe over a
-        taxonomy needs that of its data, unless it is inferred: `taxonomy=prepared.given_taxonomy`.
+        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. With another `penalty`
+        the recipe's strengths stay that it has as well. A recipe over a taxonomy needs that of its data, unless it is
+        inferred: `taxonomy=prepared.given_taxonomy`.
 
     Raises
     ------
     RecipeError
         The solver section has a setting that the estimator does not know.
+    InputError
+        An override that estimators of this structure do not have.
     """
-    kind, settings = _kind(recipe), _settings(recipe)
-    allowed = sorted(kind().get_params().keys() - ELSEWHERE)
+    given = {name: value for name, value in overrides.items() if value is not None}
+    loss = given.get("loss", recipe.objective.loss)
+    kind, settings = _kind(recipe, loss), _settings(recipe)
+    parameters = kind().get_params().keys()
+    allowed = sorted(parameters - ELSEWHERE)
     for name in recipe.solver.settings:
         if name not in allowed:
             raise RecipeError(
                 f"{recipe.source}: [solver] has an unknown key: {name}; allowed: name, {', '.join(allowed)}"
             )
-    given = {name: value for name, value in overrides.items() if value is not None}
-    return kind(**{**settings, **recipe.solver.settings, **given})
+    for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
+        if name not in OBJECTIVE_KEYS[recipe.structure.kind]:
+            raise InputError(
+                f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
+                f"got {given[name]!r}"
+            )
+    if "penalty" in given:
+        settings = _with_strengths_of(given["penalty"], settings)
+    both = {**settings, **recipe.solver.settings, **given}
+    return kind(**{name: value for name, value in both.items() if name in parameters})
 
 
-def _kind(recipe: Recipe) -> "type[SparseCRF]":
-    if recipe.structure.kind == "taxonomy":
-        from crfqn.estimators.classification.taxonomy import TaxonomyCRF
-
-        return TaxonomyCRF
-    if recipe.structure.kind == "flat":
-        from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
-
-        return MulticlassCRF
+def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
+    """The class of the estimator; of the likelihood it is `MulticlassCRF`."""
+    from crfqn.estimators.classification.multiclass import MulticlassClassifier
+    from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
+    from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+    from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
     from crfqn.estimators.sequence.chain import ChainCRF
 
-    return ChainCRF
+    kinds: dict[str, type[SparseCRF]] = {
+        "chain": ChainCRF,
+        "taxonomy": TaxonomyCRF,
+        "flat": MulticlassCRF if loss == "logistic" else MulticlassClassifier,
+        "ranking": MultilabelRanker,
+    }
+    return kinds[recipe.structure.kind]
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    objective = recipe.objective
-    settings: dict[str, Any] = {
-        "l1": objective.l1,
-        "l2": objective.l2,
-        "group_l1": objective.group_l1,
-        "group_norm": objective.group_norm,
-        "solver": recipe.solver.name,
-        "tol": recipe.solver.tol,
-        "max_iter": recipe.solver.max_iter,
-    }
-    if recipe.structure.kind == "chain":
-        return settings | {
-            "all_possible_states": objective.all_possible_states,
-            "all_possible_transitions": objective.all_possible_transitions,
-        }
+    """The parameters that the recipe sets; those that it leaves out have the estimator's default."""
+    keys = OBJECTIVE_KEYS[recipe.structure.kind]
+    settings = {name: getattr(recipe.objective, name) for name in keys}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if settings.get("class_weight") == "none":
+        del settings["class_weight"]
+    if recipe.structure.kind == "flat":  # another loss on the command line keeps it
+        settings.setdefault("penalty", _kind(recipe, recipe.objective.loss)().get_params()["penalty"])
     if recipe.structure.kind == "taxonomy":
         settings["labels"] = recipe.structure.labels
         settings["separator"] = recipe.structure.separator or "/"
     return settings | {
-        "fit_intercept": objective.fit_intercept,
-        "penalize_intercept": objective.penalize_intercept,
-        "class_weight": None if objective.class_weight == "none" else objective.class_weight,
+        "solver": recipe.solver.name,
+        "tol": recipe.solver.tol,
+        "max_iter": recipe.solver.max_iter,
     }
+
+
+def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings without the strengths that a penalty of this name does not have."""
+    from crfqn.estimators.named_penalties import named_penalty
+
+    known = (*named_penalty(penalty).strengths, "l2")
+    return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}

@@ -38,7 +38,9 @@ def load_dataset(recipe: Recipe) -> Labeled | Documents:
             f"{error}\nWithout any download: `crfqn train models/{name}` trains on data that is built in."
         ) from error
     if isinstance(data, Labeled) != is_chain:
-        has, fitting = ("single items", '"taxonomy" or "flat"') if is_chain else ("sequences", '"chain"')
+        has, fitting = (
+            ("single items", '"taxonomy", "flat" or "ranking"') if is_chain else ("sequences", '"chain"')
+        )
         raise RecipeError(
             f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": the dataset '
             f"{recipe.data.dataset!r} has {has}; use {fitting}"

@@ -1,4 +1,4 @@
-"""What a fit of an estimator would minimise: its objective, built once, and where all weights are zero."""
+"""A training before its first step: its objective, built once, and the point where all weights are zero."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.penalties import NORMS, ElasticNet
-from crfqn.solvers.minimize import minimize
+from crfqn.penalties import NORMS
 from crfqn.solvers.protocols import State
-from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint
+from crfqn.solvers.unpenalised import solve_unpenalised
 from crfqn.threads import Pool
 
 LARGEST_GRADIENT = 1e300
-INTERCEPT_TOL = 1e-10  # of the largest gradient of an intercept at zero
 
 
 class NoStep:
@@ -39,31 +36,6 @@ class NoStep:
         yield State(start, start.value, np.nan, 0, is_final=True)
 
 
-class Resumed:
-    """An objective that knows its value at one point already."""
-
-    def __init__(self, objective: Any, point: Any) -> None:
-        self.objective, self.point = objective, point
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.objective, name)
-
-    @property
-    def n_passes(self) -> float:
-        return self.objective.n_passes
-
-    @n_passes.setter
-    def n_passes(self, n_passes: float) -> None:
-        self.objective.n_passes = n_passes
-
-    def at(self, coords: Any, weights: Any) -> Any:
-        """The known point, which is then no longer kept, or a new one."""
-        point, self.point = self.point, None
-        if point is not None and point.coords is coords and point.weights is weights:
-            return point
-        return self.objective.at(coords, weights)
-
-
 @dataclass
 class PreparedPath:
     """A training before its first step.
@@ -73,8 +45,8 @@ class PreparedPath:
     model : the estimator, fitted except for its weights, which are zero
     objective, penalty : what it minimises
     solver : by which method
-    point : where all penalised weights are zero; free ones (intercepts) are the best for that
-    walked : the strength whose values the path walks, "l1" or "group_l1"
+    point : where all penalised weights are zero; the others (intercepts) are the best for that
+    path_parameter : the strength whose values the path walks, "l1" or "group_l1"
     l1_max : the smallest value of it under which all penalised weights stay zero
     """
 
@@ -110,25 +82,11 @@ def prepare_path(
     objective, penalty, point = found.objective, found.penalty, found.start
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
         objective.pool = pool
-        if penalty.unpenalised.size:
-            point = intercepts_only(objective, penalty, point)
+        point = solve_unpenalised(point, penalty.unpenalised)
         largest = largest_gradient if path_parameter == "l1" else largest_row
         yield PreparedPath(
             model, objective, penalty, solver, point, path_parameter, largest(objective, penalty, point)
         )
-
-
-def intercepts_only(objective: Any, penalty: Any, start: Any) -> Any:
-    """The point where the free coordinates are at their best and all others zero."""
-    restricted = Restricted(objective, penalty.unpenalised)
-    result = minimize(
-        Resumed(restricted, RestrictedPoint(restricted, start)),
-        ElasticNet(0.0, 0.0, penalty.unpenalised),
-        ProxQN(),
-        (start.coords, start.weights),
-        tol=INTERCEPT_TOL,
-    )
-    return objective.at(result.coords, result.weights)
 
 
 def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:

@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.estimators.base import SparseCRF
 from crfqn.objectives.objective import Objective
-from crfqn.regularization_path.prepared import PreparedPath, Resumed
+from crfqn.objectives.point import LazyPoint
+from crfqn.regularization_path.prepared import PreparedPath
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screening.strong_rule import StrongRule
@@ -84,7 +85,7 @@ def walk(
         if waiting.is_over(found):
             return
         point, before = rule.point, value
-        if point is None or point.coords is not result.coords:
+        if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
             point = prepared.objective.at(result.coords, result.weights)
 
 
@@ -99,13 +100,13 @@ def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
 
 
 def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
-    """One value, from the `start` that was looked at before."""
+    """Train one value from the point `start`, which was looked at before."""
     settings = prepared.model
     return minimize(
-        Resumed(prepared.objective, start),
+        prepared.objective,
         prepared.penalty_at(value),
         rule,
-        (start.coords, start.weights),
+        start,
         tol=rule.tol,
         proves_zeros=rule.after == 0,
         max_iter=settings.max_iter,
@@ -115,12 +116,12 @@ def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) ->
 
 
 def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
-    """The estimator with these weights; labels, names and fingerprint are shared."""
+    """The estimator with these weights; labels and names are shared."""
     result_model, objective = copy(prepared.model), prepared.objective
     setattr(result_model, prepared.path_parameter, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
         result_model._keep(result)
     if isinstance(objective, Objective):
-        result_model._finish(objective.map.store, objective.loss, objective.weights)
+        result_model._finish(objective.map, objective.loss, objective.weights)
     return result_model

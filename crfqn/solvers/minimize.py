@@ -16,6 +16,7 @@ from crfqn.solvers.protocols import (
     Coords,
     Objective,
     Penalty,
+    Point,
     Solver,
     SparseWeights,
     State,
@@ -38,7 +39,7 @@ def minimize(
     objective: Objective,
     penalty: Penalty,
     solver: Solver,
-    start: tuple[Coords, Vector] = (NO_COORDS, NO_WEIGHTS),
+    start: tuple[Coords, Vector] | Point = (NO_COORDS, NO_WEIGHTS),
     tol: float = 1e-3,
     max_iter: int = 500,
     max_seconds: float | None = None,
@@ -46,7 +47,7 @@ def minimize(
     proves_zeros: bool = True,
     to_rounding: bool = False,
 ) -> Result:
-    """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
+    """Minimise objective + penalty from `start`: sorted coordinates and weights, empty for zero, or a point of it.
 
     The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
     all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
@@ -71,12 +72,12 @@ def minimize(
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
-    first = objective.at(*start)
+    first = objective.at(*start) if isinstance(start, tuple) else start
     run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)
-        del first  # the solver drops it when it can: a point is as large as the data
+        del first, start  # the solver drops it when it can: a point is as large as the data
         for state in states:
             status = run.record(state) if state.sample_fraction == 1.0 else run.preview(state)
             if status is not None:

@@ -485,3 +485,54 @@ class TestScores:
 
         assert log_likelihood(Model(), None, ["a", "b", "b"]) == -5
         assert log_likelihood(Model(), None, ["a", "c"]) == -np.inf
+
+
+class TestMarginsAndRankings:
+    """Models without probabilities, from training to prediction."""
+
+    RECIPE = """
+name = "mine"
+title = "Mine"
+[data]
+train = "train.txt"
+test = "test.txt"
+[features]
+kind = "text"
+[structure]
+kind = "{kind}"
+[objective]
+group_l1 = 0.01
+fit_intercept = true
+"""
+    TEXTS: ClassVar = {"a": "cats and more cats", "b": "dogs and wolves", "c": "birds that sing"}
+
+    def write(self, folder, kind, labels):
+        lines = [f"{label}\t{' '.join(self.TEXTS[part] for part in label.split(','))}" for label in labels]
+        (folder / "train.txt").write_text("\n".join(lines * 3) + "\n")
+        (folder / "test.txt").write_text("\n".join(lines) + "\n")
+        (folder / "recipe.toml").write_text(self.RECIPE.format(kind=kind))
+
+    @pytest.mark.parametrize(
+        ("kind", "labels", "options"),
+        [
+            ("flat", ["a", "b", "c"], ["--loss", "squared-hinge", "--penalty", "l1/l2"]),
+            ("ranking", ["a", "b", "a,b", "c", "b,c"], []),
+        ],
+        ids=["squared hinge", "ranking"],
+    )
+    def test_train_evaluate_inspect_predict(self, tmp_path, monkeypatch, kind, labels, options):
+        self.write(tmp_path, kind, labels)
+        train = run_here(monkeypatch, tmp_path, "train", ".", "-o", "m.crfqn", "-q", *options)
+        assert train.returncode == 0, train.stderr
+        content = json.loads(run_here(monkeypatch, tmp_path, "evaluate", "m.crfqn", "--json").stdout)
+        assert (content["accuracy"], content["log_likelihood"]) == (1.0, None)
+        assert [row["label"] for row in content["labels"]] == ["a", "b", "c"]
+        assert "log-likelihood" not in run_here(monkeypatch, tmp_path, "evaluate", "m.crfqn").stdout
+        facts = json.loads(run_here(monkeypatch, tmp_path, "inspect", "m.crfqn", "--json").stdout)
+        assert len(facts["data_fingerprint"]) == 64
+        assert (facts["settings"]["penalty"], facts["settings"]["group_l1"]) == ("l1/l2", 0.01)
+        found = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt")
+        assert found.stdout.splitlines() == labels
+        refused = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt", "--marginals")
+        assert refused.returncode == 2
+        assert "--marginals is for models with probabilities" in refused.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.classification import linear as direct
+from crfqn.estimators import automatic
 from crfqn.estimators.classification import multiclass as module
 from crfqn.model_file import read_model, write_model
+from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 
@@ -65,8 +67,8 @@ def objective(model, strengths, norm, x=X, y=Y, weights=None) -> float:
 
 CHECKED = [
     MulticlassClassifier(),
-    MulticlassClassifier("logistic", solver="bcd"),
-    MulticlassClassifier("multitask-squared-hinge", "l2", fit_intercept=False),
+    MulticlassClassifier(loss="logistic", solver="bcd"),
+    MulticlassClassifier(loss="multitask-squared-hinge", penalty="l2", fit_intercept=False),
 ]
 
 
@@ -75,6 +77,22 @@ CHECKED = [
 @parametrize_with_checks(CHECKED)
 def test_all_checks(estimator, check):
     check(estimator)
+
+
+@dataclass
+class Shown:
+    """What a choice of a solver sees of an objective: this share of the entries is not zero, and there are rows."""
+
+    share: float
+    n_coords: int = 10**6
+    n_positions: int = 1000
+
+    @property
+    def mean_occurrence(self) -> float:
+        return self.share * self.n_positions
+
+    def view(self, kind: type) -> None:
+        return None
 
 
 class TestOptimum:
@@ -103,11 +121,13 @@ class TestOptimum:
         np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
 
     def test_the_logistic_loss_is_the_flat_crf(self):
-        crf = MulticlassCRF(l1=0.0, group_l1=2.0, tol=1e-6).fit(X, NAMES)
-        model = MulticlassClassifier("logistic", group_l1=2.0, tol=1e-6).fit(X, NAMES)
-        assert model.result_.value == pytest.approx(crf.result_.value, rel=1e-9)
-        np.testing.assert_allclose(model.predict_log_proba(X), crf.predict_log_proba(X), atol=1e-4)
-        assert model.data_fingerprint_ == crf.data_fingerprint_
+        crf = MulticlassCRF(penalty="l1/l2", group_l1=2.0, tol=1e-6).fit(X, NAMES)
+        model = MulticlassClassifier(loss="logistic", group_l1=2.0, tol=1e-6).fit(X, NAMES)
+        assert isinstance(crf, MulticlassClassifier)
+        assert model.result_.value == crf.result_.value
+        assert model.coef_.data.tobytes() == crf.coef_.data.tobytes()
+        np.testing.assert_array_equal(model.predict_log_proba(X), crf.predict_log_proba(X))
+        np.testing.assert_array_equal(model.predict_top(X, 2).labels, crf.predict_top(X, 2).labels)
 
     def test_rows_vanish_as_a_whole(self):
         model = fitted(group_l1=8.0)
@@ -121,17 +141,26 @@ class TestOptimum:
     def test_automatic_solvers(self, monkeypatch):
         few = fitted(group_l1=2.0)
         assert few.result_.n_iter == fitted(group_l1=2.0, solver="prox-qn").result_.n_iter
-        monkeypatch.setattr(direct, "FEW", 0)
-        for loss, solver in (
-            ("squared-hinge", "bcd"),
-            ("multitask-squared-hinge", direct.FOR_MARGINS),
-            ("logistic", direct.FOR_LIKELIHOODS),
+        monkeypatch.setattr(automatic, "FEW", 0)
+        for loss, at_half, at_a_fifth in (
+            ("squared-hinge", automatic.FOR_MARGINS, "bcd"),
+            ("multitask-squared-hinge", automatic.FOR_MARGINS, automatic.FOR_MARGINS),
+            ("logistic", automatic.FOR_LIKELIHOODS, automatic.FOR_LIKELIHOODS),
         ):
-            dense = fitted(loss=loss, group_l1=2.0)
-            assert dense.result_.n_iter == fitted(loss=loss, group_l1=2.0, solver=solver).result_.n_iter
-        monkeypatch.setattr(direct, "DENSE", 1.1)
-        sparse = fitted(loss="logistic", group_l1=2.0)
-        assert sparse.result_.n_iter == fitted(loss="logistic", group_l1=2.0, solver="bcd").result_.n_iter
+            for share, solver in ((0.6, at_half), (0.2, at_a_fifth), (0.01, "bcd")):
+                choice = MulticlassClassifier(loss=loss)._make_solver()
+                found = choice.for_groups(Shown(share))
+                named = MulticlassClassifier(solver=solver)._make_solver()
+                assert repr(found) == repr(named), (loss, share)
+
+    def test_smooth_penalties_are_for_l_bfgs(self):
+        for settings in ({"penalty": "l2"}, {"l1": 0.0, "l2": 0.5}):
+            model = MulticlassCRF(**settings).fit(X, NAMES)
+            other = MulticlassCRF(**settings, solver="l-bfgs").fit(X, NAMES)
+            assert model.coef_.data.tobytes() == other.coef_.data.tobytes()
+            assert model.result_.n_iter == other.result_.n_iter
+
+    def test_seeds_reach_the_solvers(self):
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
         assert MulticlassClassifier(random_state=3)._make_solver().sparse.seed > 0
         assert MulticlassClassifier()._make_solver().sparse.seed == 0
@@ -201,7 +230,7 @@ class TestWeights:
 class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     def test_the_ways_to_predict_agree(self, make):
-        model = MulticlassClassifier("logistic", group_l1=8.0).fit(make(X), NAMES)
+        model = MulticlassClassifier(loss="logistic", group_l1=8.0).fit(make(X), NAMES)
         scores = X @ model.coef_.toarray().T + model.intercept_
         np.testing.assert_allclose(model.decision_function(make(X)), scores, atol=1e-12)
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[scores.argmax(axis=1)])
@@ -211,14 +240,17 @@ class TestPrediction:
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators.classification import items
+        from crfqn.estimators.classification import items, node_scores
 
         model, read = fitted(group_l1=8.0), []
-        build = items.FeatureStore.from_matrix
+        build = node_scores.FeatureStore.from_matrix
         monkeypatch.setattr(
-            items.FeatureStore,
+            node_scores.FeatureStore,
             "from_matrix",
             lambda part, *a, **k: read.append(part.shape) or build(part, *a, **k),
+        )
+        monkeypatch.setattr(
+            node_scores, "DenseMap", lambda part, *a, **k: read.append(part.shape) or DenseMap(part, *a, **k)
         )
         monkeypatch.setattr(items, "BLOCK_NUMBERS", 3 * 25)
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[
@@ -233,7 +265,7 @@ class TestPrediction:
         assert set(model.predict(sp.csr_array(X))) == {int(np.bincount(Y).argmax())}
 
     def test_probabilities_are_those_of_the_logistic_loss(self):
-        assert hasattr(MulticlassClassifier("logistic"), "predict_proba")
+        assert hasattr(MulticlassClassifier(loss="logistic"), "predict_proba")
         model = fitted()
         assert not hasattr(model, "predict_proba")
         with pytest.raises(AttributeError, match=r"has no attribute 'predict_log_proba'"):
@@ -358,7 +390,7 @@ class TestPath:
         assert path.l1.tolist() == [0.0, 0.0]
         assert [next(iter(row)) for row in path.rows()] == ["group_l1"] * 2
         assert path.best_model.score(X, Y) == path.score.max()
-        mixed = crf_path(MulticlassCRF(l1=0.5), X, Y, group_l1=[2.0])
+        mixed = crf_path(MulticlassCRF(penalty="sparse-group", l1=0.5), X, Y, group_l1=[2.0])
         assert (mixed.models[0].l1, mixed.models[0].group_l1) == (0.5, 2.0)
 
     @pytest.mark.parametrize(
@@ -422,7 +454,8 @@ class TestMessages:
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
             ({"group_l1": -1.0}, r"^group_l1: expected a finite number >= 0, got -1.0$"),
             ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
-            ({"solver": "sgd"}, r"^solver: expected one of \['auto', 'bcd', .*\] or a solver object, got 'sgd'$"),
+            ({"solver": "adam"}, r"^solver: expected one of \['auto', 'bcd', .*\] or a solver object, got 'adam'$"),
+            ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS: expected a penalty without L1 and group terms"),
             ({"tol": -1}, r"^tol: expected a finite number >= 0, got -1$"),
             ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),

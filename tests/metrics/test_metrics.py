@@ -575,7 +575,7 @@ class TestScorers:
         dotted = [label.replace("/", ".") for label in y]
         model = TaxonomyCRF(l1=0.1, separator=".").fit(X[:12], dotted[:12])
         assert hierarchical_scorer("hierarchical_f1")(model, X, dotted) == found
-        model = TaxonomyCRF(["a/b", "a/c", "d/e"], l1=0.1).fit(X[:12], y[:12])
+        model = TaxonomyCRF(taxonomy=["a/b", "a/c", "d/e"], l1=0.1).fit(X[:12], y[:12])
         with pytest.raises(InputError, match="no node named 'd/f/g'"):
             hierarchical_scorer("hierarchical_f1")(model, X, y)
 

@@ -79,7 +79,9 @@ def train_estimator():
     x, parents, _, targets = made_up()
     limit_addresses()
     pairs = [(f"n{parent}", f"n{node}") for node, parent in enumerate(parents) if parent >= 0]
-    model = TaxonomyCRF(pairs, l1=1.0, tol=1e-2, n_threads=2).fit(x, [f"n{node}" for node in targets])
+    model = TaxonomyCRF(taxonomy=pairs, l1=1.0, tol=1e-2, n_threads=2).fit(
+        x, [f"n{node}" for node in targets]
+    )
     accuracy = model.score(x, [f"n{node}" for node in targets])
     model.predict_proba(x[:100])
     report(model.result_, n_weights=int(np.prod(model.coef_.shape)), accuracy=accuracy)

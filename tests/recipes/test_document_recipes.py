@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from crfqn.errors import DataError, DataUnavailableError, ModelFileError, RecipeError
+from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
 from crfqn.readers.digits import make_digit_strings
 from crfqn.readers.documents import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
@@ -81,6 +81,10 @@ BAD = [
     (NUMBERS + 'labels = "all"', r'\[structure\] labels = "all": expected one of "leaves", "nodes"'),
     (NUMBERS + 'taxonomy = ""', r'\[structure\] taxonomy = "": expected a text that is not empty'),
     (NUMBERS + "separator = 1", r"\[structure\] separator = 1: expected text"),
+    (FLAT + '[objective]\nloss = "hinge"', r'\[objective\] loss = "hinge": expected one of "logistic"'),
+    (FLAT + '[objective]\npenalty = "l0"', r'\[objective\] penalty = "l0": expected one of "l1", "elastic-net"'),
+    (FLAT + '[objective]\ngroup_norm = "l2"', r'\[objective\] with .* has an unknown key: group_norm = "l2"'),
+    (NUMBERS + '[objective]\nloss = "logistic"', r'\[objective\] with .* has an unknown key: loss = "logistic"'),
     (FLAT + 'labels = "nodes"', r'\[structure\] with kind = "flat" has an unknown key: labels = "nodes"; allowed'),
     (STDLIB + 'taxonomy = "tree.txt"', r'taxonomy = "tree.txt" is for files of your own; the dataset \'stdlib\''),
     (STDLIB + 'separator = "."', r"\[structure\] separator = \".\" is for files of your own"),
@@ -421,6 +425,40 @@ class TestEstimators:
         assert type(estimator).__name__ == "TaxonomyCRF"
         assert estimator.taxonomy is tree
         assert (estimator.fit_intercept, estimator.class_weight) == (False, None)
+
+    def test_losses_and_penalties(self, recipe_of):
+        recipe = recipe_of(FLAT + '[objective]\nloss = "squared-hinge"\npenalty = "l1/l2"\ngroup_l1 = 2')
+        estimator = build_estimator(recipe)
+        assert type(estimator).__name__ == "MulticlassClassifier"
+        found = (estimator.loss, estimator.penalty, estimator.group_l1, estimator.l1, estimator.solver)
+        assert found == ("squared-hinge", "l1/l2", 2.0, None, "auto")
+        logistic = build_estimator(recipe, loss="logistic", group_l1=3.0)
+        assert type(logistic).__name__ == "MulticlassCRF"
+        assert (logistic.penalty, logistic.group_l1) == ("l1/l2", 3.0)
+
+    def test_another_penalty_leaves_strengths_of_the_recipe_out(self, recipe_of):
+        recipe = recipe_of(FLAT + "[objective]\nl1 = 3\nl2 = 0.5")
+        rows = build_estimator(recipe, penalty="l1/linf", loss="squared-hinge")
+        assert (rows.penalty, rows.l1, rows.l2, rows.group_l1) == ("l1/linf", None, 0.5, None)
+        hinge = build_estimator(recipe, loss="squared-hinge")
+        assert (hinge.penalty, hinge.l1) == ("l1", 3.0)
+        with pytest.raises(InputError, match=r"^penalty: expected one of"):
+            build_estimator(recipe, penalty="l3")
+
+    @pytest.mark.parametrize(("setting", "value"), [("loss", "logistic"), ("penalty", "l1")])
+    def test_a_taxonomy_has_neither(self, recipe_of, setting, value):
+        with pytest.raises(
+            InputError, match=rf'^{setting}: recipes with \[structure\] kind = "taxonomy" have none'
+        ):
+            build_estimator(recipe_of(NUMBERS), **{setting: value})
+
+    def test_rankings(self, recipe_of):
+        text = NUMBERS.replace('"taxonomy"', '"ranking"') + '[objective]\nthreshold = "label"'
+        recipe = recipe_of(text, train="a,b 0:2 3:4\na 3:1\nb,c 3:2\n", test="c 3:4\n")
+        data = prepare(recipe)
+        assert (data.y_train, data.y_test) == ([["a", "b"], ["a"], ["b", "c"]], [["c"]])
+        estimator = build_estimator(recipe)
+        assert (type(estimator).__name__, estimator.threshold) == ("MultilabelRanker", "label")
 
     @pytest.mark.parametrize("setting", ["speed = 3", "fit_intercept = true", "labels = 'nodes'"])
     def test_settings_of_other_sections(self, recipe_of, setting):

@@ -15,12 +15,17 @@ TIMES = RANDOM.integers(1, 4, size=40)
 LOSSES = ("squared-hinge", "multitask-squared-hinge", "logistic")
 
 MODELS = {
-    **{f"{loss}, rows": MulticlassClassifier(loss) for loss in LOSSES},
-    **{f"{loss}, l2": MulticlassClassifier(loss, "l2", l2=0.5) for loss in LOSSES},
-    **{f"{loss}, elastic net": MulticlassClassifier(loss, "elastic-net", l1=1.0, l2=0.5) for loss in LOSSES},
-    "sparse rows": MulticlassClassifier("logistic", "sparse-group", group_l1=1.0, l1=0.5, l2=0.1),
+    **{f"{loss}, rows": MulticlassClassifier(loss=loss) for loss in LOSSES},
+    **{f"{loss}, l2": MulticlassClassifier(loss=loss, penalty="l2", l2=0.5) for loss in LOSSES},
+    **{
+        f"{loss}, elastic net": MulticlassClassifier(loss=loss, penalty="elastic-net", l1=1.0, l2=0.5)
+        for loss in LOSSES
+    },
+    "sparse rows": MulticlassClassifier(
+        loss="logistic", penalty="sparse-group", group_l1=1.0, l1=0.5, l2=0.1
+    ),
     "ranker": MultilabelRanker(),
-    "ranker, l2": MultilabelRanker("l2", l2=0.5),
+    "ranker, l2": MultilabelRanker(penalty="l2", l2=0.5),
     "crf": MulticlassCRF(l1=0.5, l2=0.1),
     "crf, l2": MulticlassCRF(l1=0.0, l2=0.5),
 }
@@ -60,7 +65,7 @@ def test_what_ends_as_converged_is_within_the_tolerance(name):
 
 @pytest.mark.parametrize(
     "model",
-    [MulticlassClassifier("logistic", "l2", l2=0.0), MulticlassCRF(l1=0.0)],
+    [MulticlassClassifier(loss="logistic", penalty="l2", l2=0.0), MulticlassCRF(l1=0.0)],
     ids=["classifier", "crf"],
 )
 def test_without_penalty_nothing_is_claimed(model):

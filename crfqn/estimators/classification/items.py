@@ -11,7 +11,9 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +22,16 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
-from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_labels
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import SparseCRF, check_flags
+from crfqn.estimators.base import SparseCRF, pass_on_interrupt
+from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.item_weights import item_weights
 from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace
-from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.classification.node_scores import score_blocks
+from crfqn.estimators.features import item_features
 from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
     FEATURE,
@@ -38,13 +42,11 @@ from crfqn.estimators.storage.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.storage.fingerprint import fingerprint
-from crfqn.estimators.weights import Weights, csr, entries, merged
+from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
-from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.penalties import NO_COORDS
 from crfqn.result import Result
-from crfqn.structures.structure import NO_EDGES
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool
 
@@ -66,12 +68,15 @@ class Targets(NamedTuple):
     weights: Vector | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ItemModel(ClassifierMixin, SparseCRF):
     """Base of the estimators; X is a matrix (items x features)."""
 
-    fit_intercept: bool
-    penalize_intercept: bool
-    class_weight: Mapping | str | None
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    class_weight: Mapping | str | None = None
+
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseCRF.NOT_SAVED, "class_weight")
 
     def __sklearn_tags__(self) -> Tags:
         """Sparse matrices are welcome; and what a model may fail at whose boundaries all go through the origin."""
@@ -113,29 +118,53 @@ class ItemModel(ClassifierMixin, SparseCRF):
         space, nodes = self._learn_labels(classes, n_levels)
         return X, Targets(space, nodes[codes], weights)
 
-    def _store(self, X: Any) -> FeatureStore:
-        """The features of the items, and with an intercept one more, the last, that is always 1."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+            Booleans or real numbers; CSR, CSC and dense arrays are read as they are, without a copy. A dense array at
+            least half of whose entries are not zero is trained on by matrix products, as it lies in memory.
+        y : array-like of labels, shape (n_items,)
+            Strings, whole numbers or booleans; of `TaxonomyCRF` also rows of the parts of a path, of
+            `MultilabelRanker` also tables of 0 and 1, and label sets.
+        sample_weight : array-like, shape (n_items,), optional
+            How often each item counts; 0 is the same as leaving it out.
+        start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, of `TaxonomyCRF` also one, optional
+            Start from its weights, of the labels (nodes) and features (by name where both have names) in common, others
+            from zero; its loss and penalty may be others. It goes before `warm_start`. `verbose` says what was kept.
+
+        Raises
+        ------
+        InputError, or another ValueError of scikit-learn's checks
+            Says what was expected and what came.
+        KeyboardInterrupt
+            Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
+        """
+        self._check_parameters()
+        checked = copy(self)  # takes the columns' names: a fit that fails leaves the last model as it was
+        X, targets = self._read(checked, X, y, sample_weight)
+        weights = self._start(checked, targets, start)
         with Pool(self.n_threads) as pool:
-            store = FeatureStore.from_matrix(X, np.arange(X.shape[0] + 1), pool=pool)
-        return store.with_constant() if self.fit_intercept else store
+            features = item_features(X, self.fit_intercept, pool)
+        del X  # so that a caller who does not keep it gets its memory back
+        self._keep(self._learn(checked, features, targets, weights))
+        self._finish(features, targets.labels, targets.weights)
+        pass_on_interrupt(self.result_)
+        return self
 
     def _learn(
-        self, checked: ItemModel, store: FeatureStore, targets: Targets, start: Weights | None
+        self, checked: ItemModel, features: FeatureMap, targets: Targets, start: SparseWeights | None
     ) -> Result:
         """Train, and take over everything but the weights."""
         space = targets.space
-        unpenalised = self._unpenalised(space.n_nodes, store.n_features)
-        over = space.over(store.n_items)
-        result = self._train(store, over, targets.labels, targets.weights, start, unpenalised)
+        unpenalised = self._unpenalised(space.n_nodes, features.n_features)
+        over = space.over(features.n_items)
+        result = self._train(features, over, targets.labels, targets.weights, start, unpenalised)
         self._adopt_labels(space)
         adopt_columns(self, checked)
-        features = store.without_last() if self.fit_intercept else store
-        self.data_fingerprint_ = fingerprint(features, self._label_array(targets.labels), self.n_threads)
         return result
-
-    def _label_array(self, labels: Any) -> NDArray:
-        """The labels of the targets as one array, for the fingerprint."""
-        return labels
 
     def predict(self, X: Any) -> NDArray:
         """The most probable label of each item, (I,); ties go to the class that comes first."""
@@ -167,23 +196,10 @@ class ItemModel(ClassifierMixin, SparseCRF):
         check_sparse(X)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         space = self._space
-        n_items, n_block = X.shape[0], max(1, BLOCK_NUMBERS // space.n_nodes)
-        if n_items <= n_block and (scores := few_scores(X, self.coef_, self.intercept_)) is not None:
-            with Pool(self.n_threads) as pool:
-                yield space.over(n_items), scores, pool
-            return
-        if n_items > n_block and hasattr(X, "tocsr"):
-            X = X.tocsr()
-        kept = np.unique(self.coef_.indices)
-        weights = entries(self.coef_[:, kept], kept.size)
+        n_block = max(1, BLOCK_NUMBERS // space.n_nodes)
         with Pool(self.n_threads) as pool:
-            for first in range(0, n_items, n_block):
-                part = X[first : first + n_block] if n_items > n_block else X
-                part = part[:, kept] if kept.size < self.n_features_in_ else part
-                store = FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
-                scores = np.repeat(self.intercept_[:, None], store.n_positions, axis=1)
-                add_image(store, *weights, scores, NO_EDGES, pool)
-                yield space.over(store.n_items), scores, pool
+            for scores in score_blocks(X, self.coef_, self.intercept_, n_block, pool):
+                yield space.over(scores.shape[1]), scores, pool
 
     def _as_given(self, labels: NDArray) -> NDArray:
         """Labels in the form that the labels of the training had."""
@@ -200,7 +216,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         return Axes(space.node_names, self.n_features_in_, names)
 
-    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> Weights | None:
+    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> SparseWeights | None:
         """The weights to start from, those of `start` or of the last fit: of the labels and features in common.
 
         From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
@@ -228,28 +244,30 @@ class ItemModel(ClassifierMixin, SparseCRF):
             tell(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
         return weights
 
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         space, n_features = self._space, self.n_features_in_
         n_columns = n_features + bool(self.fit_intercept)
         rows, columns = np.divmod(weights.coords, n_columns)
         is_intercept = columns == n_features
         self.intercept_ = np.zeros(space.n_nodes)
-        self.intercept_[rows[is_intercept]] = weights.values[is_intercept]
+        self.intercept_[rows[is_intercept]] = weights.weights[is_intercept]
         if not self.penalize_intercept:
             self.intercept_ = self._centred(space, self.intercept_)
         node = ~is_intercept
-        self.coef_ = csr(weights.values[node], rows[node], columns[node], (space.n_nodes, n_features))
+        self.coef_ = csr(weights.weights[node], rows[node], columns[node], (space.n_nodes, n_features))
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Of all intercepts without penalty that lead to the same loss, one: which, must not depend on the way."""
         return space.centred(intercepts)
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         n_nodes, n_features = self.coef_.shape
         if not self.fit_intercept:
             return entries(self.coef_, n_features)
         coords, found = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
-        return merged(entries(self.coef_, n_features + 1), Weights(coords[found], self.intercept_[found]))
+        return merged(
+            entries(self.coef_, n_features + 1), SparseWeights(coords[found], self.intercept_[found])
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

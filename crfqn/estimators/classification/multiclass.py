@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, softmax
-from sklearn.utils.metaestimators import available_if
+from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import FOR_LIKELIHOODS, FOR_MARGINS
+from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.label_space import LabelSpace
-from crfqn.estimators.classification.linear import AUTO, FOR_LIKELIHOODS, FOR_MARGINS, LinearClassifierBase
+from crfqn.estimators.classification.linear import LinearModel
+from crfqn.estimators.classification.probabilistic import LIKELIHOOD, Probabilistic
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -20,25 +23,21 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
-LOSSES: dict[str, Callable[[Any, int], ScoreLoss]] = {
-    "squared-hinge": MulticlassSquaredHinge,
-    "multitask-squared-hinge": MultitaskSquaredHinge,
-    "logistic": MultinomialLogistic.of_labels,
+LOSSES: dict[str, Callable[[Structure, Any], ScoreLoss]] = {
+    "squared-hinge": lambda structure, labels: MulticlassSquaredHinge(labels, structure.n_states),
+    "multitask-squared-hinge": lambda structure, labels: MultitaskSquaredHinge(labels, structure.n_states),
+    LIKELIHOOD: MultinomialLogistic,
 }
-DENSE_SOLVERS: dict[str, Solver] = {
-    "squared-hinge": RowDescent(),
-    "multitask-squared-hinge": FOR_MARGINS,
-    "logistic": FOR_LIKELIHOODS,
+# For rows of features, from 5 % and from half of the entries on; see `estimators/automatic.py`.
+DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
+    "squared-hinge": (RowDescent(), FOR_MARGINS),
+    "multitask-squared-hinge": (FOR_MARGINS, FOR_MARGINS),
+    LIKELIHOOD: (FOR_LIKELIHOODS, FOR_LIKELIHOODS),
 }
 
 
-def _has_probabilities(model: MulticlassClassifier) -> bool:
-    if model.loss != "logistic":
-        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
-    return True
-
-
-class MulticlassClassifier(LinearClassifierBase):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassClassifier(LinearModel, Probabilistic):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -51,6 +50,8 @@ class MulticlassClassifier(LinearClassifierBase):
 
     Parameters
     ----------
+    l1, l2, group_l1 : float >= 0, optional
+        Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
     loss : {"squared-hinge", "multitask-squared-hinge", "logistic"}, default "squared-hinge"
         Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
         hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12).
@@ -60,11 +61,10 @@ class MulticlassClassifier(LinearClassifierBase):
     solver : str or solver object, default "auto"
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
         random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
-        never to a small gap; "l-bfgs": the penalty "l2" only. "auto" is "l-bfgs" for "l2", "prox-qn" for "l1" and
-        "elastic-net"; over rows it is "prox-qn" for up to 2,000 weights and, unless the loss is the squared hinge, for
-        dense features, else "bcd".
-    group_l1, l1, l2 : float >= 0, optional
-        Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
+        never to a small gap; "l-bfgs": without L1 and rows only; and those of `ChainCRF`, its "bcd" being "bcd-single".
+        "auto" is "l-bfgs" where only l2 is not 0, "prox-qn" for "l1" and "elastic-net"; over rows it is "prox-qn" for
+        up to 2,000 weights and for dense features (where half of the entries are not zero; 5 % of them, unless the
+        loss is the squared hinge), else "bcd".
     fit_intercept : bool, default True
         The paper has none.
     penalize_intercept : bool, default False
@@ -90,12 +90,13 @@ class MulticlassClassifier(LinearClassifierBase):
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     kept_features_ : ndarray of int, the features with a weight; prediction reads no others
-    n_features_in_, feature_names_in_, result_, n_iter_, data_fingerprint_, extra_
+    n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes
     -----
-    `predict_proba` is there for the logistic loss only. Training holds a few arrays of items x classes.
+    `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
+    Training holds a few arrays of items x classes.
     `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
 
     Examples
@@ -115,53 +116,20 @@ class MulticlassClassifier(LinearClassifierBase):
     """
 
     KIND = "multiclass-classifier"
-    SETTINGS: ClassVar[tuple[str, ...]] = ("loss", *LinearClassifierBase.SETTINGS)
 
-    def __init__(
-        self,
-        loss: str = "squared-hinge",
-        penalty: str = "l1/l2",
-        solver: Any = AUTO,
-        *,
-        group_l1: float | None = None,
-        l1: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: Mapping | str | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_seconds: float | None = None,
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-    ) -> None:
-        super().__init__(
-            penalty, solver, group_l1=group_l1, l1=l1, l2=l2, fit_intercept=fit_intercept,
-            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
-            max_seconds=max_seconds, n_threads=n_threads, random_state=random_state, verbose=verbose,
-            warm_start=warm_start, callback=callback,
-        )  # fmt: skip
-        self.loss = loss
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Vector:
-        """log P(label | x) of each class, (I, n_classes), in nats; of the logistic loss."""
-        return np.concatenate([log_softmax(scores, axis=0).T for scores in self._class_scores(X)])
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Vector:
-        """P(label | x) of each class, (I, n_classes), rows that sum to 1; of the logistic loss."""
-        return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
+    loss: str = "squared-hinge"
 
     @property
-    def _dense_solver(self) -> Solver:
+    def _dense_solvers(self) -> tuple[Solver, Solver]:
         return DENSE_SOLVERS[self.loss]
 
+    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
+        if self.loss != LIKELIHOOD:  # a margin needs another class
+            check_classes(classes)
+        return super()._learn_labels(classes, n_levels)
+
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        return LOSSES[self.loss](targets, structure.n_states)
+        return LOSSES[self.loss](structure, targets)
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Classifiers against the rest each have an intercept of their own."""

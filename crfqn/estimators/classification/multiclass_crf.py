@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from crfqn.estimators.base import SOLVERS
-from crfqn.estimators.classification.flat_labels import FlatLabels
-from crfqn.estimators.classification.probabilistic import ItemClassifier
-from crfqn.solvers.prox_qn import MostPromising, ProxQN
-
-# Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
-FOR_FLAT: dict[str, Callable[[], Any]] = {**SOLVERS, "prox-qn": partial(ProxQN, entry=MostPromising(500))}
+from crfqn.estimators.classification.items import Vector
+from crfqn.estimators.classification.multiclass import MulticlassClassifier
+from crfqn.estimators.classification.probabilistic import LIKELIHOOD
 
 
-class MulticlassCRF(FlatLabels, ItemClassifier):
-    """Multinomial logistic regression with sparse weights, trained by a proximal quasi-Newton method.
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassCRF(MulticlassClassifier):
+    """Multinomial logistic regression with sparse weights, trained to a certified distance from the optimum.
 
-    Minimises, over weights W (classes x features) and intercepts b (classes),
+    `MulticlassClassifier` with the logistic loss and, by default, the penalty "l1". Minimises, over weights W (classes
+    x features) and intercepts b (classes),
 
         sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(k | x) ~ exp(w_k . x + b_k),
 
@@ -30,10 +24,11 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
-        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all classes or for none.
+    l1, l2 : float >= 0, optional
+        Strengths of the penalties, in nats; by default 1 where the penalty's name has them, else 0.
+    penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
+    group_l1 : float >= 0, optional
+        As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
     fit_intercept : bool, default True
     penalize_intercept : bool, default False
         Penalise b as W. Without, b sums up to 0.
@@ -43,7 +38,9 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
     tol : float, default 1e-3
         Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
         problems are solved on by Newton's method, until rounding is all that is left.
-    max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
+    solver, max_iter, random_state, warm_start
+        As in `MulticlassClassifier`.
+    max_seconds, n_threads, verbose, callback
         As in `ChainCRF`.
 
     Attributes
@@ -55,7 +52,6 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
     feature_names_in_ : ndarray of str, only if X had names
     result_ : Result: status, value, gap, passes, trace
     n_iter_ : int
-    data_fingerprint_ : str, of the training data
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 
     Examples
@@ -73,8 +69,22 @@ class MulticlassCRF(FlatLabels, ItemClassifier):
     """
 
     KIND = "multiclass-crf"
-    SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = FOR_FLAT
 
-    def predict_marginals(self, X: Any) -> NDArray[np.float64]:
-        """The same as `predict_proba`."""
+    loss: str = field(default=LIKELIHOOD, init=False)
+    penalty: str = "l1"
+
+    def predict_marginals(self, X: Any) -> Vector:
+        """Return the same as `predict_proba`."""
         return self.predict_proba(X)
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Files of earlier versions have strengths, and a norm, in the place of a penalty's name."""
+        if "penalty" not in settings:
+            rows = {"l2": "l1/l2", "linf": "l1/linf"}[settings["group_norm"]]
+            settings = {**settings, "penalty": "l1"}
+            if settings["group_l1"] and settings["l1"]:
+                settings["penalty"] = "sparse-group"
+            elif settings["group_l1"]:
+                settings["penalty"] = rows
+        return super()._from_settings(settings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,12 @@ from sklearn.metrics import accuracy_score
 
 from crfqn.data.wording import shorten
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import is_number
+from crfqn.estimators.checks import is_number
+from crfqn.estimators.classification.items import ItemModel
 from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.classification.probabilistic import ItemClassifier
+from crfqn.estimators.classification.probabilistic import Probabilistic
 from crfqn.estimators.storage.content import Content
+from crfqn.estimators.strengths import ByStrengths
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -24,7 +27,8 @@ LABELS = ("leaves", "nodes")
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
-class TaxonomyCRF(ItemClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over weights w_k of all K nodes of the taxonomy,
@@ -36,6 +40,10 @@ class TaxonomyCRF(ItemClassifier):
 
     Parameters
     ----------
+    l1, l2 : float, default 1.0 and 0.0
+        Strengths of the penalties, >= 0, in nats.
+    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     taxonomy : optional
         A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
         tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
@@ -45,10 +53,6 @@ class TaxonomyCRF(ItemClassifier):
         training items are legal, and can be predicted.
     separator : str, default "/"
         Between the parts of a path.
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
-        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     fit_intercept : bool, default False
         A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
     penalize_intercept, class_weight, tol
@@ -63,7 +67,7 @@ class TaxonomyCRF(ItemClassifier):
     tree_ : LabelTree of K nodes, with `names` and `parents`
     coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
     intercept_ : ndarray, shape (K,), zeros without intercept
-    n_features_in_, feature_names_in_, result_, n_iter_, data_fingerprint_, extra_
+    n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes
@@ -86,40 +90,12 @@ class TaxonomyCRF(ItemClassifier):
     """
 
     KIND = "taxonomy-crf"
-    SETTINGS = (*ItemClassifier.SETTINGS, "labels", "separator")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "taxonomy")
 
-    def __init__(
-        self,
-        taxonomy: Any = None,
-        *,
-        labels: str = "leaves",
-        separator: str = "/",
-        l1: float = 1.0,
-        l2: float = 0.0,
-        group_l1: float = 0.0,
-        group_norm: str = "l2",
-        fit_intercept: bool = False,
-        penalize_intercept: bool = False,
-        class_weight: Mapping | str | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        max_seconds: float | None = None,
-        solver: Any = "prox-qn",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-    ) -> None:
-        super().__init__(
-            l1, l2, group_l1=group_l1, group_norm=group_norm, fit_intercept=fit_intercept,
-            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
-            max_seconds=max_seconds, solver=solver, n_threads=n_threads, random_state=random_state,
-            verbose=verbose, warm_start=warm_start, callback=callback,
-        )  # fmt: skip
-        self.taxonomy = taxonomy
-        self.labels = labels
-        self.separator = separator
+    taxonomy: Any = None
+    labels: str = "leaves"
+    separator: str = "/"
+    fit_intercept: bool = False
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """The most probable label of each item, or how far down the taxonomy one can be sure.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -15,28 +15,31 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
-from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.item_weights import set_weights
 from crfqn.estimators.classification.items import ItemModel, Targets, Vector
 from crfqn.estimators.classification.label_space import LabelSpace
-from crfqn.estimators.classification.linear import AUTO, LinearClassifierBase, check_classes
+from crfqn.estimators.classification.linear import LinearModel
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.storage.content import Content, finite
-from crfqn.estimators.weights import Weights
 from crfqn.model_file import ModelFile
-from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.result import Status
-from crfqn.structures.structure import NO_EDGES, Structure
+from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
 
 
-class MultilabelRanker(LinearClassifierBase):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MultilabelRanker(LinearModel):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -48,7 +51,7 @@ class MultilabelRanker(LinearClassifierBase):
 
     Parameters
     ----------
-    penalty, solver, group_l1, l1, l2 : as in `MulticlassClassifier`
+    l1, l2, penalty, group_l1, solver : as in `MulticlassClassifier`
     threshold : {"item", "label"}, default "item"
         One for each item, predicted from its scores by least squares (Elisseeff and Weston 2001); or one for each
         label, where its F1 is largest (SCut; Fan and Lin 2007).
@@ -70,7 +73,7 @@ class MultilabelRanker(LinearClassifierBase):
     intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
     threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
         The threshold of label k for an item of scores s is threshold_intercept_[k] + threshold_coef_ . s.
-    kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, data_fingerprint_, extra_
+    kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassClassifier`.
 
     Notes
@@ -93,38 +96,10 @@ class MultilabelRanker(LinearClassifierBase):
     """
 
     KIND = "multilabel-ranker"
-    SETTINGS: ClassVar[tuple[str, ...]] = (*LinearClassifierBase.SETTINGS, "threshold")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LinearModel.NOT_SAVED, "cv")
 
-    def __init__(
-        self,
-        penalty: str = "l1/l2",
-        solver: Any = AUTO,
-        *,
-        group_l1: float | None = None,
-        l1: float | None = None,
-        l2: float | None = None,
-        threshold: str = "item",
-        cv: Any = None,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: Mapping | str | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_seconds: float | None = None,
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-    ) -> None:
-        super().__init__(
-            penalty, solver, group_l1=group_l1, l1=l1, l2=l2, fit_intercept=fit_intercept,
-            penalize_intercept=penalize_intercept, class_weight=class_weight, tol=tol, max_iter=max_iter,
-            max_seconds=max_seconds, n_threads=n_threads, random_state=random_state, verbose=verbose,
-            warm_start=warm_start, callback=callback,
-        )  # fmt: skip
-        self.threshold = threshold
-        self.cv = cv
+    threshold: str = "item"
+    cv: Any = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -198,25 +173,22 @@ class MultilabelRanker(LinearClassifierBase):
         labels = MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
         return X, Targets(SetSpace.of(sets.classes, sets.form), labels, weights)
 
-    def _label_array(self, labels: Any) -> NDArray:
-        return np.concatenate([labels.starts, labels.sets])
-
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
 
-    def _finish(self, store: FeatureStore, labels: Any, weights: Vector | None) -> None:
+    def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
         """Learn the thresholds."""
         if self._form == "labels":
             return
-        weights = np.ones(store.n_items) if weights is None else weights
+        weights = np.ones(features.n_items) if weights is None else weights
         relevant = labels.relevance == 1.0
         if self.cv is None or self.result_.status is Status.INTERRUPTED:
-            scores = self._training_scores(store, self._weights())
+            scores = self._training_scores(features, self._weights())
             self._thresholds = learn_thresholds(self.threshold, scores, relevant, weights)
             return
-        splits = check_cv(self.cv).split(np.empty((store.n_items, 1)))
+        splits = check_cv(self.cv).split(np.empty((features.n_items, 1)))
         parts = [
-            (self._unseen_scores(store, labels, weights, np.sort(train), test), test)
+            (self._unseen_scores(features, labels, weights, np.sort(train), test), test)
             for train, test in splits
         ]
         if self.threshold == "item":  # one least-squares problem of all that were unseen
@@ -228,30 +200,35 @@ class MultilabelRanker(LinearClassifierBase):
         self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*found, strict=True)))
 
     def _unseen_scores(
-        self, store: FeatureStore, labels: Any, weights: Vector, train: NDArray, test: NDArray
+        self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
     ) -> Vector:
         """The scores of the items `test` from a training on the items `train`, which starts from these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
-        part, _ = store.take(train)
-        unpenalised = self._unpenalised(labels.n_states, store.n_features)
+        features = copy(features)
+        features.pool = Pool(1)
+        part, _ = features.take(train)
+        unpenalised = self._unpenalised(labels.n_states, features.n_features)
         start = self._weights()
         result = quiet._train(
             part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
         )
         pass_on_interrupt(result)
         fold = copy(self)
-        fold._set_weights(Weights(result.coords, result.weights))
+        fold._set_weights(SparseWeights(result.coords, result.weights))
         order = np.argsort(test, kind="stable")
         scores = np.empty((test.size, labels.n_states))
-        scores[order] = self._training_scores(store.take(test[order])[0], fold._weights())
+        scores[order] = self._training_scores(features.take(test[order])[0], fold._weights())
         return scores
 
-    def _training_scores(self, store: FeatureStore, weights: Weights) -> Vector:
-        """Scores of the items of a store, (I, K)."""
-        scores = np.zeros((len(self.classes_), store.n_items))
-        with Pool(self.n_threads) as pool:
-            add_image(store, *weights, scores, NO_EDGES, pool)
+    def _training_scores(self, features: FeatureMap, weights: SparseWeights) -> Vector:
+        """Return the scores of training items, (I, K)."""
+        scores = np.zeros((len(self.classes_), features.n_positions))
+        nodes = split_coords(weights.coords, len(self.classes_), features.n_features)
+        own = copy(features)
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            own.pool = pool
+            own.image(nodes, weights.weights, scores)
         return scores.T
 
     @property

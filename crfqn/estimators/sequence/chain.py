@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import Decoding, SparseCRF, check_flags, pass_on_interrupt
+from crfqn.estimators.base import Decoding, pass_on_interrupt
+from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.item_weights import check_item_weights
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
@@ -32,17 +34,19 @@ from crfqn.estimators.storage.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.storage.fingerprint import fingerprint
-from crfqn.estimators.weights import Weights, csr, entries, merged
+from crfqn.estimators.strengths import ByStrengths
+from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.support import observed_support
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
 from crfqn.threads import Pool
 
 
-class ChainCRF(SparseCRF):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ChainCRF(ByStrengths):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -72,9 +76,10 @@ class ChainCRF(SparseCRF):
         Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
-    solver : {"prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "sgd", "bcd", "l-bfgs"} or a solver object
-        Default "prox-qn"; "prox-qn-paper" is the method as published, the others are those it was compared with.
-        "l-bfgs" is for l1 = 0 only. `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
+    solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "bcd", "l-bfgs"}
+        Or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
+        "prox-qn-paper" is the method as published, the others are those it was compared with.
+        `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
     n_threads : int, optional
         All cores by default. The result does not depend on it, bit by bit.
     random_state : int, RandomState or None
@@ -96,7 +101,6 @@ class ChainCRF(SparseCRF):
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
     result_ : Result: status, value, gap, passes, trace
     n_iter_ : int
-    data_fingerprint_ : str, of the training data
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 
     Examples
@@ -114,33 +118,9 @@ class ChainCRF(SparseCRF):
     """
 
     KIND = "chain-crf"
-    SETTINGS = (*SparseCRF.SETTINGS, "all_possible_states", "all_possible_transitions")
 
-    def __init__(
-        self,
-        l1: float = 1.0,
-        l2: float = 0.0,
-        *,
-        group_l1: float = 0.0,
-        group_norm: str = "l2",
-        all_possible_states: bool = True,
-        all_possible_transitions: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        max_seconds: float | None = None,
-        solver: Any = "prox-qn",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callback: Callable[..., object] | None = None,
-    ) -> None:
-        super().__init__(
-            l1, l2, tol, max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback,
-            group_l1=group_l1, group_norm=group_norm,
-        )  # fmt: skip
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
+    all_possible_states: bool = True
+    all_possible_transitions: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
@@ -189,9 +169,8 @@ class ChainCRF(SparseCRF):
         chain = Chain(store.offsets, len(classes))
         possible = self.all_possible_states, self.all_possible_transitions
         support = observed_support(store, targets, len(classes), *possible)
-        result = self._train(store, chain, targets, weights, begin, support=support)
+        result = self._train(SparseMap(store), chain, targets, weights, begin, support=support)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
-        self.data_fingerprint_ = fingerprint(store, targets, self.n_threads)
         self._keep(result)
         pass_on_interrupt(result)
         return self
@@ -272,7 +251,7 @@ class ChainCRF(SparseCRF):
         names = None if self.vocabulary_ is None else self.vocabulary_.names
         return Axes(self.classes_.tolist(), self.n_features_in_, names)
 
-    def _start(self, new: Axes, start: Any) -> Weights | None:
+    def _start(self, new: Axes, start: Any) -> SparseWeights | None:
         """The weights to start from, those of `start` or of the last fit: of the labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
@@ -290,20 +269,21 @@ class ChainCRF(SparseCRF):
             tell(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
         return weights
 
-    def _set_weights(self, weights: Weights) -> None:
+    def _set_weights(self, weights: SparseWeights) -> None:
         n_states = len(self.classes_)
         n_nodes = n_states * self.n_features_in_
         end = int(np.searchsorted(weights.coords, n_nodes))
         rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
-        self.coef_ = csr(weights.values[:end], rows, columns, (n_states, self.n_features_in_))
+        self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
         first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
-        self.edge_coef_ = csr(weights.values[end:], first, second, (n_states, n_states))
+        self.edge_coef_ = csr(weights.weights[end:], first, second, (n_states, n_states))
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> SparseWeights:
         n_states, n_features = self.coef_.shape
         edges = entries(self.edge_coef_, n_states)
         return merged(
-            entries(self.coef_, n_features), Weights(n_states * n_features + edges.coords, edges.values)
+            entries(self.coef_, n_features),
+            SparseWeights(n_states * n_features + edges.coords, edges.weights),
         )
 
     def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -55,7 +55,6 @@ def save(model: SparseCRF, path: str | PathLike[str], extra: dict[str, Any] | No
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
         "n_nonzero": model._weights().coords.size,
-        "data_fingerprint": model.data_fingerprint_,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name},
         "extra": extra or {},
@@ -86,7 +85,6 @@ def load(path: str | PathLike[str]) -> Any:
 def _restore(file: ModelFile) -> SparseCRF:
     model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
-    model.data_fingerprint_ = str(file.metadata["data_fingerprint"])
     model.result_ = _result(file, model)
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")

@@ -118,7 +118,8 @@ class DenseMap:
         for first, last in self._stretches():
             np.maximum(stored, np.abs(self.matrix[first:last]).max(axis=0), out=stored)
         largest[self.n_stored :] = 1.0
-        return np.square(largest)
+        with np.errstate(over="ignore"):
+            return np.square(largest)
 
     @property
     def largest_value(self) -> float:

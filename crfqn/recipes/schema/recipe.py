@@ -61,13 +61,14 @@ class Features:
 
 @dataclass(frozen=True)
 class Structure:
-    """How labels hang together: in a `chain`, in a `taxonomy`, or not at all (`flat`).
+    """How labels hang together: in a `chain`, in a `taxonomy`, or not at all: one a document (`flat`), or several
+    that are ranked (`ranking`), which the data separate by commas, as in svmlight's format for several labels.
 
     For data of one's own, `taxonomy` names a file beside the recipe (see `crfqn.taxonomy.taxonomy_file`); without it
     the labels are paths, their parts separated by `separator`.
     """
 
-    kind: str = key("text", "chain", choices=("chain", "taxonomy", "flat"))
+    kind: str = key("text", "chain", choices=("chain", "taxonomy", "flat", "ranking"))
     labels: str = key("text", "leaves", choices=("leaves", "nodes"))
     taxonomy: str | None = key("text", None)
     separator: str | None = key("text", None)
@@ -75,11 +76,19 @@ class Structure:
 
 @dataclass(frozen=True)
 class Objective:
-    """Penalties; which weights a chain may have; intercepts and weights of the classes of what is no chain."""
+    """The loss, where there is a choice; penalties; which weights a chain may have; intercepts and weights of classes.
 
-    l1: float = key("number", 1.0, low=0.0)
-    l2: float = key("number", 0.0, low=0.0)
-    group_l1: float = key("number", 0.0, low=0.0)
+    Strengths that are not given are those that the estimator has by default.
+    """
+
+    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    penalty: str | None = key(
+        "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
+    )
+    l1: float | None = key("number", None, low=0.0)
+    l2: float | None = key("number", None, low=0.0)
+    group_l1: float | None = key("number", None, low=0.0)
+    threshold: str = key("text", "item", choices=("item", "label"))
     group_norm: str = key("text", "l2", choices=("l2", "linf"))
     all_possible_states: bool = key("true or false", True)
     all_possible_transitions: bool = key("true or false", True)
@@ -92,7 +101,7 @@ class Objective:
 class Solver:
     """Keys beyond these go to the estimator by name (`settings`), which checks them."""
 
-    name: str = key("text", "prox-qn")
+    name: str = key("text", "auto")
     tol: float = key("number", 1e-3, above=0.0)
     max_iter: int = key("integer", 500, low=1)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -145,13 +154,21 @@ STRUCTURE_KEYS = {
     "chain": ("kind",),
     "taxonomy": ("kind", "labels", "taxonomy", "separator"),
     "flat": ("kind",),
+    "ranking": ("kind",),
 }
-CHAIN_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "all_possible_states", "all_possible_transitions")
-ITEM_OBJECTIVE = ("l1", "l2", "group_l1", "group_norm", "fit_intercept", "penalize_intercept", "class_weight")
+STRENGTHS = ("l1", "l2", "group_l1")
+OF_ITEMS = ("fit_intercept", "penalize_intercept", "class_weight")
+OBJECTIVE_KEYS = {
+    "chain": (*STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
+    "taxonomy": (*STRENGTHS, "group_norm", *OF_ITEMS),
+    "flat": ("loss", "penalty", *STRENGTHS, *OF_ITEMS),
+    "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
+}
 FEATURES_OF = {
     "chain": ("pixel-pairs", "attributes", "windows"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
+    "ranking": ("given", "text"),
 }
 SECTIONS = ("data", "features", "structure", "objective", "solver", "output")
 
@@ -205,7 +222,7 @@ def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     return {
         "features": FEATURE_KEYS[features],
         "structure": STRUCTURE_KEYS[structure],
-        "objective": CHAIN_OBJECTIVE if structure == "chain" else ITEM_OBJECTIVE,
+        "objective": OBJECTIVE_KEYS[structure],
     }
 
 
@@ -242,7 +259,7 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
     if structure.kind == "chain" and features.kind not in choices:
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}" is for single items, not for sequences; expected '
-            f'[structure] kind = "taxonomy" or "flat", got "chain"'
+            f'[structure] kind = "taxonomy", "flat" or "ranking", got "chain"'
         )
     if features.kind not in choices:
         raise RecipeError(

@@ -1,0 +1,33 @@
+"""Feature maps of the data that estimators are given: full arrays as they are, all else as index arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.features import FeatureStore
+from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.threads import Pool
+
+# Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
+MOSTLY = 0.5
+
+
+def item_features(X: Any, has_constant: bool, pool: Pool) -> FeatureMap:
+    """Return the map of checked items, a row each, with a last feature that is always 1 if asked for.
+
+    An array whose entries are mostly not zero is kept as it is, without a copy (small integers become float32).
+    """
+    offsets = np.arange(X.shape[0] + 1)
+    if is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
+        return DenseMap.of(X, offsets, has_constant, pool)
+    store = FeatureStore.from_matrix(X, offsets, pool=pool)
+    return SparseMap(store.with_constant() if has_constant else store, pool)
+
+
+def is_plain_array(X: Any) -> bool:
+    """Whether it is a 2-D array of real numbers that float64 can hold."""
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8
