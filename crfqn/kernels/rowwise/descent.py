@@ -1,9 +1,11 @@
 """Sweeps over rows of the weights: Algorithms 1 and 2 of Blondel, Seki and Uehara (2013), by one thread or several.
 
 Threads share every row but the smallest: positions are cut into PARTS stretches of about as many entries, and a thread
-has the same ones in every row. It finds their part of the slopes, meets the others at a barrier, adds up all parts in
-their order, whoever has found them, takes the step that all others take, and moves its own positions. So the updates
-are those of one thread, bit by bit.
+has the same ones in every row. It computes their part of the slopes, waits for the others at a barrier, adds up all
+parts in their order, takes the step that all others take, and moves the margins of its own positions. So the updates
+are those of one thread, bit by bit. Equations and algorithms are numbered as in the paper.
+
+Shapes: K states, width = K rounded up to LANES. A row's `ends`: int64 (PARTS + 1,), see `StoredRows`.
 """
 
 from typing import NamedTuple
@@ -14,7 +16,7 @@ from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.columns import first_at
 from crfqn.kernels.rowwise.losses import move, slopes
 from crfqn.kernels.rowwise.penalty import (
-    FREE,
+    UNPENALISED,
     kkt_excess,
     largest_of,
     row_penalty,
@@ -30,11 +32,11 @@ MOST_TRIALS = 30
 
 
 class StoredRows(NamedTuple):
-    """Rows of the weights.
+    """The rows of the weights that are kept.
 
     weights : float64 (rows, K)
     ends : int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end
-    is_free : bool (rows,), whether a row is without penalty
+    is_unpenalised : bool (rows,)
     """
 
     weights: np.ndarray
@@ -55,8 +57,9 @@ class StepRule(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the members of a thread group tell each other, in turns: what is read after a barrier is written anew after
-    the next one at the earliest.
+    """Results of parts that the threads of a group exchange, in two copies that take turns.
+
+    A copy that is read after a barrier is written again after the next one at the earliest.
 
     slopes : float64 (2, PARTS, 2, width), g and h of a part; changes : float64 (2, PARTS, LANES), of the loss
     """
@@ -66,10 +69,11 @@ class Shared(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """A member's place in its thread group, and vectors of its own, float64 (width,).
+    """A thread's slot in its group (see `thread_group.py`), and vectors of its own, float64 (width,).
 
     barriers : int64 (1,), how many it has come to
-    own : float64 (2, width), see `slopes`; d : the direction, zero beside the states
+    g, h : slopes and curvatures of the row; own : float64 (2, width), see `losses.slopes`
+    w, target : the row before the step and after it; d : the direction, zero beside the states; spare : scratch
     """
 
     group: np.ndarray
@@ -101,19 +105,20 @@ def cut_rows(features, indptr, indices, cuts, ends):
 
 @inner
 def parts_of(work):
-    """The parts that a member takes: the first, and the first that it does not."""
+    """Return the parts that a member takes: the first, and the first behind them."""
     return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
 
 
 @inner
 def come_to_barrier(work):
+    """Wait at the next barrier."""
     work.barriers[0] += 1
     barrier(work.group, work.member, work.size, work.barriers[0])
 
 
 @bare_kernel
 def find_slopes(state, ends, shared, work):
-    """Algorithm 3: g and h of a row, each member its parts."""
+    """Compute g and h of a row (Algorithm 3), each member the sums of its parts."""
     first, last = parts_of(work)
     found = shared.slopes[(work.barriers[0] + 1) % 2]
     for p in range(first, last):
@@ -147,7 +152,10 @@ def move_margins(state, ends, step, shared, work):
 
 @bare_kernel
 def propose(n, curvature, penalty, work):
-    """Equations 3 and 4: target <- prox(w - g / L_j), d <- target - w; returns g'd, and whether d has anything."""
+    """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
+
+    curvature : L_j; penalty : RowStrengths
+    """
     w, g, target, d = work.w, work.g, work.target, work.d
     for r in range(n):
         target[r] = w[r] - g[r] / curvature
@@ -162,7 +170,7 @@ def propose(n, curvature, penalty, work):
 
 @bare_kernel
 def search(state, ends, n, slope, penalty, rule, shared, work):
-    """The line search of equation 7: alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
+    """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
 
     slope : g'd
     """
@@ -182,9 +190,9 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
 
 @bare_kernel
 def update_row(row, state, rows, penalty, rule, shared, work):
-    """Algorithm 2: a step of one row, which the margins follow; returns its violation, and the excess if it is zero."""
+    """Take the step of one row (Algorithm 2), which the margins follow; returns its violation and `kkt_excess`."""
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
-    w, g, strengths = work.w[:n], work.g[:n], FREE if rows.is_unpenalised[row] else penalty
+    w, g, strengths = work.w[:n], work.g[:n], UNPENALISED if rows.is_unpenalised[row] else penalty
     find_slopes(state, ends, shared, work)
     for r in range(n):  # for each member its own: the first writes the new one while others may still read
         w[r] = rows.weights[row, r]
@@ -207,14 +215,14 @@ def update_row(row, state, rows, penalty, rule, shared, work):
 
 @kernel
 def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, found):
-    """Algorithm 1's inner loop: update the rows order[0], order[1], ..., numbers in `rows`.
+    """Update the rows order[0], order[1], ..., numbers in `rows`: the inner loop of Algorithm 1.
 
     Parameters
     ----------
-    team, n_members, rank : as in `team.py`
+    group, n_members, rank : as in `thread_group.join`
     state : MarginState, whose margins and probabilities follow, and with LOGISTIC and RANKING its losses
-    penalty : RowStrengths
-    found : float64 (steps, 2), out, of each step: equation 9; and the excess of a zero row, inf for others
+    rows : StoredRows; penalty : RowStrengths; rule : StepRule
+    found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
     member, size = join(group, n_members, rank)
     if size == 0:

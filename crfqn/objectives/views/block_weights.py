@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.subproblem.feature_blocks import BlockArrays
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.support import Support
 
@@ -43,9 +44,9 @@ class BlockWeights:
         return cls(np.bincount(blocks, minlength=n_features + 1), states[order], weights[order])
 
     @property
-    def arrays(self) -> tuple[Indices, Indices, NDArray[np.int32], Vector]:
-        """What the kernels take."""
-        return self.starts, self.counts, self.states, self.values
+    def arrays(self) -> BlockArrays:
+        """The arrays as the kernels take them."""
+        return BlockArrays(self.starts, self.counts, self.states, self.values, self.used)
 
     def reserve(self, room: int) -> None:
         """Make sure that as many more weights find a place."""
