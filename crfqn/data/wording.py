@@ -1,4 +1,4 @@
-"""How error messages show a value that came: short, and with its type."""
+"""Values as error messages show them: short, and with their type."""
 
 from typing import Any
 

@@ -78,7 +78,7 @@ def read_svmlight(path: str | Path, ignore_features: Collection[int] = (0,)) -> 
 
 
 def has_fields(line: str) -> bool:
-    """Whether a line is a document: neither blank nor only a comment."""
+    """Return whether a line is a document: neither blank nor only a comment."""
     return bool(line.partition("#")[0].strip())
 
 

@@ -1,4 +1,4 @@
-"""What every structure offers to an objective: exact inference over score arrays.
+"""The interface of all structures: exact inference over score arrays, for the objectives.
 
 Shapes: K states, N positions, I items; scores are label-major, (K, N).
 """
@@ -18,25 +18,26 @@ NO_EDGES = np.empty(0)
 
 
 class Ancestors(NamedTuple):
-    """The states that are true where state k is: states[indptr[k] ... indptr[k + 1]], k itself first.
+    """The states that hold wherever state k does: states[indptr[k] ... indptr[k + 1] - 1], k itself first.
 
-    States that exclude each other have only themselves; a node of a taxonomy has its ancestors too.
+    A label of a chain has only itself; a node of a taxonomy has its ancestors too.
     """
 
     indptr: NDArray[np.int64]
     states: NDArray[np.integer]
 
     def of(self, k: int) -> NDArray[np.integer]:
+        """Return state k with its ancestors."""
         return self.states[self.indptr[k] : self.indptr[k + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What one inference pass returns.
+    """The result of one inference pass.
 
     Attributes
     ----------
-    log_partition, target_score : float64 (I,), in nats: log Z, and the score of the labels that were given.
+    log_partition, target_score : float64 (I,), in nats: log Z, and the score of the targets, without items' weights.
     expected_score : sum over items of weight * expected score under the model.
     residual : float64 (K, N): weight * (node marginals - observed labels).
     edge_residual : float64 (number of edge weights,): weighted expected less observed transitions.
