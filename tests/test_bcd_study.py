@@ -21,7 +21,7 @@ import scipy.sparse
 from typer.testing import CliRunner
 
 from crfqn.datasets import dataset
-from crfqn.objectives.losses import MultinomialLogistic
+from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.penalties import GroupLasso
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
@@ -366,7 +366,7 @@ class TestClock:
         def steps(*_):
             for share, seconds in ((1.0, 1.0), (0.5, 5.0), (0.5, 5.0), (1.0, 2.0)):
                 now[0] += seconds
-                yield SimpleNamespace(share=share, point=SimpleNamespace(coords=None, weights=None))
+                yield SimpleNamespace(sample_fraction=share, point=SimpleNamespace(coords=None, weights=None))
 
         def look(_):
             now[0] += 7.0
@@ -380,7 +380,7 @@ class TestClock:
     def test_limits_are_of_seconds_without_pauses(self):
         recording = Recording(None)
         watch = Watch(Limits(2.0, value=1.0), recording, n_items=10)
-        progress = SimpleNamespace(share=1.0, value=30.0, seconds=2.5)
+        progress = SimpleNamespace(sample_fraction=1.0, value=30.0, seconds=2.5)
         recording.lost = 1.0
         assert not watch(progress)
         progress.seconds = 3.0

@@ -6,12 +6,12 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from crfqn.objectives.scores import add_image
 
 from crfqn.data.features import FeatureStore
 from crfqn.estimators import few_positions
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.weights import entries
+from crfqn.objectives.linear.image import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, Pool
 

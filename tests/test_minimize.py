@@ -225,7 +225,7 @@ class TestEnds:
         result = play(*states, callback=seen.append)
         assert (result.value, result.trace.value.tolist()) == (8.0, [9.0, 8.0])
         assert result.gap == pytest.approx(7 / 8)
-        assert [row.share for row in seen] == [0.25, 1.0, 0.25, 1.0]
+        assert [row.sample_fraction for row in seen] == [0.25, 1.0, 0.25, 1.0]
         assert math.isnan(seen[0].gap)
 
     def test_a_callback_can_stop_on_a_sample(self):
@@ -325,7 +325,7 @@ class TestOnChains:
         assert_complete(result)
         self.assert_value_is_that_of_the_weights(problem, result)
 
-    @pytest.mark.parametrize("free", [[0], [2, 11], [24, 27, 32]], ids=["node", "nodes", "edges"])
+    @pytest.mark.parametrize("unpenalised", [[0], [2, 11], [24, 27, 32]], ids=["node", "nodes", "edges"])
     @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (5.0, 0.0), (0.5, 0.3)])
     def test_free_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
         optimum, _ = problem.optimum(l1, l2, unpenalised)

@@ -329,7 +329,7 @@ class TestStart:
 
 class TestPath:
     @pytest.mark.parametrize(
-        ("settings", "walked"),
+        ("settings", "path_parameter"),
         [
             ({}, "group_l1"), ({"solver": "bcd"}, "group_l1"), ({"penalty": "sparse-group", "l1": 0.3}, "group_l1"),
             ({"penalty": "l1/linf", "loss": "logistic"}, "group_l1"), ({"penalty": "l1"}, "l1"),

@@ -354,9 +354,9 @@ class TestWarmUp:
     def test_previews_go_to_the_callback_and_leave_no_trace(self):
         seen = []
         result = run(PROBLEMS["wide"], 0.5, solver=self.warm(), callback=seen.append)
-        assert {row.share for row in seen} == {7 / 30, 0.5, 1.0}
-        assert [row for row in seen if row.share == 1.0] == result.trace.rows
-        assert all(np.isnan(row.gap) for row in seen if row.share < 1.0)
+        assert {row.sample_fraction for row in seen} == {7 / 30, 0.5, 1.0}
+        assert [row for row in seen if row.sample_fraction == 1.0] == result.trace.rows
+        assert all(np.isnan(row.gap) for row in seen if row.sample_fraction < 1.0)
         passes = [row.passes for row in seen]
         assert passes == sorted(passes)
         # A pass over a share of the items counts as this share.
@@ -373,7 +373,7 @@ class TestWarmUp:
         for share, seen in [(0.1, {0.25, 0.5, 1.0}), (0.21, {0.5, 1.0}), (0.41, {1.0})]:
             rows = []
             run(problem, 0.5, solver=self.warm(fewest_by_weight=share), callback=rows.append)
-            assert {row.share for row in rows} == seen
+            assert {row.sample_fraction for row in rows} == seen
 
     @pytest.mark.parametrize(
         ("stop", "status"),

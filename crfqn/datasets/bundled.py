@@ -9,7 +9,7 @@ from typing import Literal
 
 from crfqn.errors import DataError
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]  # crfqn/
 
 
 def bundled(kind: Literal["models", "data"]) -> Path:

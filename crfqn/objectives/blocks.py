@@ -99,7 +99,7 @@ class BlockedObjective:
 
     @cached_property
     def weights(self) -> Vector:
-        """How often each item counts, (I,)."""
+        """The weights of the items, (I,)."""
         return np.concatenate([part.weights for part in self.parts])
 
     @property
@@ -133,7 +133,7 @@ class BlockedObjective:
 
 
 class Sums(NamedTuple):
-    """What a pass leaves behind: the loss of each item, unweighted, (I,), and the dual loss."""
+    """Results of one pass: the loss of each item, unweighted, (I,), and the dual loss."""
 
     item_losses: Vector
     dual: DualLoss
@@ -150,7 +150,7 @@ class BlockedPoint:
 
     @property
     def sparse_weights(self) -> SparseWeights:
-        """What may be kept of a point."""
+        """The weights, which may be kept longer than the point."""
         return SparseWeights(self.coords, self.weights)
 
     def points(self) -> Iterator[Point]:

@@ -29,7 +29,7 @@ class Split:
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """Where the states that occur begin, and the end; see `present`."""
+        """First place of each state that occurs (`present`), and the end, (states + 1,)."""
         return np.append(np.searchsorted(self.states, self.present), self.n_nodes)
 
     @property
@@ -47,7 +47,7 @@ def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> S
 
 
 def joined(nodes: NDArray, edges: NDArray) -> NDArray:
-    """What belongs to nodes and to edges, one after the other; nodes' own array where there are no edges."""
+    """Concatenate what belongs to nodes and to edges; the nodes' own array where there are no edges."""
     return np.concatenate([nodes, edges]) if edges.size else nodes
 
 

@@ -44,7 +44,7 @@ class Point:
 
     @property
     def sparse_weights(self) -> SparseWeights:
-        """What may be kept of a point, which is as large as the data."""
+        """The weights, which may be kept longer than the point: it is as large as the data."""
         return SparseWeights(self.coords, self.weights)
 
     @cached_property
@@ -156,18 +156,24 @@ class Ray:
 
 
 class LazyPoint(Point):
-    """A point of which only the weights are known: its scores are computed when they are asked for."""
+    """A point of which only the weights are known: the pass that it costs waits until somebody asks for more."""
 
     def __init__(self, objective: Any, coords: Coords, weights: Vector) -> None:
         super().__init__(objective, coords, weights, NO_SCORES, NO_SCORES)
 
     @cached_property
-    def evaluation(self) -> Evaluation:
-        """The pass over the data that the point costs once somebody asks for more than its weights."""
-        whole = self.objective.at(self.coords, self.weights)
-        self.scores, self.edges = whole.scores, whole.edges
-        return whole.evaluation
+    def _whole(self) -> Point:
+        return self.objective.at(self.coords, self.weights)
+
+    @property
+    def evaluation(self) -> Evaluation:  # type: ignore[override]
+        """The pass over the data."""
+        return self._whole.evaluation
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
-        return Ray(self.objective.at(self.coords, self.weights), coords, direction)
+        return self._whole.along(coords, direction)
+
+    def view(self, kind: type) -> Any:
+        """Return what a view of the objective shows at this point."""
+        return self._whole.view(kind)

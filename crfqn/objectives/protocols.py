@@ -1,4 +1,4 @@
-"""What solvers, penalties and wrappers may know of an objective; nothing here depends on a concrete one.
+"""Protocols of objectives, points, rays and views: all that solvers, penalties and wrappers know of a problem.
 
 Every solver may count on an `Objective`, its `Point`s and `Ray`s: that is all that a remote objective has to send over
 a wire. What one family of solvers needs besides is a *view*, asked for by its type:
@@ -34,7 +34,7 @@ class Point(Protocol):
 
     @property
     def sparse_weights(self) -> SparseWeights:
-        """What may be kept of a point, which is as large as the data."""
+        """The weights, which may be kept longer than the point: it is as large as the data."""
 
     @property
     def value(self) -> float: ...
@@ -139,7 +139,7 @@ class LipschitzView(Protocol):
 
 
 class ZeroProofView(Protocol):
-    """How far gradients can move, for proofs that zeros are zeros of the optimum."""
+    """Ranges within which gradients can move, for proofs that zeros are zeros of the optimum."""
 
     def range_of(self, coords: Coords) -> Vector:
         """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
@@ -168,7 +168,7 @@ class SGDState(Protocol):
 
 
 class OnlineView(Protocol):
-    """Learning item by item under l1 ||w||_1 + l2/2 ||w||^2 with free coordinates, for stochastic gradients."""
+    """Learning item by item under l1 ||w||_1 + l2/2 ||w||^2 with unpenalised coordinates, for stochastic gradients."""
 
     def start(
         self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
@@ -198,7 +198,7 @@ class Swept(NamedTuple):
 
 
 class RowGradients(Protocol):
-    """What a full gradient scan by rows tells: rows that are not zero or may leave zero, a certificate."""
+    """Result of a full gradient scan by rows: rows that are not zero or may leave zero, and a certificate."""
 
     @property
     def value(self) -> float: ...

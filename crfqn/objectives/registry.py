@@ -1,4 +1,4 @@
-"""Which views which objectives have: a table that the modules of `views/` fill in."""
+"""The table of views by objective, which the modules of `views/` fill in."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Support:
         return self.nodes is None and self.edges is None
 
     def contains(self, coords: Coords) -> NDArray[np.bool_]:
-        """Which of the sorted coordinates belong to it."""
+        """Tell which of the sorted coordinates belong to the support."""
         n_nodes = int(np.searchsorted(coords, self.n_node_coords))
         return np.concatenate(
             [

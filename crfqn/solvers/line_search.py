@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class Trial(NamedTuple, Generic[T]):
-    """What was tried, and whether it is good enough."""
+    """A trial along a line, and whether it is good enough."""
 
     outcome: T
     is_accepted: bool
 
 
 class Found(NamedTuple, Generic[T]):
-    """How a search has ended.
+    """The end of a search.
 
     Attributes
     ----------

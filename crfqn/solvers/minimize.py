@@ -30,10 +30,8 @@ NO_COORDS = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty(0)
 # Others are asked to stop at once.
 ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
-SOONEST, LATEST = (
-    0.25,
-    0.9,
-)  # of the violation at the last bound with free coordinates: when to look for another
+# Of the violation at the last bound with unpenalised coordinates: when to look for another.
+SOONEST, LATEST = 0.25, 0.9
 
 
 def minimize(
@@ -51,7 +49,7 @@ def minimize(
     """Minimise objective + penalty from `start` (sorted coordinates and weights; empty for zero).
 
     The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
-    all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls the free
+    all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
     coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
     proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
     tol * l1, and below tol * its first value where it starts from zero or l1 = 0.
@@ -142,7 +140,7 @@ class _Run:
         self.value, self.best, self.latest = np.inf, start, start
         self.dual_value = -np.inf
         self.violation = np.nan
-        self.solves_below = np.inf  # the violation from which the free coordinates are worth solving
+        self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
         self.n_iter = 0
         is_cold = start.coords.size == 0
         self.scale = (
@@ -187,7 +185,7 @@ class _Run:
         return self._verdict(state, progress, asked_to_stop)
 
     def _with_free_solved(self, state: State) -> State:
-        """Bound the optimum from the state's point with its free coordinates solved, once the violation has fallen.
+        """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
         falls as the violation does, or as its square: the next look is due when it could be small enough.

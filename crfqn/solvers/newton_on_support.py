@@ -9,7 +9,7 @@ on the weights that are not zero,
 goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
 zero; zeros that the gradient pulls out enter by a proximal step. H of a hinge is the generalised Hessian.
 
-Shapes: n weights that are not zero or free.
+Shapes: n weights that are not zero or unpenalised.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.objectives.protocols import CurvatureView, has_view
-from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
-MOST_STEPS, MOST_TRIALS = 30, 12
+MOST_STEPS = 30
 RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
 LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
 FLOOR = 1e-3  # of the curvature, in units of max x^2
@@ -62,15 +62,15 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
             break
     else:
         return None
-    for power in range(MOST_TRIALS):
-        step = 0.5**power
-        v = kept_in_orthant(here.penalty, coords, w, w + step * d)
-        there = accepted(objective, here, coords, v, -step * slope)
-        if there is not None:
-            return there
-        if -step * slope <= ROUNDING * abs(here.value):
-            break
-    return None
+
+    def attempt(length: float) -> Trial[ScreenedPoint | None] | None:
+        v = kept_in_orthant(here.penalty, coords, w, w + length * d)
+        there = accepted(objective, here, coords, v, -length * slope)
+        if there is None and is_hidden(-length * slope, here.value):
+            return None
+        return Trial(there, there is not None)
+
+    return backtracking(attempt, 1.0, 0.5).outcome
 
 
 def newton_system(

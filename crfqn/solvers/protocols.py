@@ -1,4 +1,4 @@
-"""What a solver may know of the problem: an objective, its points, rays and views, and a penalty.
+"""Protocols of penalties and solvers, and the states that a solver yields.
 
 A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
 """
@@ -82,7 +82,7 @@ class Penalty(Protocol):
 
     `strength` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and perhaps
     others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, l1_of = l1 = strength at
-    all but the free ones; a solver that relies on this says `needs_separable`.
+    all but the unpenalised ones; a solver that relies on this says `needs_separable`.
     """
 
     @property
@@ -127,7 +127,7 @@ class SeparablePenalty(Penalty, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a solver stands after a step.
+    """State of a solver after a step.
 
     `dual_value` is the best lower bound on the optimum that this step has proved (-inf for none); `violation`
     is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it,
@@ -151,7 +151,7 @@ class State:
 
 
 class Requirements(NamedTuple):
-    """What a solver asks of the problem besides values, gradients and rays.
+    """Demands of a solver on the problem besides values, gradients and rays.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """A point seen through every coordinate that is not zero or may leave zero: what first-order methods work on.
 
 Where the penalty has a kink, a zero weight whose gradient stays within it cannot move; all the others are found by one
-look at all coordinates, which also proves a lower bound on the optimum.
+scan the full gradient, which also proves a lower bound on the optimum.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ScreenedPoint:
         return self.point.value + self.penalty.value(self.point.coords, self.point.weights)
 
     def state(self, **kinds: Any) -> State:
-        """What the loop around the solver sees of a look at all coordinates."""
+        """Return the state of a full gradient scan."""
         return State(
             self.point,
             self.value,
@@ -62,7 +62,7 @@ class ScreenedPoint:
 
 
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
-    """Look at all coordinates; `also`: sorted coordinates to take in, whether they may move or not."""
+    """Scan the full gradient; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
     coords, g = screening.coords, screening.gradient
     more = union(penalty.unpenalised, also)

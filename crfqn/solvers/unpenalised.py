@@ -1,10 +1,10 @@
-"""Free coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
+"""Unpenalised coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
 
 An unpenalised coordinate has the conjugate 0 at a gradient of 0 and infinity elsewhere, so that a point proves a bound
-only where its free gradient is zero. At min over b of loss(w, b) it is, for any w: K intercepts are found by Newton's
+only where that gradient is zero. At min over b of loss(w, b) it is, for any w: K intercepts are found by Newton's
 method, in the scores only, at about the price of as many inference passes as it takes steps.
 
-Shapes: n free coordinates.
+Shapes: n unpenalised coordinates.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import numpy as np
 
 from crfqn.kernels.sorted_sets import found_in
 from crfqn.objectives.protocols import CurvatureView
+from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
 from crfqn.solvers.protocols import Coords, Point, Vector
 
-MOST_STEPS, MOST_HALVINGS = 60, 30
+MOST_STEPS = 60
+ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
 SOLVED = 1e-10  # of the loss: `leftover` that needs no further step
 NEGLIGIBLE = 1e-8  # of the loss: `leftover` that a bound may be charged with
 MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
 MEMORY = 30  # secant pairs
 LONGEST = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
 RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
-ROUNDING = 8 * np.finfo(float).eps
 
 
 def leftover(point: Point, unpenalised: Coords) -> float:
-    """How much of the loss the free coordinates may still win, by their gradient: 10 sum_j |g_j| (1 + |w_j|).
+    """Bound what the loss may still win in the unpenalised coordinates: 10 sum_j |g_j| (1 + |w_j|).
 
     By convexity the loss falls by no more than g'(w - w*), which is less unless an optimal w*_j is over ten times as
     far from zero as w_j. At a point from `solve_free` it is rounding.
@@ -39,7 +40,7 @@ def leftover(point: Point, unpenalised: Coords) -> float:
 
 
 def is_solved(point: Point, unpenalised: Coords) -> bool:
-    """Whether no more of the loss than rounding is to be won in the free coordinates."""
+    """Whether no more of the loss than rounding is to be won in the unpenalised coordinates."""
     return unpenalised.size == 0 or leftover(point, unpenalised) <= NEGLIGIBLE * abs(point.value)
 
 
@@ -52,11 +53,11 @@ def weights_at(point: Point, coords: Coords) -> Vector:
 
 
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
-    """The point with its free coordinates at their minimum, as far as Newton's method gets; the others unchanged.
+    """Return the point with its unpenalised coordinates at their minimum, as far as Newton's method gets.
 
     Parameters
     ----------
-    free : sorted coordinates without penalty, (n,)
+    unpenalised : sorted coordinates without penalty, (n,)
 
     Notes
     -----
@@ -77,7 +78,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
             break
         point, alpha, after = found
         y = after - g
-        if float(d @ y) > ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
+        if float(d @ y) > 2.0 * ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
             pairs.append((alpha * d, y))
         g = after
     return point
@@ -118,17 +119,18 @@ def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Poi
 
     Where rounding hides what is to be won, the first that makes the slope along the direction smaller.
     """
-    slope, unseen = float(g @ d), ROUNDING * abs(point.value)
+    slope, unseen = float(g @ d), 2.0 * ROUNDING * abs(point.value)
     if not slope < 0:
         return None
     ray = point.along(unpenalised, d)
-    for power in range(MOST_HALVINGS):
-        alpha = 0.5**power
+
+    def attempt(alpha: float) -> Trial[tuple[Point, Vector]] | None:
         trial = ray.at(alpha)
-        if trial.value <= point.value + 1e-4 * alpha * slope + unseen:
-            after = trial.gradient(unpenalised)
-            if -alpha * slope > 10 * unseen or np.abs(after).max() < np.abs(g).max():
-                return trial, alpha, after
-        elif -alpha * slope <= unseen:
-            return None
-    return None
+        if not trial.value <= point.value + ARMIJO * alpha * slope + unseen:
+            return None if -alpha * slope <= unseen else Trial((trial, g), False)
+        after = trial.gradient(unpenalised)
+        is_flatter = bool(np.abs(after).max() < np.abs(g).max())
+        return Trial((trial, after), is_flatter or -alpha * slope > 10 * unseen)
+
+    found = backtracking(attempt, 1.0, 0.5)
+    return None if found.outcome is None else (found.outcome[0], found.length, found.outcome[1])

@@ -61,7 +61,7 @@ class Watch:
     is_over_time: bool = False
 
     def __call__(self, progress: Progress) -> bool:
-        if progress.share == 1.0 and progress.value <= self.limits.value * self.n_items:
+        if progress.sample_fraction == 1.0 and progress.value <= self.limits.value * self.n_items:
             return True
         self.is_over_time = progress.seconds - self.recording.lost >= self.limits.seconds
         return self.is_over_time

@@ -11,23 +11,22 @@ from typing import Any
 
 import numpy as np
 from benchmarks.items import ItemProblem
-from crfqn.objectives.flat import FlatObjective
 from studies.drawing import Look
 from studies.report import LEVELS
 
 from bcd_study.judge import Judge
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.losses import (
-    MulticlassSquaredHinge,
-    MultinomialLogistic,
-    MultitaskSquaredHinge,
-)
+from crfqn.objectives import objective as objectives
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.threads import Pool
 
 __all__ = ["LEVELS", "OBJECTIVES", "OMEGA", "SIGMA", "SOLVERS", "SWEEPS", "TAU"]
 SIGMA, OMEGA = 0.01, 0.5  # of the line search, section 4.4.1
@@ -35,7 +34,7 @@ TAU, SWEEPS = 1e-3, 200  # of the stopping rule (equation 10), and K: section 5.
 LOSSES: Mapping[str, Any] = {
     "multiclass squared hinge": MulticlassSquaredHinge,
     "multitask squared hinge": MultitaskSquaredHinge,
-    "multiclass logistic": MultinomialLogistic,
+    "multiclass logistic": MultinomialLogistic.of_labels,
 }
 STRAIGHT = "multiclass squared hinge"
 PAPER_BCD, STOCHASTIC = "BCD (LS)", "FOBOS"
@@ -97,7 +96,7 @@ COMPARED = ("MC Squared Hinge", "MT Squared Hinge", "MC Logistic", "MC Squared H
 class Task:
     """A loss over a problem's training items as a sum, a penalty for sums, and the judge."""
 
-    objective: FlatObjective
+    objective: objectives.Objective
     penalty: GroupLasso | ElasticNet
     judge: Judge
 
@@ -117,4 +116,4 @@ class Task:
             if is_grouped
             else ElasticNet(whole)
         )
-        return cls(FlatObjective(store, made, n_threads=n_threads), penalty, judge)
+        return cls(objectives.Objective(SparseMap(store, Pool(n_threads)), made), penalty, judge)

@@ -92,7 +92,7 @@ def train_items(
     clocks: list[tuple[float, float]] = []
 
     def note(progress: Any) -> None:
-        if progress.share == 1.0:  # a row of the trace, no preview on a sample
+        if progress.sample_fraction == 1.0:  # a row of the trace, no preview on a sample
             clocks.append((perf_counter(), process_time()))
 
     model = make(l1=l1, tol=tol, max_seconds=max_seconds, callback=note)

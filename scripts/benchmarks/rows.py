@@ -252,9 +252,9 @@ def train(problem: Any, task: Task, n_threads: int, limit: float) -> Run:
 
     def note(progress: Any) -> bool:
         value = progress.value / problem.y_train.size
-        if progress.share == 1.0:
+        if progress.sample_fraction == 1.0:
             rows.append((perf_counter() - begin, value))
-        return progress.share == 1.0 and value <= task.optimum * (1.0 + LEVEL)
+        return progress.sample_fraction == 1.0 and value <= task.optimum * (1.0 + LEVEL)
 
     model = make(problem, task, n_threads, tol=1e-9, max_seconds=limit, callback=note)
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from studies.drawing import Look
 
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
+from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilSolved
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
@@ -39,9 +40,9 @@ class WithoutShrinking:
     solver: ProxQN
     sweeps: int
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.solver.needs
+    def requires(self, objective: Any) -> Requirements:
+        """Return what the solver asks for."""
+        return self.solver.requires(objective)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """The steps of the solver, told that every coordinate may move."""

@@ -66,7 +66,7 @@ def run(
         max_iter=UNLIMITED,
         max_seconds=limits.seconds,
         solver=recording,
-        callback=lambda progress: progress.share == 1.0 and progress.value <= limits.value,
+        callback=lambda progress: progress.sample_fraction == 1.0 and progress.value <= limits.value,
         n_threads=n_threads,
     )
     with warnings.catch_warnings():

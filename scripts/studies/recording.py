@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.solvers.protocols import Requirements, requirements
+
 SPACING = 1.15  # of the seconds between two looks
 Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -39,13 +41,9 @@ class Recording:
     pauses: list[float] = field(default_factory=list)
     lost: float = 0.0
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return getattr(self.solver, "needs", ())
-
-    @property
-    def needs_separable(self) -> bool:
-        return getattr(self.solver, "needs_separable", False)
+    def requires(self, objective: Any) -> Requirements:
+        """Return what the solver asks for."""
+        return requirements(self.solver, objective)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """Those of the solver."""

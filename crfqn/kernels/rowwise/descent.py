@@ -1,9 +1,9 @@
 """Sweeps over rows of the weights: Algorithms 1 and 2 of Blondel, Seki and Uehara (2013), by one thread or several.
 
-Threads share every row but the smallest: positions are cut into PARTS stretches of about as many entries, and a thread
-has the same ones in every row. It computes their part of the slopes, waits for the others at a barrier, adds up all
-parts in their order, takes the step that all others take, and moves the margins of its own positions. So the updates
-are those of one thread, bit by bit. Equations and algorithms are numbered as in the paper.
+Threads share every row: positions are cut into PARTS stretches of about as many entries, and a thread has the same
+ones in every row. It computes their part of the slopes, waits for the others at a barrier, adds up all parts in their
+order, takes the step that all others take, and moves the margins of its own positions. So the updates are those of one
+thread, bit by bit. Equations and algorithms are numbered as in the paper.
 
 Shapes: K states, width = K rounded up to LANES. A row's `ends`: int64 (PARTS + 1,), see `StoredRows`.
 """
@@ -26,7 +26,6 @@ from crfqn.kernels.rowwise.penalty import (
 from crfqn.kernels.thread_group import barrier, join
 
 PARTS = 4  # even shares for 1, 2 and 4 threads
-LEAST_SHARED = 100  # entries of a row that is worth a barrier; a smaller one is a single part
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
 MOST_TRIALS = 30
 
@@ -97,10 +96,9 @@ def cut_rows(features, indptr, indices, cuts, ends):
     """
     for i in range(features.size):
         begin, end = indptr[features[i]], indptr[features[i] + 1]
-        ends[i, 0], ends[i, 1:] = begin, end
+        ends[i, 0], ends[i, PARTS] = begin, end
         for p in range(1, PARTS):
-            if end - begin >= LEAST_SHARED:
-                ends[i, p] = first_at(ends[i, p - 1], end, indices, cuts[p])
+            ends[i, p] = first_at(ends[i, p - 1], end, indices, cuts[p])
 
 
 @inner
@@ -109,23 +107,25 @@ def parts_of(work):
     return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
 
 
-@inner
-def come_to_barrier(work):
-    """Wait at the next barrier."""
+@bare_kernel
+def prepare_row(upcoming, state, shared, work):
+    """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others.
+
+    A member's positions are the same in all rows: nobody moves what another one is reading.
+    """
     work.barriers[0] += 1
+    found = shared.slopes[work.barriers[0] % 2]
+    first, last = parts_of(work)
+    for p in range(first, last):
+        if upcoming[p] < upcoming[p + 1]:
+            slopes(state, upcoming[p], upcoming[p + 1], found[p, 0], found[p, 1], work.own)
     barrier(work.group, work.member, work.size, work.barriers[0])
 
 
-@bare_kernel
-def find_slopes(state, ends, shared, work):
-    """Compute g and h of a row (Algorithm 3), each member the sums of its parts."""
-    first, last = parts_of(work)
-    found = shared.slopes[(work.barriers[0] + 1) % 2]
-    for p in range(first, last):
-        if ends[p] < ends[p + 1]:
-            slopes(state, ends[p], ends[p + 1], found[p, 0], found[p, 1], work.own)
-    come_to_barrier(work)
-    g, h = work.g, work.h
+@inner
+def add_slopes(ends, shared, work):
+    """Sum the slopes of a row's parts, in their order, into work.g and work.h."""
+    g, h, found = work.g, work.h, shared.slopes[work.barriers[0] % 2]
     g[:] = 0.0
     h[:] = 0.0
     for p in range(PARTS):
@@ -136,14 +136,14 @@ def find_slopes(state, ends, shared, work):
 
 
 @bare_kernel
-def move_margins(state, ends, step, shared, work):
-    """Move the margins by step * d, each member its parts; returns the change of the loss."""
-    first, last = parts_of(work)
+def move_margins(ends, upcoming, step, state, shared, work):
+    """Move the margins by step * d, each member its parts, and wait at the barrier; returns the change of the loss."""
     found = shared.changes[(work.barriers[0] + 1) % 2]
+    first, last = parts_of(work)
     for p in range(first, last):
         if ends[p] < ends[p + 1]:
             found[p, 0] = move(state, ends[p], ends[p + 1], step, work.d)
-    come_to_barrier(work)
+    prepare_row(upcoming, state, shared, work)
     change = 0.0
     for p in range(PARTS):
         change += found[p, 0] if ends[p] < ends[p + 1] else 0.0
@@ -169,7 +169,7 @@ def propose(n, curvature, penalty, work):
 
 
 @bare_kernel
-def search(state, ends, n, slope, penalty, rule, shared, work):
+def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
     """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
 
     slope : g'd
@@ -179,7 +179,7 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
     predicted_decrease = slope + row_penalty(target, penalty) - before
     for trial in range(MOST_TRIALS + 1):
         next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
-        change += move_margins(state, ends, next_alpha - alpha, shared, work)
+        change += move_margins(ends, upcoming, next_alpha - alpha, state, shared, work)
         alpha = next_alpha
         if trial > 0:
             for r in range(n):
@@ -189,27 +189,35 @@ def search(state, ends, n, slope, penalty, rule, shared, work):
 
 
 @bare_kernel
-def update_row(row, state, rows, penalty, rule, shared, work):
-    """Take the step of one row (Algorithm 2), which the margins follow; returns its violation and `kkt_excess`."""
+def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
+    """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`.
+
+    The first step is nearly always taken. So all compute the slopes of the upcoming row before the barrier.
+    """
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
-    w, g, strengths = work.w[:n], work.g[:n], UNPENALISED if rows.is_unpenalised[row] else penalty
-    find_slopes(state, ends, shared, work)
-    for r in range(n):  # for each member its own: the first writes the new one while others may still read
-        w[r] = rows.weights[row, r]
-    excess = kkt_excess(w, g, strengths)
-    if excess <= 0.0:
-        return 0.0, excess
-    violation = row_violation(w, g, strengths, work.target[:n], work.spare[:n])
-    curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
-    slope, has_moved = propose(n, curvature, strengths, work)
-    if has_moved:
-        if has_search:
-            search(state, ends, n, slope, strengths, rule, shared, work)
-        else:
-            move_margins(state, ends, 1.0, shared, work)
+    w, g, target, strengths = (
+        work.w[:n],
+        work.g[:n],
+        work.target[:n],
+        UNPENALISED if rows.is_unpenalised[row] else penalty,
+    )
+    add_slopes(ends, shared, work)
+    excess, violation, has_moved = kkt_excess(w, g, strengths), 0.0, False
+    if excess > 0.0:
+        violation = row_violation(w, g, strengths, target, work.spare[:n])
+        curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
+        slope, has_moved = propose(n, curvature, strengths, work)
+    if not has_moved:
+        prepare_row(upcoming, state, shared, work)
+        return violation, excess
+    if has_search:
+        search(ends, upcoming, n, slope, state, strengths, rule, shared, work)
+    else:
+        move_margins(ends, upcoming, 1.0, state, shared, work)
+    for r in range(n):
+        w[r] = target[r]
         if work.member == 0:
-            for r in range(n):
-                rows.weights[row, r] = work.target[r]
+            rows.weights[row, r] = target[r]
     return violation, excess
 
 
@@ -225,13 +233,18 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
     found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
     member, size = join(group, n_members, rank)
-    if size == 0:
+    if size == 0 or order.size == 0:
         return
-    own = np.zeros((8, state.margins.shape[1]))
+    own, n = np.zeros((8, state.margins.shape[1])), rows.weights.shape[1]
     work = Workspace(
         group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
+    nothing = np.zeros(PARTS + 1, np.int64)
+    prepare_row(rows.ends[order[0]], state, shared, work)
     for k in range(order.size):
-        violation, excess = update_row(order[k], state, rows, penalty, rule, shared, work)
+        if k == 0 or order[k] != order[k - 1]:  # whose weights may only now be written
+            work.w[:n] = rows.weights[order[k]]
+        upcoming = rows.ends[order[k + 1]] if k + 1 < order.size else nothing
+        violation, excess = update_row(order[k], upcoming, state, rows, penalty, rule, shared, work)
         if member == 0:
             found[k, 0], found[k, 1] = violation, excess

@@ -12,9 +12,12 @@ Shapes: I items of T_i positions, N positions, F features, K states.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 
 
@@ -27,7 +30,7 @@ def lipschitz_bound(objective: Objective) -> float:
     """
     loss, weights = objective.loss, objective.weights
     if not isinstance(loss, Likelihood):
-        return objective.map.eigenvalue_bound(weights * loss.score_bounds())
+        return objective.map.eigenvalue_bound(weights * cast(MarginLoss, loss).score_bounds())
     lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
     n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths
     depth = int(np.diff(loss.structure.ancestors.indptr).max(initial=1))

@@ -39,7 +39,7 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
         model[j, i] = tile.T
 
     bounds = np.searchsorted(split.states, np.arange(owner.n_states + 1))
-    ancestors = owner.loss.structure.ancestors
+    ancestors = marginals.loss.structure.ancestors
 
     def write_joint(part: int) -> None:
         """P(below and above) - p(below) p(above) = p(below) (1 - p(above)), where the one implies the other."""
@@ -55,14 +55,24 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     pool.each(len(tiles), multiply)
     pool.each(states.size, write_joint)
     if split.edges.size:
-        edges = EdgeModel(marginals, split.edges, sampled, c)
-        beside = slice(split.n_nodes, n)
-        for state in states:
-            own = slice(bounds[state], bounds[state + 1])
-            block = x[where[own]] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
-            model[own, beside], model[beside, own] = block, block.T
-        model[beside, beside] = edges.with_edges()
+        write_edges(model, EdgeModel(marginals, split.edges, sampled, c), states, bounds, x[where])
     return scale_to_diagonal(model, diagonal)
+
+
+def write_edges(
+    model: NDArray[np.float32],
+    edges: EdgeModel,
+    states: NDArray[np.int64],
+    bounds: NDArray[np.intp],
+    x: NDArray[np.float32],
+) -> None:
+    """Write the edges' rows and columns, the last; x (nodes, S): each coordinate's feature, times the root of c."""
+    beside = slice(x.shape[0], None)
+    for state in states:
+        own = slice(bounds[state], bounds[state + 1])
+        block = x[own] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
+        model[own, beside], model[beside, own] = block, block.T
+    model[beside, beside] = edges.with_edges()
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -35,7 +35,7 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         return np.empty(0)
     firsts, seconds = np.divmod(edges, owner.n_states)
     parts = cut_into_parts(owner.map.offsets)
-    arrays = owner.map.offsets, owner.loss.targets, marginals.residual, owner.inverse_weights
+    arrays = owner.map.offsets, marginals.loss.targets, marginals.residual, owner.inverse_weights
     sums = np.zeros((N_PARTS, edges.size))
 
     def run(part: int) -> None:

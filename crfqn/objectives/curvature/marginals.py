@@ -8,12 +8,14 @@ Shapes: N positions, K states.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.taxonomy.marginals import add_marginal_variance
+from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import N_PARTS
@@ -36,6 +38,11 @@ class Marginals:
         return self.point.objective
 
     @property
+    def loss(self) -> Likelihood:
+        """The likelihood."""
+        return cast(Likelihood, self.objective.loss)
+
+    @property
     def residual(self) -> Vector:
         """Weighted marginals less the observed labels, (K, N)."""
         return self.point.evaluation.residual
@@ -47,7 +54,7 @@ class Marginals:
         p = self.residual[np.ix_(states, positions)] * inverse
         if states.size == 0:
             return p
-        observed, column = owner.loss.observed_at(positions)  # type: ignore[attr-defined]
+        observed, column = self.loss.observed_at(positions)
         row = np.minimum(np.searchsorted(states, observed), states.size - 1)
         is_asked = (states[row] == observed) & (inverse[column] > 0)
         p[row[is_asked], column[is_asked]] += 1.0

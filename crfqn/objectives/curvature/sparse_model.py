@@ -86,7 +86,7 @@ def node_rows(
     """The nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    below = states_below(owner.loss.structure.ancestors, lists.states)
+    below = states_below(marginals.loss.structure.ancestors, lists.states)
     tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)), block_numbers)
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 

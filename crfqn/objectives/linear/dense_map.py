@@ -153,7 +153,7 @@ class DenseMap:
         return states, table
 
     def _columns(self, features: Coords) -> Any:
-        """How to ask the array for some features: all columns where most are wanted; the constant is none of them."""
+        """Index for some features: all columns where most are asked for; the constant is none of them."""
         stored = features[features < self.n_stored]
         return slice(None) if stored.size >= MOSTLY * self.n_stored else stored
 

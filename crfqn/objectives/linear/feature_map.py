@@ -21,7 +21,7 @@ from crfqn.threads import Pool
 
 
 class FeatureMap(Protocol):
-    """What an objective and its views ask of features.
+    """A linear map from the weights of all (state, feature) pairs to scores, and its adjoint.
 
     Attributes
     ----------

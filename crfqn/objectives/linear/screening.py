@@ -41,7 +41,7 @@ class ScreeningCache:
         self.threshold, self.found = np.inf, Screening(NO_COORDS, NO_VALUES)
 
     def screen(self, threshold: float, look: Callable[[float], Screening]) -> Screening:
-        """What `look(threshold)` finds."""
+        """Return the screening at a threshold, by `look(threshold)` if it is not known."""
         if threshold < self.threshold:
             self.found, self.threshold = look(threshold), threshold
         return self.found if threshold == self.threshold else self.found.above(threshold)
@@ -106,7 +106,7 @@ def each_share(
 
 
 def share_of(n_features: int, most: int) -> int:
-    """How many of some features a thread takes at a time."""
+    """Return how many of some features a thread takes at a time."""
     return max(min(max(-(-n_features // MOST_SHARES), FEWEST), most), 1)
 
 

@@ -126,7 +126,7 @@ class SingleLabel:
 
     @property
     def n_edges(self) -> int:
-        """None."""
+        """Number of edge weights: items are single positions."""
         return 0
 
     def take(
@@ -196,7 +196,7 @@ class MultitaskSquaredHinge(SingleLabel):
         return 2.0 * weights * (evaluation.residual != 0)
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Nothing: the states do not meet."""
+        """Return zeros: each state has a hinge of its own."""
         return np.zeros(self.n_positions)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:

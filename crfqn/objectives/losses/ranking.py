@@ -78,7 +78,7 @@ class MultilabelRanking:
 
     @property
     def labels(self) -> Labels:
-        """None of its own: positions have sets."""
+        """Zeros: positions have sets of labels instead (`sets`)."""
         return np.zeros(self.n_positions, np.int32)
 
     @cached_property
@@ -94,7 +94,7 @@ class MultilabelRanking:
 
     @property
     def n_edges(self) -> int:
-        """None."""
+        """Number of edge weights: items are single positions."""
         return 0
 
     def take(

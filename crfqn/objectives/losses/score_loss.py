@@ -1,4 +1,4 @@
-"""What an objective asks of a loss of the scores, and what an evaluation of it leaves behind.
+"""Protocols of losses of the scores, and the evaluation of one: values, derivatives, dual loss.
 
 Shapes: I items, N positions, K states, E edge weights; scores and residual float64 (K, N), edges float64 (E,), weights
 of the items float64 (I,).
@@ -7,7 +7,7 @@ of the items float64 (I,).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class DualLoss(Protocol):
     def value(self, scale: float) -> float:
         """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
 
-    def __add__(self, other: Self) -> Self: ...
+    def __add__(self, other: Any) -> Any: ...
 
     def around(self, fixed: float) -> Self:
         """Return the dual loss where fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
@@ -75,7 +75,7 @@ class ScoreLoss(Protocol):
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
         """Return the loss and its derivatives: the one pass over the scores that a point costs."""
 
-    def dual(self, evaluation: Evaluation, weights: Vector) -> DualLoss:
+    def dual(self, evaluation: Any, weights: Vector) -> DualLoss:
         """Return the dual loss of an evaluation with the same weights."""
 
 

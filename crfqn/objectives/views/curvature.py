@@ -30,7 +30,7 @@ from crfqn.objectives.registry import offers
 
 @dataclass(eq=False)
 class PointCurvature:
-    """What models of the Hessian at a point have in common: the sweep for the diagonal is kept for later subsets."""
+    """Base of the models of the Hessian at a point: the sweep for the diagonal is kept for later subsets."""
 
     point: Point
 
@@ -93,7 +93,7 @@ class MarginCurvature(PointCurvature):
         return point.memo["by_scores"]
 
     def _measure(self, coords: Coords) -> Vector:
-        """Of a piecewise quadratic loss the curvature is the best guess of both."""
+        """Return the diagonal twice: of a piecewise quadratic loss it is the best guess of the majorant, too."""
         owner = self.point.objective
         return np.tile(owner.map.squares(owner.split(coords), self.by_scores), (2, 1))
 

@@ -36,7 +36,7 @@ MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
 
 
 class Sweep(NamedTuple):
-    """How a sweep over blocks went.
+    """Findings of a sweep over blocks.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class BlockState:
 
 
 class LikelihoodBlocks:
-    """What makes feature blocks of points of a likelihood."""
+    """Feature blocks of a likelihood, at the points that it is asked for."""
 
     def at(self, point: Point) -> BlockState:
         """Return the loss from the point on, while blocks of weights change one after the other."""

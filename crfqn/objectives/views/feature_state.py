@@ -1,4 +1,4 @@
-"""What an incremental loss knows of each position and item, as arrays for the kernels.
+"""State of an incremental loss: arrays by position and item, for the kernels.
 
 Shapes: I items, N positions, K states; `width` is K rounded up to LANES. Rows of states are position-major.
 """
@@ -55,7 +55,7 @@ class ChainState(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """What the taxonomy kernels know and change; `kernels/taxonomy/incremental.py` names the entries of the first axes.
+    """State of the taxonomy kernels; `kernels/taxonomy/incremental.py` names the entries of the first axes.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class SGDState:
     parts : list of Objective over the same coordinates, the objective itself or its blocks
     start : sorted coordinates and their weights
     l1, l2 : float >= 0
-    free : sorted int64: coordinates without penalty
+    unpenalised : sorted int64: coordinates without penalty
     share : float
         Of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
         those of the whole.
@@ -164,7 +164,7 @@ class SGDState:
 
 
 def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Of rows of numbers below 4: the first of each kind of row, and each row's kind.
+    """Find equal rows in a table of numbers below 4: the first of each kind, and each row's kind.
 
     32 numbers make a key of 64 bits: sorting keys takes 1/100 of the time of sorting rows.
     """

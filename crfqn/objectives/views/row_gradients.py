@@ -30,7 +30,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class RowGradients:
-    """Gradients of free rows, of rows that are not zero, and of zeros that may move; n of them.
+    """Gradients of unpenalised rows, of rows that are not zero, and of zeros that may move; n of them.
 
     To be read before the next sweep.
 

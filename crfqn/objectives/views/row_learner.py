@@ -9,6 +9,7 @@ Shapes: N items, F features, K states, width = K rounded up to whole vector regi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.rowwise.learning import ETA0, GROUP, L1, L2, apply_lazy_penalty_to_rows, learn_rows
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.objectives.registry import offers
@@ -38,7 +40,7 @@ class FobosState:
     ----------
     objective : Objective of a loss of margins
     start : sorted coordinates and their weights
-    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is free must be whole rows
+    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
     share : float
         Of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share.
 
@@ -91,7 +93,7 @@ class FobosState:
         """
         self.rates[ETA0] = eta0
         owner, rest = self.objective, self.items[order]
-        loss = owner.loss
+        loss = cast(MarginLoss, owner.loss)
         sets = (loss.starts, loss.sets) if isinstance(loss, MultilabelRanking) else NO_SETS
         while rest.size:
             n_done = learn_rows(

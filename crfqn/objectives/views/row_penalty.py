@@ -18,7 +18,7 @@ Indices = NDArray[np.int64]
 
 
 class RowPenalty(NamedTuple):
-    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is not free.
+    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is penalised.
 
     `is_linf`: ||w|| is the largest size; `has_groups`: optimality is measured row by row, not weight by weight.
     """
@@ -32,7 +32,7 @@ class RowPenalty(NamedTuple):
 
     @classmethod
     def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
-        """What a penalty is to the rows; what is free must be whole rows."""
+        """Translate a penalty of coordinates; unpenalised ones must be whole rows."""
         unpenalised = _unpenalised_rows(penalty.unpenalised, n_features, n_states)
         if isinstance(penalty, ElasticNet):
             return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, unpenalised)
@@ -46,11 +46,11 @@ class RowPenalty(NamedTuple):
 
     @property
     def strengths(self) -> RowStrengths:
-        """The strengths of a row that is not free, as kernels want them."""
+        """The strengths of a row that is penalised, as kernels want them."""
         return RowStrengths(self.l1, self.l2, self.group_l1, self.is_linf)
 
     def is_unpenalised(self, features: Indices) -> NDArray[np.bool_]:
-        """Which of some features are without penalty."""
+        """Tell which of some features are without penalty."""
         return found_in(self.unpenalised, features)[1]
 
     def at(self, features: Indices, n_states: int) -> LocalGroupLasso:

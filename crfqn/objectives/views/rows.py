@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from crfqn.kernels.rowwise.penalty import sum_penalties
 from crfqn.kernels.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint, Point
 from crfqn.objectives.protocols import RowView, Swept
@@ -159,7 +161,7 @@ class RowBlocks:
     @cached_property
     def constants(self) -> Vector:
         """A Lipschitz constant of each row of the gradient, (F,) (appendix A)."""
-        return self.objective.loss.constants(self.objective.map, self.objective.weights)
+        return cast(MarginLoss, self.objective.loss).constants(self.objective.map, self.objective.weights)
 
     def local(self, penalty: ElasticNet | GroupLasso) -> RowPenalty:
         """The penalty of the rows."""

@@ -29,7 +29,7 @@ ORDERS = ("random", "cyclic")
 
 
 class Sweep(Protocol):
-    """How the updates of some blocks went, each array with an entry a block."""
+    """Findings of the updates of some blocks, an entry a block."""
 
     @property
     def violations(self) -> Vector: ...
@@ -91,7 +91,7 @@ class BlockState(Protocol):
 
 
 class Updates(NamedTuple):
-    """How block updates went; see `Sweep`."""
+    """Findings of block updates under a penalty with groups; see `Sweep`."""
 
     violations: Vector
     is_kept: NDArray[np.bool_]
@@ -110,7 +110,7 @@ class FeatureBCD:
     random_state : int
         Seed of the permutations.
     shrinking : bool
-        Leave out the features whose weights are zero and held there: at first by a look at all coordinates, then each
+        Leave out the features whose weights are zero and held there: at first by a full gradient scan, then each
         as it is visited. When the others are solved all of them come back.
     shrink_margin : float or None
         A feature of zeros is left out when |g| < (1 - margin) l1 for all its weights; None is the paper's l1 - M / N,
@@ -220,7 +220,7 @@ class FeatureBCD:
         return n_moved, sweep.n_failed
 
     def margins(self, penalty: Penalty, violation: float, n_items: int) -> tuple[float, float]:
-        """How far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
+        """Return how far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
         return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
 
     def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]) -> Sweep:

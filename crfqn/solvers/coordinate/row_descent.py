@@ -200,5 +200,5 @@ class _Run:
         self.history.restart(self.blocks)
 
     def state(self) -> State:
-        """What the loop around the solver sees of a sweep."""
+        """Return the state after a sweep."""
         return State(self.blocks.point(), self.value, self.largest, self.rows.size)

@@ -24,9 +24,7 @@ from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
 
-LOOK_EVERY = (
-    10  # steps of FISTA between two looks at all coordinates of its iterate, not of the extrapolation
-)
+LOOK_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 RESTARTS = ("function", "gradient", None)
 
 

@@ -40,14 +40,14 @@ class StepSize:
         self.is_settled = self.is_fixed
 
     def lengthen(self) -> None:
-        """Where a longer step may be tried; twice as long before any trial has been refused."""
+        """Lengthen the next trial; twice as long before any has been refused."""
         if not self.is_fixed:
             self.t *= self.growth if self.is_settled else DOUBLE
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a step leads: the ray to x+ (at its 1) and x+ itself, its weights at the view's coordinates."""
+    """An accepted step: the ray to x+ (at its 1) and x+ itself, its weights at the screened coordinates."""
 
     ray: Ray
     point: Point
@@ -55,7 +55,7 @@ class Step:
 
 
 class Predicted(NamedTuple):
-    """What a trial of length t is measured by.
+    """Prediction that a trial of length t is measured by.
 
     Attributes
     ----------

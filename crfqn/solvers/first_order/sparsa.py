@@ -41,7 +41,7 @@ class SpaRSA:
 
     Notes
     -----
-    A step costs an inference pass and a look at all coordinates, a refused trial a pass. Where rounding hides the
+    A step costs an inference pass and a full gradient scan, a refused trial a pass. Where rounding hides the
     decrease that is asked for, staying level is enough; where it hides the curvature too, alpha stays as it is.
 
     References

@@ -1,4 +1,4 @@
-"""How far a step trusts the quadratic model: the diagonal that is added to it, larger after steps that disappoint.
+"""Trust in the quadratic model: the diagonal that is added to it, larger after steps that disappoint.
 
     D = coordinate damping + scale * diagonal of B0 + caution * majorant curvature
 
@@ -31,7 +31,7 @@ WARM_CAUTION = 0.25  # where there are weights to start from: MNIST takes 6 pass
 
 
 class TriedStep(NamedTuple):
-    """What a trial w + d has met: y, the change of the gradient, and model_d = B d, (n,); the penalty's blocks."""
+    """A trial w + d: y, the change of the gradient, and model_d = B d, (n,); the penalty's blocks."""
 
     d: Vector
     y: Vector
@@ -50,7 +50,7 @@ class TriedStep(NamedTuple):
 
 @dataclass
 class Damping:
-    """What is added to B0's diagonal.
+    """Diagonal that is added to B0.
 
     The majorant is the curvature that a coordinate may meet on its way to a fit (`metric.majorant_curvature`). It is
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights

@@ -1,4 +1,4 @@
-"""Which coordinates an epoch opens with, and which zeros leave it (Algorithm 2, lines 3, 5-12 and 17).
+"""Choice of the coordinates that an epoch opens with, and of the zeros that leave it (Algorithm 2, lines 3-12, 17).
 
 `AllCoordinates` and `ByLastViolation` are the paper's, `MostPromising` and `ByShareOfBound` the default.
 """
@@ -44,7 +44,7 @@ class Entry(Protocol):
 
 @dataclass(frozen=True)
 class AllCoordinates:
-    """Every coordinate opens an epoch, as in the paper, up to 10 million of them: beyond, the violating ones.
+    """All coordinates open an epoch, as in the paper, up to 10 million of them: beyond, the violating ones.
 
     Zeros that do not violate cannot leave zero in an epoch's first step, so that what is lost are the later steps of
     some of them, until the next epoch. A warning says so.

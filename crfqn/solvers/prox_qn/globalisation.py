@@ -1,4 +1,4 @@
-"""What makes every step of Prox-QN a descent: the paper's line search, or solving the model again with more damping."""
+"""Globalisation of Prox-QN: the paper's line search, or solving the model again with more damping."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Globalised(NamedTuple):
 
 
 class Search(Protocol):
-    """What a run remembers of its steps."""
+    """Memory of a run's steps."""
 
     def open_epoch(self, active: ActiveSet) -> None: ...
 
@@ -100,10 +100,10 @@ class Backtracking:
         return self
 
     def open_epoch(self, active: ActiveSet) -> None:
-        """Nothing is remembered."""
+        """Do nothing: a backtracking search remembers nothing."""
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Nothing is remembered."""
+        """Do nothing: a backtracking search remembers nothing."""
 
     def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
         """Lines 21-38."""

@@ -1,6 +1,6 @@
 """Prox-QN: the proximal quasi-Newton method of Zhong, Yen, Dhillon and Ravikumar (2014), Algorithm 2.
 
-An epoch opens with a look at all coordinates, works on an active set that only shrinks, and ends when that set is
+An epoch opens with a full gradient scan, works on an active set that only shrinks, and ends when that set is
 solved well enough; the next one takes every coordinate back. A step solves the quadratic model by coordinate descent,
 makes sure that the objective falls, and adds a secant pair to the metric.
 
@@ -41,7 +41,7 @@ TO_THE_END = 1e-9  # of an epoch's first violation: a goal that rounding reaches
 
 
 class Outcome(Enum):
-    """How an epoch has ended."""
+    """The end of an epoch."""
 
     MOVED = "w has moved"
     OUTDATED = "w has moved to where the curvature is far below the metric's"
@@ -51,7 +51,7 @@ class Outcome(Enum):
 
 @dataclass
 class Run:
-    """What lasts from epoch to epoch: the search, and M^ of Algorithm 2, the largest violation an iteration before."""
+    """Memory from epoch to epoch: the search, and M^ of Algorithm 2, the largest violation an iteration before."""
 
     search: Search
     last_violation: float = np.inf

@@ -1,4 +1,4 @@
-"""Where a solver starts: from the optimum of a sample, under a penalty that weakens to the asked one.
+"""Starting points: the optimum of a sample, under a penalty that weakens to the asked one.
 
 A pass over every 16th item costs 1/16. The sample's optimum is near the whole's: what is left above it is the
 sampling error, and the steps on all items begin close to the end. The stronger penalties come first because

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.arrays import Screening
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
@@ -139,8 +140,8 @@ class Evaluated:
         return Evaluated(self.objective, self.penalty, self.coords, point)
 
     def state(self, **kinds: Any) -> State:
-        """What the loop around the solver sees."""
-        dual_value = best_dual_value(self.point, self.penalty, self)
+        """Return the state for the loop around the solver."""
+        dual_value = best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
         violation = float(np.abs(self.slopes).max(initial=0.0))
         return State(
             self.point, self.value, violation, self.coords.size, dual_value, is_screening=True, **kinds

@@ -40,7 +40,7 @@ class SecantPairs:
 
     @property
     def has_moved(self) -> NDArray[np.bool_]:
-        """Where a pair has moved a weight, (n,)."""
+        """Tell which weights a pair has moved, (n,)."""
         moved = np.zeros(self.coords.size, bool)
         for s, _ in self.pairs:
             moved |= s != 0

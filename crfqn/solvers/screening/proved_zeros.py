@@ -37,7 +37,7 @@ class Proof(NamedTuple):
 
 
 def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
-    """What a point and the smallest known `value` prove; None where there is no certificate."""
+    """Return what a point and the smallest known `value` prove; None where there is no certificate."""
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if not np.isfinite(dual_value):
         return None
@@ -46,7 +46,7 @@ def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
 
 
 def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, value: float) -> int | None:
-    """How many of the point's zeros are proved to be zero at the optimum; None where the gap is not known.
+    """Count the point's zeros that are proved to be zero at the optimum; None where the gap is not known.
 
     Parameters
     ----------

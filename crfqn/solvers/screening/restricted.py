@@ -1,4 +1,4 @@
-"""A problem in some of its weights only: a look at all coordinates is then a look at those.
+"""A problem in some of its weights only: a full gradient scan is then a look at those.
 
 The solver on it notices nothing. What it proves holds for the restricted problem, whose optimum may lie higher.
 """

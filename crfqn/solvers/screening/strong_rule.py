@@ -31,7 +31,7 @@ WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over
 
 
 def strong_threshold(l1: float, before: float) -> float:
-    """What |g_j| at the optimum of the l1 `before` has to exceed for j to be a candidate; 0 if the step is too long."""
+    """Return what |g_j| at the optimum of the l1 `before` exceeds for a candidate j; 0 if the step is too long."""
     threshold = 2.0 * l1 - before
     return threshold if threshold > WEAKEST * l1 else 0.0
 
@@ -50,7 +50,7 @@ class StrongRule:
     Attributes
     ----------
     point : where the last check was
-    n_checks, n_broken : int, the looks at all coordinates, and how many weights broke the rule
+    n_checks, n_broken : int, the full gradient scans, and how many weights broke the rule
     """
 
     solver: Solver
@@ -66,7 +66,7 @@ class StrongRule:
         return requirements(self.solver, objective)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """The solver's steps; looks at all coordinates are the first state and the checks."""
+        """The solver's steps; full gradient scans are the first state and the checks."""
         threshold = strong_threshold(penalty.l1, self.before)
         if threshold == 0.0 or not penalty.is_separable:
             yield from self.plain_steps(objective, penalty, start)
@@ -120,7 +120,7 @@ class StrongRule:
         return state
 
     def check(self, penalty: Penalty, point: Point, candidates: Coords):  # type: ignore[no-untyped-def]
-        """Look at all coordinates; returns what is seen, and the coordinates that break the rule."""
+        """Scan the full gradient; returns what is seen, and the coordinates that break the rule."""
         if self.after > 0:
             point.screen(min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1))
         self.point = point

@@ -120,7 +120,7 @@ class SGDL1:
     def trial(
         self, online: SGDState, sample: Objective, penalty: Penalty, share: float, eta0: float
     ) -> State:
-        """Where one pass over a sample leads."""
+        """Return the state that one pass over a sample leads to."""
         online.learn(np.random.default_rng(self.random_state).permutation(online.n_items), eta0)
         point = sample.at(*online.weights())
         return State(
