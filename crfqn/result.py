@@ -25,6 +25,7 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
+        """Whether the tolerance was reached."""
         return self is Status.CONVERGED
 
 
@@ -69,34 +70,42 @@ class Trace:
 
     @property
     def seconds(self) -> NDArray[np.float64]:
+        """Time since the run started."""
         return self._column("seconds")
 
     @property
     def value(self) -> NDArray[np.float64]:
+        """The objective, penalty included, in nats."""
         return self._column("value")
 
     @property
     def gap(self) -> NDArray[np.float64]:
+        """The certified relative gap, nan where none is known yet."""
         return self._column("gap")
 
     @property
     def violation(self) -> NDArray[np.float64]:
+        """The largest KKT violation, in nats a unit of weight."""
         return self._column("violation")
 
     @property
     def passes(self) -> NDArray[np.float64]:
+        """Inference passes over the data so far."""
         return self._column("passes")
 
     @property
     def n_active(self) -> NDArray[np.int64]:
+        """Weights in the active set."""
         return self._column("n_active")
 
     @property
     def n_nonzero(self) -> NDArray[np.int64]:
+        """Weights that are not 0."""
         return self._column("n_nonzero")
 
     @property
     def is_screening(self) -> NDArray[np.bool_]:
+        """Whether gap and violation are over all coordinates."""
         return self._column("is_screening")
 
     def __len__(self) -> int:
@@ -134,8 +143,10 @@ class Result:
 
     @property
     def message(self) -> str:
+        """The reason for which the run ended, for people."""
         return self.status.value
 
     @property
     def n_nonzero(self) -> int:
+        """The number of weights that are not 0."""
         return self.coords.size

@@ -29,6 +29,7 @@ class Verification:
 
     @property
     def is_passed(self) -> bool:
+        """Whether the data is what it should be, as far as the check can tell."""
         return self.check != "counts"
 
 

@@ -51,6 +51,7 @@ class DataFile:
 
     @property
     def has_checksum(self) -> bool:
+        """Whether a checksum of the file is known."""
         return bool(self.sha256 or self.sha256_unpacked)
 
     def locate(self, dataset: str) -> Path | None:

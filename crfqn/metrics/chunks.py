@@ -38,14 +38,17 @@ class ChunkCounts:
 
     @property
     def precision(self) -> float:
+        """The fraction right of the predicted chunks."""
         return self.n_right / max(self.n_predicted, 1)
 
     @property
     def recall(self) -> float:
+        """The fraction found of the given chunks."""
         return self.n_right / max(self.n_true, 1)
 
     @property
     def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
         return 2 * self.n_right / max(self.n_true + self.n_predicted, 1)
 
 

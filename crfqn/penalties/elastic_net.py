@@ -62,6 +62,7 @@ class ElasticNet:
 
     @property
     def is_separable(self) -> bool:
+        """Whether the penalty is a sum over coordinates: yes."""
         return True
 
     def scaled(self, factor: float) -> ElasticNet:

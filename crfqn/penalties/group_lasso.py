@@ -74,6 +74,7 @@ class GroupLasso:
 
     @property
     def is_separable(self) -> bool:
+        """Whether the penalty is a sum over coordinates: no."""
         return False
 
     def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -178,6 +179,7 @@ class LocalGroupLasso:
 
     @property
     def is_linf(self) -> bool:
+        """Whether the norm of a row is its largest size."""
         return self.norm == "linf"
 
     @property

@@ -28,8 +28,7 @@ class Path:
     l1, group_l1 : float64, the varying one descending
     score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
     fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
-    value, gap, violation, passes, seconds : float64, of the training at this value alone, started from the solution at the
-        value before
+    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the one before on
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
     n_broken : int64, weights that the strong rule had left out and the check of all gradients added

@@ -62,20 +62,26 @@ class Structure(Protocol):
     """Exact inference that knows no weights and no features."""
 
     @property
-    def n_states(self) -> int: ...
+    def n_states(self) -> int:
+        """The number of states, K: labels, or nodes of a taxonomy."""
 
     @property
-    def n_items(self) -> int: ...
+    def n_items(self) -> int:
+        """The number of items, I."""
 
     @property
-    def n_edges(self) -> int: ...
+    def n_edges(self) -> int:
+        """The number of edge weights, 0 for structures without edges."""
 
     @property
-    def ancestors(self) -> Ancestors: ...
+    def ancestors(self) -> Ancestors:
+        """The states that hold wherever a state does."""
 
-    def over(self, offsets: NDArray[np.int64]) -> Structure: ...
+    def over(self, offsets: NDArray[np.int64]) -> Structure:
+        """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1."""
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None: ...
+    def check_targets(self, targets: NDArray[np.int32]) -> None:
+        """Raise InputError for targets, (N,), that are states but no labels."""
 
     def infer(
         self,
@@ -84,14 +90,26 @@ class Structure(Protocol):
         targets: NDArray[np.int32],
         weights: NDArray[np.float64] | None = None,
         pool: Pool | None = None,
-    ) -> Inference: ...
+    ) -> Inference:
+        """Run one inference pass.
+
+        Parameters
+        ----------
+        scores, edges : float64 (K, N) and (K, K) or (0,), in nats
+        targets : int32 (N,), the states to subtract from the marginals; (0,): nothing is subtracted
+        weights : float64 (I,), how often each item counts; None: once
+        pool : threads that share the items
+        """
 
     def counts(
         self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]: ...
+    ) -> NDArray[np.float64]:
+        """Return the observed number of each edge in the targets, each item times its weight."""
 
-    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sum_i weights[i] r_i^2 by edge, r_i the range of the edge's count in item i."""
 
     def decode(
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
-    ) -> Decoded: ...
+    ) -> Decoded:
+        """Return the best labelling of every item and its score."""
