@@ -1,4 +1,4 @@
-"""The types of arrays that all layers speak of: dense vectors, coordinates, sparse weights, screenings.
+"""The types of arrays that all layers share: dense vectors, coordinates, sparse weights, screenings.
 
 A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/coordinates.py`).
 """
@@ -27,7 +27,7 @@ class SparseWeights(NamedTuple):
 
     @property
     def n_nonzero(self) -> int:
-        """The number of weights that are kept."""
+        """The number of coordinates, n."""
         return self.coords.size
 
 
@@ -36,7 +36,7 @@ NO_WEIGHTS = SparseWeights(NO_COORDS, NO_VALUES)
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Coordinates whose gradient stands out.
+    """The coordinates with a large gradient that a full gradient scan has found.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class Screening:
     gradient: Vector
 
     def above(self, threshold: float) -> Screening:
-        """Return those with |gradient| > threshold."""
+        """Return the coordinates with |gradient| > threshold."""
         return self.only(np.abs(self.gradient) > threshold)
 
     def only(self, keep: NDArray[np.bool_]) -> Screening:
-        """Return the chosen ones."""
+        """Return the coordinates where `keep`, a mask, is true."""
         return Screening(self.coords[keep], self.gradient[keep])

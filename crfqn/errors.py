@@ -30,4 +30,4 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class ViewError(InputError):
-    """An objective cannot show what a solver needs of it."""
+    """An objective lacks a view that a solver needs (`objectives.views`)."""

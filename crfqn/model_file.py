@@ -53,7 +53,7 @@ class ModelFile:
     path: str = ""
 
     def array(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """Return the array `name`, or raise ModelFileError if its dtype or shape (None: any) differs."""
+        """Return the array `name`; ModelFileError if its dtype or shape (None: any length) differs."""
         if name not in self.arrays:
             raise ModelFileError(f"{self.path}: the model has no array {name!r}")
         array = self.arrays[name]
@@ -100,7 +100,7 @@ class ModelFile:
 
 
 def narrowed(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    """The same numbers, none below 0, in as few bytes as hold them."""
+    """Return the same numbers, none below 0, in the narrowest unsigned type that has room for them."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
@@ -235,7 +235,7 @@ def _plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fingerprint(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
-    """sha256 over the document (without its own `sha256`) and the arrays' bytes, arrays in order of name."""
+    """Return the sha256 over the document (without its own `sha256`) and the arrays' bytes, arrays in order of name."""
     content = {key: value for key, value in document.items() if key != "sha256"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name in sorted(tensors):

@@ -1,4 +1,4 @@
-"""How a training goes, line by line: the callback of `minimize` behind `verbose=1` and the command line.
+"""Display of a training's progress, line by line: the callback of `minimize` behind `verbose=1` and the command line.
 
 On a terminal the latest state stands in one live line under the lines that stay; elsewhere (a log file, a
 batch job) there are only lines that stay. These come at a rate that slows down with the run, so that a second
@@ -19,7 +19,7 @@ REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
 
 class Record(Protocol):
-    """What the display reads of a progress record (`crfqn.result.Progress`)."""
+    """The fields of a progress record (`crfqn.result.Progress`) that the display reads."""
 
     @property
     def iteration(self) -> int: ...
@@ -46,12 +46,12 @@ def _number(value: float, pattern: str) -> str:
 
 
 def _iteration(record: Any) -> str:
-    """The iteration, or the share of the items during the warm-up on a sample."""
+    """Return the iteration, or the fraction of the items during the warm-up on a sample."""
     return f"{record.iteration:d}" if record.sample_fraction == 1 else f"1/{1 / record.sample_fraction:.0f}"
 
 
 def _objective(record: Any) -> str:
-    """The objective; a sample's is scaled up, and marked as the estimate that it is."""
+    """Return the objective; that of a sample is scaled up, and marked as an estimate."""
     return (
         _number(record.value, ",.3f")
         if record.sample_fraction == 1
@@ -74,7 +74,7 @@ HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
 
 
 def format_record(record: Record) -> str:
-    """Return the record as one line under `HEADING`; what is not known yet (nan) is a dash."""
+    """Return the record as one line under `HEADING`; numbers not known yet (nan) are dashes."""
     return " ".join(show(record).rjust(width) for _, width, show in COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""What a run returns: why it ended, how far from the optimum, and how it got there."""
+"""The result of a run: its status, the solution with its certificate, and the trace of progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Status(Enum):
-    """Why a run ended; the value is the message for people."""
+    """The reason for which a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
     STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
@@ -25,24 +25,26 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
+        """Whether the tolerance was reached."""
         return self is Status.CONVERGED
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One row of the trace; what callbacks receive.
+    """One row of the trace, which is also the argument of callbacks.
 
     Attributes
     ----------
     iteration : int
     value : objective, penalty included, in nats
     gap : certified relative gap, (value - best dual value) / value; nan where none is known yet
-    violation : largest KKT violation over the coordinates looked at, in nats a unit of weight
+    violation : largest KKT violation over the coordinates whose gradient was computed, in nats a unit of weight
     n_active, n_nonzero : weights in the active set (of row descent: rows) and in the model
-    passes : inference passes over the data so far; a pass over a sample counts as its share
+    passes : inference passes over the data so far; a pass over a sample counts as its fraction of the data
     seconds : since the run started
-    is_screening : whether all coordinates were looked at, so that gap and violation speak for all of them
-    sample_fraction : of the items; below 1 in the warm-up on a sample, whose value is the sample's (never in a trace)
+    is_screening : whether gap and violation are over all coordinates
+    sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, of which
+        traces have no rows
     """
 
     iteration: int
@@ -68,34 +70,42 @@ class Trace:
 
     @property
     def seconds(self) -> NDArray[np.float64]:
+        """Time since the run started."""
         return self._column("seconds")
 
     @property
     def value(self) -> NDArray[np.float64]:
+        """The objective, penalty included, in nats."""
         return self._column("value")
 
     @property
     def gap(self) -> NDArray[np.float64]:
+        """The certified relative gap, nan where none is known yet."""
         return self._column("gap")
 
     @property
     def violation(self) -> NDArray[np.float64]:
+        """The largest KKT violation, in nats a unit of weight."""
         return self._column("violation")
 
     @property
     def passes(self) -> NDArray[np.float64]:
+        """Inference passes over the data so far."""
         return self._column("passes")
 
     @property
     def n_active(self) -> NDArray[np.int64]:
+        """Weights in the active set."""
         return self._column("n_active")
 
     @property
     def n_nonzero(self) -> NDArray[np.int64]:
+        """Weights that are not 0."""
         return self._column("n_nonzero")
 
     @property
     def is_screening(self) -> NDArray[np.bool_]:
+        """Whether gap and violation are over all coordinates."""
         return self._column("is_screening")
 
     def __len__(self) -> int:
@@ -112,9 +122,9 @@ class Result:
     value : objective, penalty included
     gap : certified relative gap, nan where no certificate exists (no penalty)
     violation : largest KKT violation over all coordinates at the last full check
-    status : why the run ended
-    passes, n_iter, seconds : what it cost
-    trace : how it went
+    status : the reason for which the run ended
+    passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
+    trace : the progress, one row an iteration
     n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
         where the run was stopped before its end
     """
@@ -133,8 +143,10 @@ class Result:
 
     @property
     def message(self) -> str:
+        """The reason for which the run ended, for people."""
         return self.status.value
 
     @property
     def n_nonzero(self) -> int:
+        """The number of weights that are not 0."""
         return self.coords.size

@@ -28,9 +28,10 @@ N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enou
 
 
 def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
-    """Cut a run of things into parts of about equal weight, (n_parts + 1,) boundaries; parts may be empty.
+    """Cut a sequence of n things into parts of about equal weight; parts may be empty.
 
-    `ends` (n + 1,) starts at 0 and adds up their weights: the offsets of items, the indptr of columns.
+    ends : int (n + 1,), the cumulated weights from 0 on, such as the offsets of items or the indptr of columns.
+    Returns the boundaries, int64 (n_parts + 1,).
     """
     if n_parts < 1:
         raise InputError(f"n_parts must be at least 1, got {n_parts}")
@@ -114,7 +115,7 @@ def _ratio(quota: str, period: str) -> float:
 
 
 def check_n_threads(n_threads: int | None) -> int:
-    """The number of threads to use: all cores for None, otherwise a positive integer."""
+    """Return the number of threads to use: all cores for None; InputError unless it is a positive integer."""
     if n_threads is None:
         return available_cores()
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral) or n_threads < 1:
@@ -123,9 +124,9 @@ def check_n_threads(n_threads: int | None) -> int:
 
 
 class Pool:
-    """Runs `task(part)` for every part; `with Pool(n) as pool: pool.each(n_parts, task)`.
+    """Threads that run `task(part)` for every part: `with Pool(n) as pool: pool.each(n_parts, task)`.
 
-    Threads are started by the first call that has work for them. A task that asks its own pool does all of that work
+    Threads are started by the first call that has work for them. A task that calls its own pool does all of that work
     itself: the other threads may be waiting for it.
     """
 
@@ -137,18 +138,18 @@ class Pool:
 
     @property
     def rank(self) -> int:
-        """A number of the thread that asks: 0 outside of the pool, 1 ... n_threads - 1 within."""
+        """The number of the calling thread: 0 outside of the pool, 1 ... n_threads - 1 within."""
         return int(getattr(self._local, "rank", 0))
 
     @property
     def is_inside(self) -> bool:
-        """Whether the thread that asks is at a task of this pool."""
+        """Whether the calling thread is running a task of this pool."""
         return bool(getattr(self._local, "is_inside", False))
 
     def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
         """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised.
 
-        n_operations : about how many there are in all, one taking a nanosecond: few are done without other threads
+        n_operations : the work in all, in operations of about a nanosecond: little work is done without other threads
         """
         if self.n_threads == 1 or n_parts <= 1 or n_operations < FEWEST_OPERATIONS or self.is_inside:
             for part in range(n_parts):
@@ -183,7 +184,7 @@ class Pool:
             other.result()
 
     def each_stretch(self, n: int, task: Callable[[int, int], object]) -> None:
-        """Call task(first, last) for stretches of n things."""
+        """Call task(first, last) for stretches of STRETCH things that make up 0 ... n - 1."""
         self.each(-(-n // STRETCH), lambda part: task(part * STRETCH, min((part + 1) * STRETCH, n)))
 
     def close(self) -> None:
@@ -194,7 +195,7 @@ class Pool:
             self._executor.shutdown()
 
     def _started(self) -> ThreadPoolExecutor:
-        """Return the executor, made when it is first asked for."""
+        """Return the executor, which the first call makes."""
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("a pool cannot start threads after shutdown")

@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is in the modules beside, imported when a command runs."""
+"""The commands and their options; each is carried out by a module of this package, imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`crfqn evaluate`: how good a model is on labelled items, as a table or as JSON."""
+"""`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
 
 
 def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentScores:
-    """Scores of the model's predictions."""
+    """Return the scores of the model's predictions for `inputs` against the given labels."""
     if labels_sequences(model):
         return score_labels(given, [[str(label) for label in item] for item in model.predict(inputs)])
     if ranks_labels(model):

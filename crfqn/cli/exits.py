@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one sentence instead of a traceback for the user's mistakes.
+"""Exit codes of the commands, and one sentence instead of a traceback for the user's mistakes.
 
 `CRFQN_DEBUG=1` shows the traceback as well. That a reader of the output goes
 away early (`| head`) is no error.
@@ -17,7 +17,7 @@ from crfqn.errors import CrfqnError, DataUnavailableError
 
 
 class ExitCode(IntEnum):
-    """What the exit codes mean; `crfqn --help` shows this table."""
+    """The exit codes and their meanings; `crfqn --help` shows this table."""
 
     meaning: str
 
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 
 def say(message: str = "") -> None:
-    """Print a message for the person at the terminal: to stderr, whatever becomes of it."""
+    """Print a message for the person at the terminal, to stderr; a closed stderr is no error."""
     with suppress(OSError):  # that nobody reads is no reason to lose a training
         print(printable_lines(message), file=sys.stderr, flush=True)
 

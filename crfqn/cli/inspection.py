@@ -1,4 +1,4 @@
-"""`crfqn inspect`: what a model has learned, how large it is and where it comes from."""
+"""`crfqn inspect`: a model's largest weights, its sizes, settings and origin."""
 
 import math
 from pathlib import Path
@@ -60,7 +60,7 @@ def _print_weights(content: dict[str, Any]) -> None:
 
 
 def _node_names(model: Any) -> list[str]:
-    """The names of the rows of `coef_`."""
+    """Return the names of the rows of `coef_`: labels or nodes."""
     tree = tree_of(model)
     return [str(name) for name in (model.classes_ if tree is None else tree.names)]
 
@@ -72,7 +72,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _heaviest(model: Any) -> tuple[list[int], int]:
-    """The nodes with the most weights, in the model's order, and how many others have any."""
+    """Return the nodes with the most weights, in the model's order, and the number of others that have any."""
     n_weights = np.diff(model.coef_.indptr) + (model.intercept_ != 0)
     if n_weights.size <= MOST_NODES:
         return list(range(n_weights.size)), 0
@@ -106,7 +106,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
 
 
 def _n_nonzero(model: Any) -> dict[str, int]:
-    """How many weights there are, and how many of those that are on no feature."""
+    """Return the numbers of non-zero weights by kind: of features, and of the kinds that belong to no feature."""
     if labels_sequences(model):
         n_others, name = int(model.edge_coef_.nnz), "n_nonzero_transitions"
     elif not model.fit_intercept:
@@ -169,7 +169,7 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become null."""
+    """Return the content with None for NaN and infinity, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):

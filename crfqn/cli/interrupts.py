@@ -30,7 +30,7 @@ class Interrupts:
 
     @contextmanager
     def training(self) -> Any:
-        """The part in which the first signal is only noted."""
+        """Return a context manager for the training, in which the first signal is only noted."""
         self._is_training = True
         try:
             yield
@@ -39,7 +39,7 @@ class Interrupts:
 
     @contextmanager
     def saving(self) -> Any:
-        """The short part in which signals are noted and nothing else."""
+        """Return a context manager for the short time of saving, in which signals have no effect but to be noted."""
         self._is_saving = True
         try:
             yield

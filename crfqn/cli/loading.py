@@ -1,4 +1,4 @@
-"""A model file as the commands use it: the estimator, the recipe behind it, and features of new files."""
+"""Loading of model files for the commands: the estimator, its recipe, and the features of new files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def load_model(path: Path) -> Any:
 
 
 def labels_sequences(model: "SparseCRF") -> bool:
-    """Whether an item of the model is a sequence, with a label at each position; else it has one label."""
+    """Return whether an item of the model is a sequence, with a label at each position; else it has one label."""
     from crfqn.estimators.sequence.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
@@ -37,12 +37,12 @@ def ranks_labels(model: "SparseCRF") -> bool:
 
 
 def tree_of(model: Any) -> "LabelTree | None":
-    """The taxonomy of the model's labels, if it has one."""
+    """Return the taxonomy of the model's labels, None if it has none."""
     return getattr(model, "tree_", None)
 
 
 def recipe_of(model: Any, path: Path) -> Recipe | None:
-    """The recipe that a model was trained by; None if it was trained otherwise."""
+    """Return the recipe that a model was trained by; None if it was trained otherwise."""
     table = model.extra_.get("recipe")
     if table is None:
         return None
@@ -55,7 +55,7 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Refuse data files that no one but a model file names: it may come from anyone.
+    """Refuse data files that are named by a model file alone, which may come from anyone.
 
     Datasets are found by the registry. Files are opened where the recipe that the model was trained by still lies
     where it was, and names the same ones.
@@ -81,14 +81,14 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
 
 
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | None:
-    """The features of documents that the model file keeps; None for sequences, and without a recipe."""
+    """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or labels_sequences(model):
         return None
     return restore_features(recipe, model.extra_.get("features"), path)
 
 
 def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool = False) -> Observed:
-    """Features (and labels) of a file or standard input (-), or of the test part of the model's own data.
+    """Read features (and labels) of a file or standard input (-), or of the test part of the model's own data.
 
     `keeps_blank`: a blank line among texts is a document without words.
 

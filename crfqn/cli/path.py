@@ -23,14 +23,14 @@ from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
 if TYPE_CHECKING:
     from crfqn import regularization_path as paths
 
-SEED = 0  # of the choice of items that are held out
+SEED = 0  # for the choice of the items that are held out
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to walk: see `crfqn path --help`.
+    """Options of the command, see `crfqn path --help`.
 
-    l1 is the smallest value, None: 1/100 of the largest. cv None: a `holdout` share of the training items is scored.
+    l1 is the smallest value, None: 1/100 of the largest. cv None: a fraction `holdout` of the training items is scored.
     """
 
     n_values: int
@@ -47,7 +47,10 @@ class Options:
 def path(
     name_or_path: str, output: Path | None, settings: Mapping[str, Any], options: Options, *, is_quiet: bool
 ) -> int:
-    """Walk the path of a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
+    """Train the regularisation path of a recipe; returns the exit code.
+
+    settings : estimator parameters, None: the recipe's
+    """
     recipe = load_recipe(name_or_path)
     if options.plot is not None:
         from crfqn.regularization_path.plot import check_plotting
@@ -115,7 +118,7 @@ def _walk(
 
 
 def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
-    """Training items without a share of them, and these, whole items."""
+    """Split off a fraction `share` of the training items: returns X and y of the others, and (X, y) of these."""
     order = np.random.RandomState(SEED).permutation(len(y))
     n_held = max(1, round(share * len(y)))
     if n_held >= len(y):
@@ -130,7 +133,7 @@ def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple
 
 @contextmanager
 def _progress(n_values: int, is_quiet: bool) -> Any:
-    """A callback that shows each value: a bar on a terminal, lines elsewhere."""
+    """Return a callback that shows each value: a bar on a terminal, lines elsewhere."""
     if is_quiet:
         yield None
         return
@@ -177,7 +180,7 @@ def _table(path_parameter: "paths.Path", prepared: Prepared, output: Path | None
 
 
 def _say_end(path_parameter: "paths.Path") -> None:
-    """Say so where the best value is at an end of the grid, and how to walk on."""
+    """Tell the user if the best value is at an end of the grid, and how to extend it."""
     if path_parameter.best_end == "smallest":
         further = float(getattr(path_parameter, path_parameter.path_parameter)[-1]) / 10
         say(f"Note: {path_parameter.note}; `--l1 {further:.3g}` walks on to them.")
@@ -190,7 +193,7 @@ def _number(value: float, pattern: str) -> str:
 
 
 def _json(path_parameter: "paths.Path") -> str:
-    """JSON has no NaN: what is not known is null."""
+    """Return the rows as JSON; numbers that are not known (NaN) are null."""
     rows = [
         {
             name: None if isinstance(value, float) and math.isnan(value) else value

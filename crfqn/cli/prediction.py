@@ -24,7 +24,7 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 @dataclass(frozen=True)
 class Options:
-    """What to print. `top` and `threshold` are None where the user did not give them; `top` implies marginals."""
+    """Options of the output; `top` and `threshold` are None unless the user gave them, `top` implies marginals."""
 
     with_marginals: bool = False
     with_score: bool = False
@@ -69,7 +69,7 @@ def _check(model: Any, path: Path, options: Options) -> None:
 
 
 def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
-    """The text of each sequence, blank line included."""
+    """Yield the text of each sequence, blank line included."""
     if options.with_score:
         paths, scores = model.decode(inputs)
     else:
@@ -88,7 +88,7 @@ def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
 
 
 def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
-    """A line a document: its log-probability if asked for, its label, the most probable labels if asked for."""
+    """Yield a line a document: its log-probability and the most probable labels if asked for, its label always."""
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
         labels, scores = _best(model, part, options)
@@ -104,7 +104,7 @@ def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
 
 
 def _best(model: Any, inputs: Any, options: Options) -> tuple[Any, Any]:
-    """The label of each document, or the node at which the threshold stops it; and its log-probability."""
+    """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
     if ranks_labels(model):
         return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:

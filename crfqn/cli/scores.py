@@ -1,4 +1,4 @@
-"""How good predicted labels are: accuracy, precision, recall and F1 of each label, and how far off misses are.
+"""Scores of predicted labels: accuracy, precision, recall and F1 of each label, and the tree metrics of a taxonomy.
 
 For `crfqn evaluate` and the summary after a training. Labels are compared as text, because files hold text.
 """
@@ -22,7 +22,7 @@ IOB = re.compile(r"O|[BI]-.+")
 
 @dataclass(frozen=True)
 class LabelScore:
-    """One label: how often it is right among where it was predicted (precision) and where it stands (recall).
+    """Scores of one label: the fraction right of its predictions (precision) and of its occurrences (recall), and F1.
 
     A ratio without cases (0/0) is 0, as in scikit-learn.
     """
@@ -36,7 +36,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """How many chunks are found as a whole (see `crfqn.metrics.chunks`), and of each type."""
+    """Scores of the chunks, which count if found as a whole (see `crfqn.metrics.chunks`), in all and by type."""
 
     precision: float
     recall: float
@@ -74,7 +74,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class HierarchyScores:
-    """How near the right labels predictions are in the taxonomy; see `crfqn.metrics`.
+    """Scores that count how near predictions are to the right labels in the taxonomy; see `crfqn.metrics`.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: "LabelTree") -
 
 
 def _codes(given: Labels, predicted: Labels) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """The labels of both, sorted, and their numbers on either side."""
+    """Return the labels of both, sorted, and their numbers on either side."""
     names, codes = np.unique(np.array([given, predicted]), return_inverse=True)
     given_codes, predicted_codes = codes.reshape(2, -1)
     return names, given_codes, predicted_codes
@@ -234,7 +234,7 @@ def _label_scores(
 
 
 def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
-    """Sum over items of log p(given label or labels | item), in nats; -inf if a label is not one of the model's."""
+    """Return sum over items of log p(given labels | item), in nats; -inf if a label is not one of the model's."""
     label_of = {str(label): label for label in model.classes_}
     one_each = isinstance(labels[0], str)
     if not all(label in label_of for item in ([labels] if one_each else labels) for label in item):

@@ -19,7 +19,7 @@ def printable(text: Any) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for text of several lines: line ends stay."""
+    """Return `printable` text of several lines: line ends stay."""
     return CONTROL_BUT_LINES.sub(_written_out, text)
 
 

@@ -1,4 +1,4 @@
-"""`crfqn train` and `crfqn quickstart`: from a recipe to a saved model and a summary of how it went."""
+"""`crfqn train` and `crfqn quickstart`: train by a recipe, save the model and print a summary."""
 
 import math
 import tempfile
@@ -143,7 +143,7 @@ def save_model(model: Any, output: Path, extra: dict[str, Any]) -> None:
 
 
 def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
-    """What the model file keeps for `evaluate`, `predict` and `inspect`."""
+    """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
     extra: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,
@@ -203,7 +203,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
 
 
 def _weights(model: Any) -> str:
-    """How many weights the model could have."""
+    """Return words for the number of weights that the model could have."""
     n_states, n_features = model.coef_.shape
     if labels_sequences(model):
         return f"{n_states * (n_states + n_features):,} weights"

@@ -1,1 +1,1 @@
-"""What training data become: features in columns, sequences, labels, names, windows."""
+"""Training data in the form of arrays: feature columns, sequences, label codes, names of features, window templates."""

@@ -28,13 +28,15 @@ ALL_ONES = np.empty(0)
 
 
 class Compressed(NamedTuple):
+    """A matrix by column (CSC): indptr (columns + 1,), row indices (nnz,), float64 values (nnz,), (0,) if all are 1."""
+
     indptr: NDArray[np.int64]
     indices: NDArray[np.integer]
     values: NDArray[np.float64]
 
 
 class Block(NamedTuple):
-    """Rows first_row ... of a matrix, in the dtypes of the kernels."""
+    """Some rows of a matrix, from first_row on, compressed by row, in the dtypes of the kernels."""
 
     first_row: int
     indptr: NDArray[np.int64]
@@ -43,15 +45,16 @@ class Block(NamedTuple):
 
 
 class NotFinite(Exception):
-    """Args: row, column, value."""
+    """An entry that is NaN or infinite; args: row, column, value."""
 
 
 def index_dtype(size: int) -> np.dtype:
+    """Return int32 where indices below `size` fit, else int64."""
     return np.dtype(np.int32 if size < 2**31 else np.int64)
 
 
 def values_or_ones(data: NDArray) -> NDArray[np.float64]:
-    """A block's values as float64, or length 0 if all of them are 1."""
+    """Return a block's values as float64, or an empty array if all of them are 1."""
     if (data[:1] == 1).all() and (data == 1).all():
         return ALL_ONES
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
@@ -77,11 +80,11 @@ class CompressedRows:
         self.n_entries, self.block = int(self.indptr[-1]), block
 
     def cuts(self, n_parts: int) -> NDArray[np.int64]:
-        """Boundaries of parts of about equally many entries, (n_parts + 1,)."""
+        """Return the boundaries of parts of about equally many entries, (n_parts + 1,)."""
         return cut_into_parts(self.indptr, n_parts)
 
     def count(self, first: int, last: int, counts: NDArray[np.integer]) -> bool:
-        """Add up the entries of each column that are not 0; returns whether all are 1."""
+        """Add the number of entries that are not 0 in each column to counts; returns whether all entries are 1."""
         is_binary = True
         for block in self._blocks(first, last):
             if block.values.size:
@@ -185,6 +188,7 @@ def _check_indices(indices: NDArray[np.integer], size: int) -> None:
 
 
 def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
+    """Return a matrix of any kind as rows to be read block by block; InputError if it is not 2-D and real."""
     is_sparse = hasattr(matrix, "tocsr")
     found: Any = matrix if is_sparse else np.asarray(matrix)
     if found.ndim != 2 or found.dtype.kind not in "biuf":
@@ -233,7 +237,7 @@ def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None)
 
 
 def _heads(indptr: NDArray[np.int64], counts: NDArray[np.integer], pool: Pool) -> NDArray[np.integer]:
-    """Where each part's entries of each column begin, (parts, columns)."""
+    """Return where each part's entries of each column begin in the result, (parts, columns)."""
     heads = np.empty_like(counts)
     step = max(1, -(-counts.shape[1] // pool.n_threads))
 
@@ -248,7 +252,7 @@ def _heads(indptr: NDArray[np.int64], counts: NDArray[np.integer], pool: Pool) -
 
 
 def _repeats(matrix: Compressed, pool: Pool) -> bool:
-    """Whether there are entries at the same place."""
+    """Return whether any place (row, column) has several entries."""
     cuts = cut_into_parts(matrix.indptr)
     found = np.zeros(cuts.size - 1, bool)
 
@@ -260,6 +264,7 @@ def _repeats(matrix: Compressed, pool: Pool) -> bool:
 
 
 def check_finite(block: Block) -> None:
+    """Raise NotFinite for the first entry of a block that is NaN or infinite."""
     is_bad = ~np.isfinite(block.values)
     if is_bad.any():
         at = int(np.argmax(is_bad))
@@ -268,7 +273,7 @@ def check_finite(block: Block) -> None:
 
 
 def merged(matrix: Compressed) -> Compressed:
-    """Sum duplicates; what is left may have become binary, or have stopped being so."""
+    """Sum duplicates and leave out sums of 0; the result may be binary where the matrix was not, or the reverse."""
     indptr, indices, values = matrix
     if not values.size:
         values = np.ones(indices.size)

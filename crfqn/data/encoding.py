@@ -1,4 +1,4 @@
-"""From what users have to what the estimators compute with: sequences to matrices (labels: `labels.py`).
+"""Encoding of users' sequences as matrices, the estimators' input (labels: `labels.py`).
 
 Items may be 2-D arrays, or lists of positions that are dicts or lists of strings. Columns come out sorted, so
 that the result does not depend on the order of the items.
@@ -172,7 +172,7 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
 
 
 class _Buffers:
-    """Entries of all positions so far: the columns one after the other, and where rows end."""
+    """Growing buffers of a CSR matrix: the columns of all entries so far, and the ends of the rows."""
 
     def __init__(self, columns: dict[str, int]) -> None:
         self.columns_by_name = columns
@@ -183,7 +183,7 @@ class _Buffers:
         self.columns_by_pair = PairColumns(columns)
 
     def add(self, position: Any) -> None:
-        """Append a position; any exception means that it has something wrong, see `_what_is_wrong`."""
+        """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""
         if isinstance(position, (dict, Mapping)):
             self._add_pairs(position)
         elif isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
@@ -210,7 +210,7 @@ class _Buffers:
                 self.other_at.append(len(self.columns) - 1)
 
     def matrix(self, n_features: int, rank: NDArray[np.int32] | None) -> Any:
-        """The entries as a CSR matrix, column c moved to rank[c]."""
+        """Return the entries as a CSR matrix, column c moved to rank[c]."""
         import scipy.sparse
 
         columns = np.frombuffer(self.columns, np.int32)

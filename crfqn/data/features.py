@@ -1,4 +1,4 @@
-"""The feature-indexed store: which positions have a feature, and with which value.
+"""The feature-indexed store: the positions that have each feature, with their values.
 
 For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
 feature (by feature, CSC). The same entries by position (CSR) are built on request.
@@ -205,7 +205,7 @@ class FeatureStore:
 
     @cached_property
     def largest_squares(self) -> NDArray[np.float64]:
-        """max_t x_tf^2 of each feature, (F,): the square of the unit that it is measured in."""
+        """max_t x_tf^2 of each feature, (F,): the square of the feature's scale."""
         if self.is_binary:
             return np.ones(self.n_features)
         result = np.zeros(self.n_features)
@@ -264,7 +264,7 @@ class FeatureStore:
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def with_constant(self) -> "FeatureStore":
-        """The same store with one more feature, the last, that is 1 at every position (for an intercept).
+        """Return the same store with one more feature, the last, that is 1 at every position (for an intercept).
 
         Copies the entries once: O(nnz + N + F).
         """
@@ -275,13 +275,13 @@ class FeatureStore:
         return FeatureStore(indptr, indices, values, self.offsets)
 
     def without_last(self) -> "FeatureStore":
-        """The same store without its last feature, a view: the inverse of `with_constant`."""
+        """Return the same store without its last feature, a view: the inverse of `with_constant`."""
         end = int(self.indptr[-2])
         return FeatureStore(self.indptr[:-1], self.indices[:end], self.values[:end], self.offsets)
 
     @property
     def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
-        """The arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
+        """Return the arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
         return self.indptr, self.indices, self.values
 
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:

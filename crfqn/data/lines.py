@@ -20,12 +20,12 @@ STANDARD_INPUT = "-"
 
 
 def shown_name(path: str | Path) -> str:
-    """What messages call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def check_regular(path: str | Path) -> None:
-    """Refuse a pipe or device, which may never end, in the place of a data file; what is not there passes.
+    """Refuse a pipe or device, which may never end, in the place of a data file; a path without a file passes.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def check_regular(path: str | Path) -> None:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The whole content, unpacked.
+    """Return the whole content of a file, unpacked.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Pairs (line number from 1, line without its end). Raises as `read_bytes`, and for bad UTF-8."""
+    """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for bad UTF-8."""
     for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
         try:
             yield number, line.decode("utf-8").removesuffix("\r")

@@ -47,11 +47,11 @@ class PixelPairs:
 
     @property
     def names(self) -> "PixelPairNames":
-        """Names of the columns, made when asked for: `p3_5` (row, column), `p3_5&p7_2`, `bias`."""
+        """Names of the columns, each made when it is read: `p3_5` (row, column), `p3_5&p7_2`, `bias`."""
         return PixelPairNames(self.shape, self.bias)
 
     def transform(self, images: np.ndarray) -> Any:
-        """Columns of each image.
+        """Return the columns of each image as a binary matrix.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ UNSEEN = -1
 
 
 class KnownColumns(dict[str, int]):
-    """Name -> column of a fixed vocabulary; any other string is UNSEEN."""
+    """Map from name to column of a fixed vocabulary; any other string has the column UNSEEN."""
 
     def __missing__(self, name: object) -> int:
         if not isinstance(name, str):
@@ -17,7 +17,7 @@ class KnownColumns(dict[str, int]):
 
 
 class GrowingColumns(dict[str, int]):
-    """Name -> column in the order of first appearance; a new string gets the next column."""
+    """Map from name to column in the order of first appearance; a new string gets the next column."""
 
     def __missing__(self, name: object) -> int:
         if not isinstance(name, str):
@@ -27,7 +27,7 @@ class GrowingColumns(dict[str, int]):
 
 
 class PairColumns(dict[str, "ValueColumns"]):
-    """Name -> string value -> column of `name=value`; a pair seen before costs no new string."""
+    """Map from name to string value to column of `name=value`; a pair seen before costs no new string."""
 
     def __init__(self, columns: dict[str, int]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class PairColumns(dict[str, "ValueColumns"]):
 
 
 class ValueColumns(dict[str, int]):
-    """String value -> column of `name=value`, for one name."""
+    """Map from string value to column of `name=value`, for one name."""
 
     def __init__(self, name: str, columns: dict[str, int]) -> None:
         super().__init__()

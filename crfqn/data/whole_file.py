@@ -50,7 +50,7 @@ def replace_file(path: StrPath, content: bytes) -> None:
 
 
 def _target(path: StrPath) -> str:
-    """The file that a link points to, so that replacing keeps the link; refuses folders and devices."""
+    """Return the file that a link points to, so that replacing keeps the link; refuses folders and devices."""
     target = os.path.realpath(os.fspath(path))
     try:
         mode = os.stat(target).st_mode

@@ -34,7 +34,7 @@ Item = Sequence[Mapping[str, str]]
 
 
 class Part(NamedTuple):
-    """One column, so many positions further on."""
+    """One part of a template: a column, and how many positions further on it is read."""
 
     column: str
     offset: int
@@ -48,7 +48,7 @@ Template = tuple[Part, ...]
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """The feature map.
+    """The feature map of some window templates.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class WindowFeatures:
         return cls(tuple(templates), has_ends)
 
     def encode(self, items: Sequence[Item]) -> Sequences:
-        """The features of all positions.
+        """Return the features of all positions.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class WindowFeatures:
 
 
 class _Window:
-    """The items laid end to end, and each column of them as numbers once it is asked for.
+    """The items laid end to end, and each column of them as numbers, made when it is first used.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class _Window:
         return len(self.positions)
 
     def values(self, template: Template) -> tuple[NDArray[np.int64], NDArray[np.int64], Iterator[str]]:
-        """The positions where a template fits, a number for what it finds at each, and the names by number."""
+        """Return the positions where a template fits, the number of its feature at each, and the names by number."""
         here = np.arange(self.n_positions)
         offsets = [part.offset for part in template]
         fits = (here + min(offsets) >= self.item_start) & (here + max(offsets) < self.item_end)
@@ -182,7 +182,7 @@ class _Window:
         return [texts[number] for number in numbers[positions].tolist()]
 
     def _column(self, column: str) -> tuple[list[str], NDArray[np.int64]]:
-        """The different texts of a column, and the number of the text of each position."""
+        """Return the distinct texts of a column, and the number of the text of each position."""
         if column not in self._columns:
             number_of: dict[str, int] = {}
             try:
@@ -197,7 +197,7 @@ class _Window:
         return self._columns[column]
 
     def _what_lacks(self, column: str) -> str:
-        """Which position has no text in a column."""
+        """Return a message that names the position which has no text in a column."""
         for n, position in enumerate(self.positions):
             if not isinstance(position, Mapping):
                 return f"{locate(self.offsets, n)}: expected a dict of columns, got {shorten(position)}"

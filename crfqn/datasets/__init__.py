@@ -1,4 +1,4 @@
-"""The registry of datasets: what there is, where its files lie, how they are fetched, checked and read."""
+"""The registry of datasets: entries, the places of their files, downloads, checks and reading."""
 
 from crfqn.datasets.content import Content
 from crfqn.datasets.entry import Dataset, Verification

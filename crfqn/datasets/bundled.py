@@ -1,4 +1,4 @@
-"""Where the ready-made models and the dataset registry lie.
+"""The folders of the ready-made models and of the dataset registry.
 
 In an installed wheel they travel inside the package, in `crfqn/_bundled/`; in a source checkout (and an
 editable install) they are the folders `models/` and `data/` beside the package. For recipes and datasets.
@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1]  # crfqn/
 
 
 def bundled(kind: Literal["models", "data"]) -> Path:
-    """The folder that holds the ready-made `models` or the dataset registry `data`.
+    """Return the folder that has the ready-made `models` or the dataset registry `data`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a dataset must contain: counts, and a checksum that neither file format nor order of items changes."""
+"""The expected content of a dataset: counts, and a checksum that neither file format nor order of items changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Content:
     n_train : int or None
         Items of the training part that the data brings.
     n_positions, n_distinct_items : int or None
-        Of sequences.
+        Positions and distinct label sequences of sequence data.
     n_features : int or None
         Columns that have an entry in the training part.
     n_nodes : int or None
-        Of the taxonomy.
+        Nodes of the taxonomy.
     sha256 : str
         `Labeled.digest()` or `Documents.digest()`; empty where it is not the same everywhere, or not known.
     at_least : bool
@@ -43,7 +43,7 @@ class Content:
     at_least: bool = False
 
     def differences(self, data: Labeled | Documents) -> str:
-        """The counts that differ, in words; empty when all agree."""
+        """Return the counts that differ, in words; empty when all agree."""
         at_least = "at least " if self.at_least else ""
         return ", ".join(
             f"{'no' if got is None else got} {what} (expected {at_least}{expected})"
@@ -52,7 +52,7 @@ class Content:
         )
 
     def _counts(self, data: Labeled | Documents) -> Iterator[tuple[str, int, int | None]]:
-        """What is counted, how many are expected, and how many there are."""
+        """Yield, for each kind of count, its name, the number that there is, and the expected one (None: any)."""
         expected = {
             "items": self.n_items,
             "training items": self.n_train,
@@ -67,7 +67,7 @@ class Content:
 
 
 def counts(data: Labeled | Documents) -> dict[str, int]:
-    """How many there are of what, for messages and checks."""
+    """Return the sizes of some data by name (items, labels, ...), for messages and checks."""
     found = {"items": data.n_items, "labels": len(data.distinct_labels())}
     if data.n_train is not None:
         found["training items"] = data.n_train

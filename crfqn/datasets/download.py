@@ -84,7 +84,7 @@ def download(
 
 
 class _Watch:
-    """pooch's progress-bar protocol, used to report progress and to end a transfer that takes too long."""
+    """A progress bar in pooch's sense, which reports progress and ends a transfer that takes too long."""
 
     def __init__(self, end: float | None, on_progress: OnProgress | None) -> None:
         self.total = 0
@@ -129,7 +129,7 @@ def _resolve(address: str, timeout: float) -> None:
 
 @contextmanager
 def _silent_pooch() -> Iterator[None]:
-    """pooch announces downloads and checksums on stderr; progress and errors are reported by the caller."""
+    """Silence pooch's messages on stderr; progress and errors are reported by the caller."""
     import pooch
 
     logger = pooch.get_logger()

@@ -15,7 +15,7 @@ from crfqn.errors import DataError, DataUnavailableError
 
 @dataclass(frozen=True)
 class Verification:
-    """Which check was made.
+    """The check of a dataset that was made.
 
     `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs),
     "sizes" (the counts agree, and no checksum is known), "floors" (there is enough of it: the data differs from
@@ -29,6 +29,7 @@ class Verification:
 
     @property
     def is_passed(self) -> bool:
+        """Whether the data is what it should be, as far as the check can tell."""
         return self.check != "counts"
 
 
@@ -51,18 +52,18 @@ class Dataset:
 
     @property
     def is_embedded(self) -> bool:
-        """Generated from what is installed: always there."""
+        """Whether the data is generated from installed packages, and so is always there."""
         return self.reader in GENERATORS
 
     def locate(self) -> tuple[Path, ...]:
-        """The paths of its files on this machine, one a part; empty if one is missing or none is needed."""
+        """Return the paths of the files on this machine, one a part; empty if one is missing or none is needed."""
         paths = [path for path in self._found() if path is not None]
         return tuple(paths) if len(paths) == len(parts(self.files)) else ()
 
     def fetch(
         self, timeout: float = 5.0, limit: float | None = None, on_progress: OnProgress | None = None
     ) -> tuple[Path, ...]:
-        """Paths of the dataset's files, downloaded into the cache where they are not here yet.
+        """Return the paths of the dataset's files, downloaded into the cache where they are not here yet.
 
         Parameters
         ----------
@@ -152,7 +153,7 @@ class Dataset:
         return data
 
     def how_to_find(self) -> str:
-        """Which files are missing, where they were looked for and how to get them, in sentences."""
+        """Return sentences that say which files are missing, where they were looked for and how to get them."""
         every = parts(self.files)
         missing = [part for part, path in zip(every, self._found(), strict=True) if path is None]
         names = ", ".join(file.name for part in missing for file in (part if len(every) == 1 else part[:1]))
@@ -174,7 +175,7 @@ class Dataset:
         )
 
     def _found(self) -> Iterator[Path | None]:
-        """For each part, where the first of its files lies that is there."""
+        """Yield, for each part, the path of the first of its files that is there, None if there is none."""
         for part in parts(self.files):
             yield next((path for file in part if (path := file.locate(self.name))), None)
 

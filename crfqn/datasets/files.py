@@ -21,19 +21,19 @@ class DataFile:
     Attributes
     ----------
     name : str
-        In the cache, and wherever it is looked for.
+        Name of the file in the cache and in the folders that are searched.
     also_named : tuple of str
         Other names of the same content, compressed or not; a name may begin with a folder's.
     part : str
         Files of the same part are alternatives; of each part one is needed.
     addresses : tuple of str
-        Where it can be downloaded from, in the order of trying.
+        URLs to download it from, in the order of trying.
     sha256, size
-        Of the file as it is, size in bytes; empty where they are not known.
+        Checksum, and size in bytes, of the file as it is; empty where they are not known.
     sha256_unpacked : str
-        Of its bytes without gzip's compression, so that every packing of them passes.
+        Checksum of its bytes without gzip's compression, so that every packing of them passes.
     reader : str
-        Where it is not the dataset's.
+        The file's reader if it is not the dataset's.
     """
 
     name: str
@@ -51,15 +51,16 @@ class DataFile:
 
     @property
     def has_checksum(self) -> bool:
+        """Whether a checksum of the file is known."""
         return bool(self.sha256 or self.sha256_unpacked)
 
     def locate(self, dataset: str) -> Path | None:
-        """Where it lies on this machine."""
+        """Return the path of the file on this machine, None if it is not there."""
         found = (folder / name for name in self.names for folder in folders(dataset))
         return next((path for path in found if path.is_file()), None)
 
     def is_at(self, path: Path) -> bool:
-        """Whether the path ends in one of its names."""
+        """Return whether a path ends in one of the file's names."""
         return any(path.parts[-len(Path(name).parts) :] == Path(name).parts for name in self.names)
 
     def check(self, path: Path) -> None:
@@ -85,13 +86,13 @@ class DataFile:
 
 
 def parts(files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """The alternatives for each part, in the order of the files."""
+    """Return the alternatives for each part, in the order of the files."""
     names = dict.fromkeys(file.part for file in files)
     return [[file for file in files if file.part == name] for name in names]
 
 
 def folders(dataset: str) -> list[Path]:
-    """Where the files of a dataset may lie."""
+    """Return the folders in which the files of a dataset may be, in the order of search."""
     found = []
     given = os.environ.get("CRFQN_DATA")
     if given and Path(given).is_dir():
@@ -100,7 +101,7 @@ def folders(dataset: str) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """The folder of downloads: CRFQN_CACHE, else the operating system's place for caches."""
+    """Return the folder of downloads: CRFQN_CACHE, else the operating system's place for caches."""
     given = os.environ.get("CRFQN_CACHE")
     if given:
         return Path(given)

@@ -16,12 +16,12 @@ from crfqn.errors import DataError
 
 
 def list_datasets() -> list[Dataset]:
-    """All datasets of the registry, by name."""
+    """Return all datasets of the registry, sorted by name."""
     return [_read_entry(path) for path in sorted(bundled("data").glob("*.toml"))]
 
 
 def dataset(name: str) -> Dataset:
-    """The dataset of that name.
+    """Return the dataset of that name.
 
     Raises
     ------

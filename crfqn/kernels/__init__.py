@@ -1,4 +1,4 @@
-"""Numba kernels: arrays and scalars in, arrays out; no classes, no exceptions, no prints.
+"""Numba kernels: arrays, scalars and NamedTuples of them in, arrays out; no exceptions, no prints.
 
 One place for the compiler's flags. `fastmath` lets sums be
 re-associated (vectorised) but keeps NaN and infinity meaningful. `nogil` lets the thread pool run one kernel on
@@ -38,20 +38,20 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
 
 
 def kernel(function: Any) -> Any:
-    """A kernel whose sums may be re-associated."""
+    """Compile as a kernel whose sums may be re-associated."""
     return compiled(function, FAST_MATH)
 
 
 def bare_kernel(function: Any) -> Any:
-    """A kernel that makes no array and returns none, and so need not count references to those that it is given.
+    """Compile as a kernel that makes no array and returns none, so that references to arrays need not be counted.
 
-    For what is called a hundred thousand times a second: every slice of an array is a reference to it.
+    For functions that are called a hundred thousand times a second: every slice of an array is a reference to it.
     """
     return compiled(function, FAST_MATH, counts=False)
 
 
 def strict_kernel(function: Any) -> Any:
-    """A kernel whose sums keep their order.
+    """Compile as a kernel whose sums keep their order.
 
     For gathers: a sum that may be re-associated is compiled into vector gathers, four times slower than loads.
     """
@@ -59,6 +59,6 @@ def strict_kernel(function: Any) -> Any:
 
 
 def inner(function: Any) -> Any:
-    """A bare kernel that is compiled into its callers: for the loops within loops, where a call costs 30 ns."""
+    """Compile into the callers, as a bare kernel: for loops within loops, where a call costs 30 ns."""
     flags = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "_nrt": False}
     return numba.njit(forceinline=True, **flags)(function)

@@ -1,6 +1,7 @@
-"""Sweeps over the feature-indexed store: gradients of coordinates, scores of a direction, screening.
+"""Sweeps over the feature-indexed store: gradients of coordinates, scores of a direction, full gradient scans.
 
-A coordinate is (state k, feature f); its column of the store lists the positions t with x_tf != 0. Active-set
+For `objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
+x_tf != 0. Active-set
 sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go by.
 Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of
 positions that fit into the cache.
@@ -9,8 +10,8 @@ Speed: these loops are bound by latency and address arithmetic, not by bandwidth
 four, since the compiler's own vectorised gather is several times slower than four plain loads; the casts to
 unsigned save the test for negative indices.
 
-indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a column; values: float64 (nnz,), or (0,)
-where every stored value is 1.
+Shapes: F features, N positions, K states. indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a
+column; values: float64 (nnz,), or (0,) where every stored value is 1. states, features: the coordinates' (n,).
 """
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy as np
 from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel
 from crfqn.kernels.rows import add_picked
 
-TURNED = 64  # positions: their rows stay in the first cache while the states go by
+TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
 
 
 @inner
 def first_at(begin, end, indices, position):
-    """The first of a column's entries at or behind a position, `end` if there is none."""
+    """Return the first of the sorted indices[begin ... end - 1] that is at least `position`, `end` if there is none."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2
@@ -36,7 +37,7 @@ def first_at(begin, end, indices, position):
 
 @strict_kernel
 def binary_dot(positions, row):
-    """sum_t row[t] over the listed positions."""
+    """Return sum_t row[t] over the listed positions."""
     n = positions.size // 4
     s0 = s1 = s2 = s3 = 0.0
     for e in range(n):
@@ -51,7 +52,7 @@ def binary_dot(positions, row):
 
 @strict_kernel
 def valued_dot(positions, values, row):
-    """sum_t x_t row[t] over the listed positions."""
+    """Return sum_t x_t row[t] over the listed positions."""
     n = positions.size // 4
     s0 = s1 = s2 = s3 = 0.0
     for e in range(n):
@@ -66,7 +67,7 @@ def valued_dot(positions, values, row):
 
 @strict_kernel
 def coordinate_gradients(first, last, states, features, indptr, indices, values, residual, out):
-    """out[c] = sum_t x_{t,f_c} residual[k_c, t] for c in first..last-1 (paper, equation 20)."""
+    """out[c] = sum_t x_{t,f_c} residual[k_c, t], the gradient of the coordinates c = first ... last - 1."""
     for c in range(first, last):
         begin, end = indptr[features[c]], indptr[features[c] + 1]
         row = residual[states[c]]
@@ -80,9 +81,9 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
 def square_sums(
     first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
 ):
-    """Sums over the columns c = first ... last - 1 of x^2 = x_{t,f_c}^2 times what the state k_c leaves open at t.
+    """Add up two measures of curvature of the coordinates c = first ... last - 1, with x = x_{t,f_c} and p = p_t(k_c).
 
-    roughness[c] = sum_t x^2 |r_t|, r the residuals weight (p - observed), and curvature[c] = sum_t weight x^2 p (1 - p)
+    majorant[c] = sum_t x^2 |r_t|, r the residuals weight (p - observed), and curvature[c] = sum_t weight x^2 p (1 - p)
     = sum_t x^2 |r_t| (1 - |r_t| / weight), whether the state is observed or not.
     """
     for c in range(first, last):
@@ -98,7 +99,7 @@ def square_sums(
 
 @strict_kernel
 def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
-    """scores[k_c, t] += weights[c] x_{t,f_c} for c in first..last-1: the image of a sparse direction."""
+    """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the image of a sparse direction."""
     for c in range(first, last):
         begin, end = indptr[features[c]], indptr[features[c] + 1]
         row, weight = scores[states[c]], weights[c]
@@ -112,7 +113,10 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
 
 @strict_kernel
 def feature_ceilings(first, last, indptr, indices, values, largest, out):
-    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger."""
+    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger.
+
+    largest : float64 (N,), the largest size of a position's residuals
+    """
     for f in range(first, last):
         total = 0.0
         for e in range(indptr[f], indptr[f + 1]):
@@ -122,13 +126,13 @@ def feature_ceilings(first, last, indptr, indices, values, largest, out):
 
 
 @bare_kernel
-def turn_positions(first, last, rows, order, out, norms):
+def transpose_positions(first, last, rows, order, out, norms):
     """out[t] = rows[:, t], and norms[t] its norm, for the positions t = first ... last - 1.
 
-    rows: float64 (K, N), out: float64 (N, at least K); order: 1, 2 or inf
+    rows: float64 (K, N), out: float64 (N, at least K); order: of the norm, 1, 2 or inf
     """
-    for start in range(first, last, TURNED):
-        stop = min(start + TURNED, last)
+    for start in range(first, last, TRANSPOSED_TOGETHER):
+        stop = min(start + TRANSPOSED_TOGETHER, last)
         norms[start:stop] = 0.0
         for k in range(rows.shape[0]):
             for t in range(start, stop):
@@ -148,7 +152,7 @@ def feature_gradients(features, block, slab, indptr, indices, values, residual, 
     """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
 
     residual: float64 (N, width), position-major, width a multiple of LANES; `block`, `slab`: features and positions
-    walked at a time (their numbers stay in the caches); out: float64 (number of features, width), zero before.
+    visited at a time (their numbers stay in the caches); out: float64 (number of features, width), zero before.
     """
     n_positions = residual.shape[0]
     cursor = indptr[features]
@@ -165,7 +169,7 @@ def feature_gradients(features, block, slab, indptr, indices, values, residual, 
 
 @kernel
 def add_powers(gradients, n_states, inside, order, totals):
-    """totals[i] += sum_k max(|gradients[i, k]| - inside, 0)^order of the first n_states, order 1 or 2."""
+    """totals[i] += sum_k max(|gradients[i, k]| - inside, 0)^order over k < n_states, order 1 or 2."""
     for i in range(totals.size):
         total = 0.0
         for k in range(n_states):
@@ -176,7 +180,7 @@ def add_powers(gradients, n_states, inside, order, totals):
 
 @kernel
 def add_feature_rows(first, features, table, indptr, indices, values, image):
-    """image[t - first] += sum_f x_tf table[i], f = features[i], for as many positions t = first ... as it has.
+    """image[t - first] += sum_i x_tf table[i], f = features[i], for the positions t = first, first + 1, ... of `image`.
 
     table: float64 (features, width), image: float64 (positions, width), both position-major.
     """

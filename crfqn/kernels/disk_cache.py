@@ -1,8 +1,8 @@
-"""Compiled code on disk that is used as long as no kernel's source has changed.
+"""Cache of compiled kernels on disk, valid as long as no kernel's source has changed.
 
-Numba asks whether the file of a function has changed. But a kernel's code holds that of the kernels that it calls, and
-constants of other files: an edit there has to compile it anew too. The processor and the version of numba are in
-numba's own key.
+Numba's own cache of a function only notices changes of the function's file. But a kernel's code holds that of the
+kernels that it calls, and constants of other files: an edit there has to compile it anew too. The processor and the
+version of numba are in numba's own key.
 """
 
 import hashlib

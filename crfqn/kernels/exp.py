@@ -1,7 +1,8 @@
 """The exponential of a whole array, in vector registers.
 
-A scalar `exp` costs about 5 ns and would be a quarter of a forward-backward pass; this form, Cody and
-Waite's reduction with a polynomial, is branch-free and compiles to vector instructions.
+A scalar `exp` costs about 5 ns and would be a quarter of a forward-backward pass; this form, the range reduction of
+Cody and Waite ("Software manual for the elementary functions", 1980) with a polynomial, is branch-free and compiles to
+vector instructions.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ UNDERFLOW = -708.0
 
 
 def fused_kernel(function: Any) -> Any:
-    """A kernel with fused multiply-adds only: re-association would cancel ROUND."""
+    """Compile as a kernel with fused multiply-adds only: re-association would cancel ROUND."""
     return compiled(function, {"contract"})
 
 

@@ -1,14 +1,14 @@
-"""Stochastic gradient steps with a cumulative L1 penalty, an item at a time: what all structures share.
+"""Stochastic gradient steps with a cumulative L1 penalty, an item at a time: the parts that all structures share.
 
 Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now
 and q_j the one that weight j has received, ApplyPenalty is
 
     w_j > 0:  w_j' = max(0, w_j - (u + q_j)),     w_j < 0:  w_j' = min(0, w_j + (u - q_j)),     q_j += w_j' - w_j
 
-An item touches the rows of the features that it has, and no others. A row is settled when it is needed: whatever
-penalty has fallen due since it was last seen is taken from it before its weights are used, so that the iterates are
-those of a penalty applied to all weights after every step. (In print the penalty comes after the step only, and the
-weights of a rare feature are used with their debts.)
+An item touches the rows of the features that it has, and no others. A row gets its penalty when it is needed: all that
+has accrued since it was last used is applied before its weights are used, so that the iterates are those of a penalty
+applied to all weights after every step. (In print the penalty comes after the step only, and the weights of a rare
+feature are used without the penalty that they lack.)
 
 The quadratic penalty shrinks every weight in every step. It sits in one number, the scale s: w = s v, with v, u and q
 in units of s.
@@ -16,16 +16,18 @@ in units of s.
 Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
 lie side by side, and a row is fetched while those before it are worked on.
 
-Shapes: F features, K states, width = K rounded up to LANES. table: float64 (rows, 2 width), a row a feature, then a row
-for each state that an edge comes from: the weights v, zeros up to `width`, the penalties q received, zeros.
-shares: float64 (patterns, width), 1 for a penalised weight, 0 for a free one, infinity for one that stays zero;
-pattern_of: int32 (rows,). clock: float64 (3,), steps done, due u, scale s. rates: float64 (4,), eta0, N, l1, l2.
+Shapes: F features, K states, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, and n
+features. rates: float64 (4,), eta0, N, l1, l2.
 """
+
+from typing import NamedTuple
+
+import numpy as np
 
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.rows import add_picked, prefetch
 
-STEPS, DUE, SCALE = 0, 1, 2  # places in `clock`
+STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-30
 NOTHING = 1e-300  # in the place of u = 0: infinite shares times 0 would be no number
@@ -33,12 +35,54 @@ AHEAD = 6  # rows between the one in work and the one fetched
 WIDEST_FETCH = 256  # numbers of a row worth fetching: in longer rows the processor sees what comes next
 
 
+class LazyRows(NamedTuple):
+    """The weights with the penalties that they have received.
+
+    table : float64 (rows, 2 width), a row a feature, then a row for each state that an edge comes from: the weights v,
+        zeros up to `width`, the penalties q received, zeros
+    shares : float64 (patterns, width), 1 for a penalised weight, 0 for an unpenalised one, infinity for one that stays
+        zero
+    pattern_of : int32 (rows,), each row's pattern; pattern 0 has no unpenalised weights
+    counters : float64 (3,), steps done, accrued penalty u, scale s
+    """
+
+    table: np.ndarray
+    shares: np.ndarray
+    pattern_of: np.ndarray
+    counters: np.ndarray
+
+
+class PositionRows(NamedTuple):
+    """The features of all positions, compressed by position (CSR), int64, int32 and float64; values (0,): all are 1."""
+
+    indptr: np.ndarray
+    features: np.ndarray
+    values: np.ndarray
+
+
+class ItemColumns(NamedTuple):
+    """The entries of one item by feature, with room for the largest item.
+
+    present : int64, the item's features, from the first on; behind them, in chains, the rows of the edges
+    first_of : int64, the j-th feature has the entries first_of[j] ... first_of[j + 1] - 1
+    positions : int32, by entry, counted from the item's first position
+    x : float64, by entry, the value; (0,) where all are 1
+    index_of : int32 (F,), -1 between uses: scratch, each feature's index in `present`
+    """
+
+    present: np.ndarray
+    first_of: np.ndarray
+    positions: np.ndarray
+    x: np.ndarray
+    index_of: np.ndarray
+
+
 @inner
 def apply_lazy_penalty_to_row(row, share, accrued):
-    """ApplyPenalty to one row.
+    """Apply the accrued penalty to one row (ApplyPenalty).
 
     Both cases of the sign are added up, since the other one's is 0: a branch would become a masked store, several times
-    slower. Comparisons are such that NaN passes: a run that diverges must be seen to.
+    slower. Comparisons let NaN pass, so that a run that diverges is noticed.
     """
     width = share.size
     weights, received = row[:width], row[width:]
@@ -51,32 +95,32 @@ def apply_lazy_penalty_to_row(row, share, accrued):
         positive, negative = z - from_above, z + from_below
         positive = 0.0 if positive < 0.0 else positive
         negative = 0.0 if negative > 0.0 else negative
-        settled = positive + negative
-        weights[k] = settled
-        received[k] = q + (settled - z)
+        shrunk = positive + negative
+        weights[k] = shrunk
+        received[k] = q + (shrunk - z)
 
 
 @inner
 def step_row(row, share, gradient, eta, scaled_eta):
-    """v -= eta / s gradient; free weights have no scale."""
+    """v -= scaled_eta * gradient, scaled_eta = eta / s; unpenalised weights have no scale."""
     for k in range(share.size):
         row[k] -= (scaled_eta if share[k] > 0.0 else eta) * gradient[k]
 
 
 @kernel
-def apply_lazy_penalty_to_rows(chosen, table, shares, pattern_of, counters):
-    """Settle some rows."""
-    accrued = max(counters[DUE], NOTHING)
+def apply_lazy_penalty_to_rows(chosen, rows):
+    """Apply the accrued penalty to the rows `chosen`; rows : LazyRows."""
+    table, accrued = rows.table, max(rows.counters[DUE], NOTHING)
     for j in range(chosen.size):
         if j + AHEAD < chosen.size and table.shape[1] <= WIDEST_FETCH:
             prefetch(table, chosen[j + AHEAD])
         row = chosen[j]
-        apply_lazy_penalty_to_row(table[row], shares[pattern_of[row]], accrued)
+        apply_lazy_penalty_to_row(table[row], rows.shares[rows.pattern_of[row]], accrued)
 
 
 @kernel
 def apply_lazy_penalty(table, shares, pattern_of, counters):
-    """Settle every row and return to s = 1."""
+    """Apply the accrued penalty to every row and return to s = 1; parameters as in `LazyRows`."""
     accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
     for r in range(table.shape[0]):
         row, share = table[r], shares[pattern_of[r]]
@@ -92,13 +136,13 @@ def apply_lazy_penalty(table, shares, pattern_of, counters):
 
 @kernel
 def learning_rate(counters, rates):
-    """eta_k = eta0 / (1 + k / N)."""
+    """Return eta_k = eta0 / (1 + k / N) for step k, counted from 0."""
     return rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
 
 
 @kernel
 def end_step(eta, counters, rates):
-    """u += eta l1 / N, then the quadratic penalty's proximal step, s /= 1 + eta l2 / N; whether s may go on."""
+    """u += eta l1 / N, then the quadratic penalty's proximal step, s /= 1 + eta l2 / N; returns if s is in range."""
     counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
     counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]
     counters[STEPS] += 1.0
@@ -107,7 +151,7 @@ def end_step(eta, counters, rates):
 
 @kernel
 def largest_item(order, offsets, indptr):
-    """The most positions and the most entries of an item."""
+    """Return the most positions and the most entries that one of the items `order` has."""
     n_positions = n_entries = 0
     for i in order:
         a, b = offsets[i], offsets[i + 1]
@@ -117,69 +161,81 @@ def largest_item(order, offsets, indptr):
 
 
 @kernel
-def turn_item(a, b, indptr, features, values, place, present, first_of, where, x):
-    """The entries of the positions a ... b - 1 by feature; returns how many features they have.
+def new_item_columns(most, n_edge_rows, n_features, is_binary):
+    """Return `ItemColumns` for items of up to `most` entries, and for so many rows of edges."""
+    return ItemColumns(
+        np.empty(most + n_edge_rows, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int32),
+        np.empty(0 if is_binary else most), np.full(n_features, -1, np.int32),
+    )  # fmt: skip
 
-    present: their numbers; where, x: positions (less a) and values, of the j-th one from first_of[j] to
-    first_of[j + 1]. place: int32 (F,), -1 before and after.
+
+@kernel
+def transpose_item(a, b, data, columns):
+    """Sort the entries of the positions a ... b - 1 by feature; returns the number of features.
+
+    data : PositionRows; columns : ItemColumns, out
     """
+    indptr, features, values = data.indptr, data.features, data.values
+    present, first_of, index_of = columns.present, columns.first_of, columns.index_of
     n = 0
     for e in range(indptr[a], indptr[b]):
         f = features[e]
-        if place[f] < 0:
-            place[f], present[n], first_of[n + 1] = n, f, 0
+        if index_of[f] < 0:
+            index_of[f], present[n], first_of[n + 1] = n, f, 0
             n += 1
-        first_of[place[f] + 1] += 1
+        first_of[index_of[f] + 1] += 1
     first_of[0] = 0
     for j in range(n):
         first_of[j + 1] += first_of[j]
     # Each feature's start moves to its end; then all go back by one place.
     for t in range(b - a):
         for e in range(indptr[a + t], indptr[a + t + 1]):
-            j = place[features[e]]
-            where[first_of[j]] = t
+            j = index_of[features[e]]
+            columns.positions[first_of[j]] = t
             if values.size > 0:
-                x[first_of[j]] = values[e]
+                columns.x[first_of[j]] = values[e]
             first_of[j] += 1
     for j in range(n, 0, -1):
         first_of[j] = first_of[j - 1]
-        place[present[j - 1]] = -1
+        index_of[present[j - 1]] = -1
     first_of[0] = 0
     return n
 
 
 @kernel
-def score_item(
-    a, b, chosen, first_of, where, x, indptr, features, values, table, shares, pattern_of, scale, scores
-):
-    """scores[t] = sum_f x_tf w_f for the positions t of an item, whose features `chosen` are settled."""
+def score_item(a, b, n, data, columns, rows, scores):
+    """scores[t] = sum_f x_tf w_f for the positions t of an item, to whose n features the penalty has been applied."""
+    table, scale, x, first_of = rows.table, rows.counters[SCALE], columns.x, columns.first_of
     for t in range(b - a):
         for k in range(scores.shape[1]):
             scores[t, k] = 0.0
-        add_picked(scores[t], table, features, indptr[a + t], indptr[a + t + 1], values)
+        add_picked(scores[t], table, data.features, data.indptr[a + t], data.indptr[a + t + 1], data.values)
         for k in range(scores.shape[1]):
             scores[t, k] *= scale
     if scale == 1.0:
         return
-    for j in range(chosen.size):  # free weights have no scale
-        share = shares[pattern_of[chosen[j]]]
-        if pattern_of[chosen[j]] > 0:
+    for j in range(n):  # unpenalised weights have no scale
+        row = columns.present[j]
+        share = rows.shares[rows.pattern_of[row]]
+        if rows.pattern_of[row] > 0:
             for e in range(first_of[j], first_of[j + 1]):
-                missing = (1.0 - scale) * (x[e] if x.size > 0 else 1.0)
+                missing, t = (1.0 - scale) * (x[e] if x.size > 0 else 1.0), columns.positions[e]
                 for k in range(share.size):
-                    scores[where[e], k] += missing * table[chosen[j], k] if share[k] == 0.0 else 0.0
+                    scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
 
 
 @kernel
-def learn_features(
-    chosen, first_of, where, x, residual, gradient, table, shares, pattern_of, eta, scaled_eta
-):
-    """A gradient step on the rows of an item's features; `gradient` (width,) is scratch."""
-    for j in range(chosen.size):
-        if j + AHEAD < chosen.size and table.shape[1] <= WIDEST_FETCH:
+def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
+    """Take a gradient step on the rows of an item's n features.
+
+    residual : float64 (positions, width), of the item; gradient : float64 (width,), scratch
+    """
+    table, chosen, first_of = rows.table, columns.present[:n], columns.first_of
+    for j in range(n):
+        if j + AHEAD < n and table.shape[1] <= WIDEST_FETCH:
             prefetch(table, chosen[j + AHEAD])
         for k in range(gradient.size):
             gradient[k] = 0.0
-        add_picked(gradient, residual, where, first_of[j], first_of[j + 1], x)
+        add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], columns.x)
         row = chosen[j]
-        step_row(table[row], shares[pattern_of[row]], gradient, eta, scaled_eta)
+        step_row(table[row], rows.shares[rows.pattern_of[row]], gradient, eta, scaled_eta)

@@ -1,6 +1,8 @@
-"""Scores of a few positions from sparse rows: every entry adds the weights that its feature has.
+"""Scores of a few positions from their sparse rows (CSR), for prediction: each entry adds its feature's weights.
 
-The sweeps of `columns.py` read the features that have weights; for one sentence that is thousands of times too much.
+The sweeps of `columns.py` read all features that have weights; for one sentence that is thousands of times too much.
+
+Shapes: N positions, F features, K states.
 """
 
 import numpy as np
@@ -10,7 +12,7 @@ from crfqn.kernels import strict_kernel
 
 @strict_kernel
 def are_clean_rows(indptr, indices, values, n_positions, n_features):
-    """Whether these are rows of finite numbers, their columns within the features, ascending and none twice."""
+    """Return whether CSR rows hold finite numbers only, their columns within the features, ascending, none twice."""
     if indptr.size != n_positions + 1 or indptr[0] != 0 or indptr[-1] > min(indices.size, values.size):
         return False
     for t in range(n_positions):
@@ -27,7 +29,7 @@ def are_clean_rows(indptr, indices, values, n_positions, n_features):
 
 @strict_kernel
 def add_position_scores(indptr, indices, values, heads, states, places, weights, scores):
-    """scores[k, t] += sum_f x_tf w_kf in the order of the features, the same sums as those of `columns.add_columns`.
+    """scores[k, t] += sum_f x_tf w_kf in the order of the features: bit by bit the sums of `columns.add_columns`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The prox and the subdifferential of block norms.
+"""The prox and the subdifferential of block norms, for the group penalties and the solvers' kernels.
 
     h(v) = l1 ||v||_1 + group ||v||,   the norm Euclidean or the largest size (is_linf)
 
@@ -6,7 +6,8 @@ The prox of h is the soft threshold by l1 followed by the prox of group ||.|| (J
 2011, theorem 1). A norm's prox and the projection onto its dual ball add up to v: the prox of the largest size clips v
 at the level above which lies a mass of `group`, and what it cuts off is the projection onto an L1 ball.
 
-Blocks as in `penalties.blocks`: order (n,), starts (n_blocks + 1,) int64; l1, group, l2: float64 (n_blocks,).
+Shapes: n coordinates; blocks as in `penalties.blocks`: order (n,), starts (n_blocks + 1,) int64; l1, group, l2: float64
+(n_blocks,). A single block's weights v, w and slopes are float64 (coordinates of the block,).
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level di
 
 @inner
 def simplex_level(v, mass):
-    """The level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's finite fixed-point iteration (1986)."""
+    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's finite fixed-point iteration (1986)."""
     level, before = -np.inf, v.size + 1
     while True:
         total, n_above = 0.0, 0
@@ -46,7 +47,7 @@ def shorten(v, length):
 
 @inner
 def clip(v, mass, sizes):
-    """v <- sign(v) min(|v|, level), or 0: the prox of mass ||.||_inf; `sizes` is room for |v|."""
+    """v <- sign(v) min(|v|, level), or 0: the prox of mass ||.||_inf; sizes : workspace for |v|."""
     total = 0.0
     for i in range(v.size):
         sizes[i] = abs(v[i])
@@ -59,7 +60,7 @@ def clip(v, mass, sizes):
 
 @inner
 def shrink_block(v, l1, group, is_linf, sizes):
-    """v <- argmin_u 1/2 ||u - v||^2 + l1 ||u||_1 + group ||u||; `sizes`: room for as many numbers."""
+    """v <- argmin_u 1/2 ||u - v||^2 + l1 ||u||_1 + group ||u||; sizes : workspace as long as v."""
     if l1 > 0.0:
         for i in range(v.size):
             v[i] = soft_threshold(v[i], l1)
@@ -86,7 +87,7 @@ def prox_blocks(order, starts, w, l1, group, l2, is_linf, out):
 
 @inner
 def beside_zero(slope, w, l1):
-    """What is left of a coordinate's slope by l1 |w_j|'s subgradients."""
+    """Return a coordinate's slope plus the subgradient of l1 |w_j| that brings it nearest to 0."""
     if w != 0.0:
         return slope + (l1 if w > 0.0 else -l1)
     return soft_threshold(slope, l1)
@@ -94,14 +95,14 @@ def beside_zero(slope, w, l1):
 
 @inner
 def leave_euclidean(slope, w, group, norm):
-    """slope <- what the gradient of group ||w||_2 leaves of it."""
+    """slope += the gradient of group ||w||_2, at w != 0 of the length `norm`."""
     for i in range(w.size):
         slope[i] += group * w[i] / norm
 
 
 @inner
 def leave_largest(slope, w, group, largest, workspace):
-    """slope <- what the nearest subgradient of group ||w||_inf leaves of it.
+    """slope += the subgradient of group ||w||_inf that brings it nearest to 0, at w != 0.
 
     The subgradients share `group` out among the coordinates of the largest size, each with the sign of its weight:
     the nearest is a projection onto a simplex.
@@ -122,7 +123,7 @@ def leave_largest(slope, w, group, largest, workspace):
 def block_distances(order, starts, w, g, l1, group, l2, is_linf, out):
     """out[b] = the distance of -g to the subdifferential of h + l2/2 ||.||^2 at w, block by block, (n_blocks,).
 
-    At w = 0 that is the length of the prox of -g: what is left of it by its projection onto the subdifferential.
+    At w = 0 that is the length of the prox of -g, which is -g less its projection onto the subdifferential.
     """
     slope, weights, workspace = np.empty(order.size), np.empty(order.size), np.empty(order.size)
     for b in range(starts.size - 1):

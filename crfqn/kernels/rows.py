@@ -2,10 +2,11 @@
 
     out[k] = sum_e w_e matrix[row_e, k]
 
-Forward and backward messages, edge counts and the gradients of a feature are all of this form. Compiled from
-plain loops the sum is loaded and stored once a row, with a test for overlap before each: 14 ns a row of 32
-numbers and 190 ns a 32 x 32 product were measured, 4 and 3 times more than here. These intrinsics spell out the
-vector instructions: a block of columns stays in registers while all rows go by.
+Forward and backward messages, edge counts and the gradients of a feature are all of this form. Compiled from plain
+loops the sum is loaded and stored once a row, with a test for overlap before each. These intrinsics spell out the
+vector instructions: a block of columns stays in registers while all rows go by. A 32 x 32 product takes 50 ns here,
+110 ns in a plain loop over four rows at a time and 330 ns row by row; sums of 24 numbers wide rows that are picked
+take 2.5 to 4 ns a row here, 4 to 6 ns in plain loops.
 
 Rows are `width` numbers wide, a multiple of LANES; blocks of 4 registers of LANES numbers cover them, and what is left
 has 3, 2 or 1.
@@ -29,17 +30,19 @@ CONTRACT = ("contract",)  # multiply and add in one instruction
 
 
 def array_at(context: Any, builder: Any, signature: Any, args: Any, place: int) -> Any:
+    """Return the argument number `place`, an array, with its fields (data, shape) within reach."""
     return context.make_array(signature.args[place])(context, builder, args[place])
 
 
 def registers(builder: Any, base: Any, start: Any, n_registers: int) -> list[Any]:
-    """Pointers to n_registers vectors from base[start] on."""
+    """Return pointers to n_registers vectors from base[start] on."""
     size = start.type
     places = [builder.add(start, ir.Constant(size, i * LANES)) for i in range(n_registers)]
     return [builder.bitcast(builder.gep(base, [place]), VECTOR.as_pointer()) for place in places]
 
 
 def broadcast(builder: Any, number: Any) -> Any:
+    """Return a vector that has the number in all lanes."""
     lane = ir.IntType(32)
     single = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, lane(0))
     return builder.shuffle_vector(
@@ -48,9 +51,10 @@ def broadcast(builder: Any, number: Any) -> Any:
 
 
 def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
-    """An intrinsic that adds n_rows weighted rows of a column block to out[column ...].
+    """Make an intrinsic that adds weighted rows e = begin ... end - 1 of a block of n_registers * LANES columns to out.
 
-    Row e is matrix[indices[e]] (indexed) or matrix[e]; its weight is weights[offset + e * stride], or 1.
+    Row e is matrix[indices[e]] (indexed) or matrix[e]; its weight is weights[offset + e * stride], or 1. The block
+    begins at `column`.
     """
 
     @intrinsic
@@ -102,7 +106,7 @@ weighed_4, weighed_3, weighed_2, weighed_1 = (
 
 
 def request(builder: Any, place: Any, is_written: bool) -> None:
-    """Ask for the cache line of a number that will soon be read, or written too, and go on."""
+    """Prefetch the cache line of a number that will soon be read, or also written."""
     address, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [address, integer, integer, integer])
     function = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
@@ -112,7 +116,7 @@ def request(builder: Any, place: Any, is_written: bool) -> None:
 
 @intrinsic
 def prefetch(typing: Any, matrix: Any, row: Any) -> Any:
-    """Ask for a row of float64 (rows, width) that will soon be written, and go on."""
+    """Prefetch a row of float64 (rows, width) that will soon be written."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source = array_at(context, builder, signature, args, 0)
@@ -128,7 +132,7 @@ def prefetch(typing: Any, matrix: Any, row: Any) -> Any:
 
 @intrinsic
 def prefetch_number(typing: Any, numbers: Any, place: Any) -> Any:
-    """Ask for the cache line of numbers[place] that will soon be read, and go on."""
+    """Prefetch the cache line of numbers[place] that will soon be read."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         request(
@@ -141,7 +145,7 @@ def prefetch_number(typing: Any, numbers: Any, place: Any) -> Any:
 
 @kernel
 def aligned_rows(n_rows, width):
-    """Zeros, float64 (n_rows, width), on a cache line's boundary: a vector across two lines costs double."""
+    """Return zeros, float64 (n_rows, width), on a cache line's boundary: a vector across two lines costs double."""
     numbers = np.zeros(n_rows * width + LANES)
     skip = (-numbers.ctypes.data // 8) % LANES
     return numbers[skip : skip + n_rows * width].reshape(n_rows, width)
@@ -149,7 +153,7 @@ def aligned_rows(n_rows, width):
 
 @inner
 def add_products(out, matrix, begin, end, weights, offset, stride):
-    """out += sum of weights[offset + e * stride] matrix[e] for the rows e = begin ... end - 1.
+    """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1.
 
     out: float64 (width,); matrix: float64 (rows, width), C order, width a multiple of LANES.
     """
@@ -166,7 +170,7 @@ def add_products(out, matrix, begin, end, weights, offset, stride):
 
 @inner
 def add_picked(out, matrix, indices, begin, end, values):
-    """out += sum of values[e] matrix[indices[e]] for e = begin ... end - 1; without values, all are 1."""
+    """out += sum_e values[e] matrix[indices[e]] over e = begin ... end - 1; without values, (0,), all are 1."""
     width, column = out.size, 0
     while column + 4 * LANES <= width:
         if values.size == 0:

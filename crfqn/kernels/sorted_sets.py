@@ -1,4 +1,4 @@
-"""Sets of numbers: for coordinates, which come as sorted arrays.
+"""Union and search of sets of integers that are kept as sorted arrays, as coordinates are.
 
 `np.unique` puts integers through a hash table since numpy 2.3, which takes 400 ms for half a million coordinates; a
 merge sort of arrays that are sorted already takes 4.
@@ -11,7 +11,7 @@ from crfqn.kernels.columns import first_at
 
 
 def union(*arrays: np.ndarray) -> np.ndarray:
-    """The different numbers of all arrays, sorted."""
+    """Return the distinct numbers of all arrays, sorted."""
     numbers = np.concatenate(arrays)
     numbers.sort(kind="stable")
     is_first = np.ones(numbers.size, bool)
@@ -19,23 +19,23 @@ def union(*arrays: np.ndarray) -> np.ndarray:
     return numbers[is_first]
 
 
-def found_in(numbers: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where sorted `numbers` hold the wanted ones, and whether they do."""
-    place, is_there = np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
+def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each query in the sorted `numbers`, as `find` has it, and whether it is there."""
+    place, is_there = np.zeros(queries.size, np.int64), np.zeros(queries.size, bool)
     if numbers.size:
-        find(numbers, wanted, place, is_there)
+        find(numbers, queries, place, is_there)
     return place, is_there
 
 
 @bare_kernel
-def find(numbers, wanted, place, is_there):
-    """place[j] = the first of the sorted `numbers` that is at least wanted[j], the last if there is none.
+def find(numbers, queries, place, is_there):
+    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none.
 
-    From the place of the one before in strides that double: where the wanted are sorted too, a few comparisons each.
+    Galloping search from the place of the query before: where the queries are sorted too, a few comparisons each.
     """
     low, n = 0, numbers.size
-    for j in range(wanted.size):
-        x, stride = wanted[j], 1
+    for j in range(queries.size):
+        x, stride = queries[j], 1
         if low > 0 and numbers[low - 1] >= x:
             low, high = 0, low - 1
         else:

@@ -1,4 +1,4 @@
-"""Counting sort of a compressed sparse matrix: rows to columns, one block of rows after the other.
+"""Counting sort that transposes a sparse matrix: rows to columns, one block of rows after the other.
 
 For the FeatureStore: positions x features in, features x positions out, and back. The caller feeds blocks, so
 that indices and values of any dtype are converted a block at a time and the result is the only large array.
@@ -20,7 +20,7 @@ AHEAD = 32  # entries
 
 @kernel
 def count_columns(indices: NDArray, values: NDArray, counts: NDArray) -> None:
-    """Add the entries of a block that are not 0 to `counts` (columns,), integers, in place."""
+    """Add the number of entries that are not 0 in each column of a block to `counts` (columns,), integers."""
     if values.size == 0:
         for j in range(indices.size):
             counts[indices[j]] += 1
@@ -43,7 +43,7 @@ def scatter_rows(
     """Write a block of rows into the columns.
 
     `heads` (columns,), integers, says where the next entry of each column goes (moved in place). `out_values` of length
-    0: the result stores no values. Rare columns are in no cache: their places are asked for AHEAD.
+    0: the result stores no values. Rare columns are in no cache: their places are prefetched AHEAD.
     """
     origin = indptr[0]
     for r in range(indptr.size - 1):
@@ -63,9 +63,9 @@ def scatter_rows(
 
 @kernel
 def has_duplicates(first: int, last: int, indptr: NDArray, indices: NDArray) -> bool:
-    """Whether any of the columns first ... last - 1 has an entry twice.
+    """Return whether any of the columns first ... last - 1 has an entry twice.
 
-    Not asked while scattering: to read what was written just before takes longer than all the rest of it.
+    A pass of its own: to read while scattering what was written just before takes longer than all the rest of it.
     """
     n_duplicates = 0
     for column in range(first, last):
@@ -99,9 +99,10 @@ def merge_duplicates(indptr: NDArray, indices: NDArray, values: NDArray) -> int:
 
 @kernel
 def count_entries(rows, counts):
-    """counts[j] += the entries of column j that are not 0; returns whether all are 1, and where one is not finite.
+    """Add the number of entries that are not 0 in each column of dense rows to `counts` (columns,), integers.
 
-    rows: float64 (R, columns), C order. The place is row * columns + column of the first such entry, or -1.
+    rows: float64 (R, columns), C order. Returns whether all entries are 1, and the place, row * columns + column, of
+    the first that is not finite, -1 if there is none.
     """
     is_binary, fault = True, int64(-1)
     for r in range(rows.shape[0]):
@@ -118,10 +119,7 @@ def count_entries(rows, counts):
 
 @kernel
 def scatter_entries(rows, first_row, heads, out_indices, out_values):
-    """Write the entries that are not 0 into the columns; `heads` (columns,), integers, move along.
-
-    `out_values` of length 0: the result stores no values.
-    """
+    """Write the entries of dense rows that are not 0 into the columns; parameters as in `scatter_rows`."""
     for r in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             x = rows[r, j]
@@ -135,7 +133,10 @@ def scatter_entries(rows, first_row, heads, out_indices, out_values):
 
 @kernel
 def count_taken(first, last, indptr, indices, new_index, counts):
-    """counts[f] = entries of column f whose position is taken (new_index >= 0), for f in first ... last - 1."""
+    """counts[f] = the number of entries of column f whose position is taken, for f = first ... last - 1.
+
+    new_index : each position's number in the result, -1 if it is not taken
+    """
     for f in range(first, last):
         n = 0
         for e in range(indptr[f], indptr[f + 1]):
@@ -145,7 +146,7 @@ def count_taken(first, last, indptr, indices, new_index, counts):
 
 @kernel
 def scatter_taken(first, last, indptr, indices, values, new_index, new_indptr, out_indices, out_values):
-    """Write the taken entries of the columns first ... last - 1, with their new positions."""
+    """Write the taken entries of the columns first ... last - 1, with their new positions; `new_index` as above."""
     for f in range(first, last):
         n = new_indptr[f]
         for e in range(indptr[f], indptr[f + 1]):

@@ -27,7 +27,7 @@ from crfqn.metrics.measures import PrecisionRecallF1
 
 @dataclass(frozen=True)
 class ChunkCounts:
-    """How many chunks there are, how many were predicted, and how many of these are right.
+    """Numbers of chunks: the given ones, the predicted ones, and those of the latter that are right.
 
     precision, recall and f1 are in [0, 1]; a ratio without cases (0/0) is 0, as in conlleval.
     """
@@ -38,14 +38,17 @@ class ChunkCounts:
 
     @property
     def precision(self) -> float:
+        """The fraction right of the predicted chunks."""
         return self.n_right / max(self.n_predicted, 1)
 
     @property
     def recall(self) -> float:
+        """The fraction found of the given chunks."""
         return self.n_right / max(self.n_true, 1)
 
     @property
     def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
         return 2 * self.n_right / max(self.n_true + self.n_predicted, 1)
 
 
@@ -95,7 +98,7 @@ def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, ChunkCounts]:
 
 
 def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro") -> PrecisionRecallF1:
-    """Precision, recall and F1 of all chunks, as conlleval's line for all types has them (divided by 100).
+    """Return precision, recall and F1 of all chunks, as conlleval's line for all types has them (divided by 100).
 
     Parameters and errors as in `chunk_counts`, and
 
@@ -118,7 +121,7 @@ def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro
 
 
 def chunk_f1_score(y_true: Any, y_pred: Any, *, average: str = "micro") -> float:
-    """The F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
+    """Return the F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
     return chunk_precision_recall_f1(y_true, y_pred, average=average).f1
 
 
@@ -136,7 +139,7 @@ def chunk_scorer(average: str = "micro") -> Callable[..., float]:
 
 
 def sum_counts(counts: list[ChunkCounts]) -> ChunkCounts:
-    """The counts of all types together."""
+    """Return the sums of the counts of all types."""
     return ChunkCounts(
         sum(count.n_true for count in counts),
         sum(count.n_predicted for count in counts),
@@ -145,7 +148,7 @@ def sum_counts(counts: list[ChunkCounts]) -> ChunkCounts:
 
 
 class _Chunks(NamedTuple):
-    """First positions, last positions and types, by first position."""
+    """First positions, last positions and types of chunks, in the order of the first positions."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -156,7 +159,7 @@ class _Chunks(NamedTuple):
 
 
 def _chunks(is_outside: NDArray, is_b: NDArray, type_of: NDArray, is_first: NDArray) -> _Chunks:
-    """Chunks by conlleval's rules; `is_first` has one entry more, for the position behind the last."""
+    """Find the chunks by conlleval's rules; `is_first` has one entry more, for the position behind the last."""
     n = is_outside.size
     is_inside = ~is_outside
     goes_on = np.zeros(n + 1, bool)  # is in the same chunk as the position before
@@ -188,7 +191,7 @@ class _Tags(NamedTuple):
 
 
 def _parse(label: Any) -> tuple[str, str]:
-    """B, I or O, and the type, which may have hyphens."""
+    """Return B, I or O, and the type, which may have hyphens."""
     tag, _, kind = str(label).partition("-")
     if tag not in ("O", "B", "I") or (tag == "O" and kind):
         raise InputError(f"expected labels O, B-<type> or I-<type>, got {shorten(label)}")
@@ -196,7 +199,7 @@ def _parse(label: Any) -> tuple[str, str]:
 
 
 def _flat(name: str, y: Any) -> tuple[NDArray, NDArray[np.int64]]:
-    """The labels by position, and where items end."""
+    """Return the labels by position, and where items end."""
     items = list(y)
     is_flat = all(isinstance(item, str) for item in items)
     lengths = [len(items)] if is_flat else [len(item) for item in items]

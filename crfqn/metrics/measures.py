@@ -145,7 +145,7 @@ def _averaged(
     weights: NDArray[np.float64],
     average: str,
 ) -> PrecisionRecallF1:
-    """Precision, recall and F1 of sets of these sizes, one pair of sets an item."""
+    """Return precision, recall and F1 of sets of these sizes, one pair of sets an item."""
     if average not in ("micro", "macro"):
         raise InputError(f"average: expected 'micro' or 'macro', got {describe(average)}")
     counts = np.stack([n_shared, n_predicted, n_true]).astype(np.float64)
@@ -162,7 +162,7 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
 
 
 def _score(measure: Callable[..., PrecisionRecallF1], part: str) -> Callable[..., float]:
-    """One number of a measure, as a function with the measure's parameters."""
+    """Return a function with the measure's parameters that returns one of its numbers."""
 
     @wraps(measure)
     def score(*labels: Any, **options: Any) -> float:

@@ -1,4 +1,4 @@
-"""How far the paths to the true and to the predicted node of an item agree: all that the metrics need to know.
+"""Comparison of the paths to the true and to the predicted node of each item: the counts behind all tree metrics.
 
 Shapes: I items.
 """
@@ -85,7 +85,7 @@ def compare_paths(
 
 
 def _both(true: PathLabels, predicted: PathLabels) -> PathLabels:
-    """The labels of both sides: from these, a taxonomy that is not given is made up."""
+    """Return the labels of both sides, from which a taxonomy is inferred where none is given."""
     # As objects, so that numbers beside strings are seen, and do not become strings.
     names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
     return PathLabels(names, max(true.depth, predicted.depth), true.is_rows or predicted.is_rows)

@@ -104,7 +104,7 @@ def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., floa
 
 
 def _tree_owner(estimator: Any) -> Any:
-    """The fitted estimator, or the one inside a search or a pipeline, that has a taxonomy, `tree_`; else None."""
+    """Return the fitted estimator with a taxonomy, `tree_`, perhaps inside a search or a pipeline; None without one."""
     while estimator is not None:
         if isinstance(getattr(estimator, "tree_", None), LabelTree):  # decision trees have another `tree_`
             return estimator

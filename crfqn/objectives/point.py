@@ -170,12 +170,6 @@ class LazyPoint(Point):
         """The pass over the data."""
         return self._whole.evaluation
 
-    def view(self, kind: type) -> Any:
-        """Return what a view of the objective shows at this point, which it may read off the scores."""
-        whole = self.objective.at(self.coords, self.weights)
-        self.scores, self.edges = whole.scores, whole.edges
-        return super().view(kind)
-
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
         return self._whole.along(coords, direction)

@@ -1,4 +1,4 @@
-"""Penalties: l1 |w_j| + l2/2 w_j^2 and norms of whole rows, with unpenalised coordinates.
+"""Penalties: l1 |w_j| + l2/2 w_j^2 and norms of whole rows, with some coordinates unpenalised.
 
 The one definition of optimality lives here: `violation`, the distance of -g to the subdifferential, serves
 stopping, shrinking, tests and reports. A penalty also knows its conjugate, for certificates, and how to minimise a

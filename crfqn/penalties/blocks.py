@@ -1,4 +1,4 @@
-"""A partition of coordinates into blocks that live and die together: the rows of a group penalty."""
+"""Partitions of coordinates into blocks: the rows of a group penalty, whose weights are zero together or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
-    """Block b holds the coordinates number order[starts[b]] ... order[starts[b + 1] - 1].
+    """A partition of n coordinates: block b has those in the places order[starts[b]] ... order[starts[b + 1] - 1].
 
     Attributes
     ----------
@@ -24,12 +24,12 @@ class Blocks:
 
     @staticmethod
     def single(n: int) -> Blocks:
-        """A block for each of n coordinates."""
+        """Make a block of each of n coordinates."""
         return Blocks(np.arange(n), np.arange(n + 1))
 
     @staticmethod
     def of_names(names: NDArray[np.int64]) -> Blocks:
-        """A block for each name that coordinates have in common; names ascend with the blocks."""
+        """Make a block of all coordinates with the same name, (n,), in the order of the names."""
         order = np.argsort(names, kind="stable")
         is_new = np.diff(names[order], prepend=-1) != 0
         return Blocks(order, np.append(np.flatnonzero(is_new), names.size))
@@ -40,34 +40,34 @@ class Blocks:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Coordinates of each block, (n_blocks,)."""
+        """The number of coordinates of each block, (n_blocks,)."""
         return np.diff(self.starts)
 
     @property
     def firsts(self) -> NDArray[np.int64]:
-        """The first coordinate of each block, (n_blocks,)."""
+        """The place of the first coordinate of each block, (n_blocks,)."""
         return self.order[self.starts[:-1]]
 
     def total(self, values: NDArray) -> NDArray:
-        """The sum over each block, (n_blocks,)."""
+        """Return the sum of values (n,) over each block, (n_blocks,)."""
         return np.add.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
 
     def largest(self, values: NDArray) -> NDArray:
-        """The largest of each block, (n_blocks,)."""
+        """Return the largest of values (n,) in each block, (n_blocks,)."""
         return np.maximum.reduceat(values[self.order], self.starts[:-1]) if self.n_blocks else np.empty(0)
 
     def squares(self, values: NDArray) -> NDArray:
-        """The sum of the squares over each block, (n_blocks,)."""
+        """Return the sum of the squares of values (n,) over each block, (n_blocks,)."""
         return self.total(values * values)
 
     def holders(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which blocks hold some of the coordinates, given by their places, (n_blocks,)."""
+        """Return whether each block has any of the coordinates in some places, (n_blocks,)."""
         is_there = np.zeros(self.order.size, bool)
         is_there[places] = True
         return self.largest(is_there).astype(bool)
 
     def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Blocks]:
-        """The places of some blocks' coordinates, and the blocks over these."""
+        """Return the places of the chosen blocks' coordinates, and the partition of these alone."""
         sizes = self.sizes[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
@@ -75,14 +75,14 @@ class Blocks:
         return places, Blocks(np.arange(places.size), starts)
 
     def spread(self, per_block: NDArray) -> NDArray:
-        """A number of each block at all of its coordinates, (n,)."""
+        """Return each block's number, of (n_blocks,), at all of its coordinates, (n,)."""
         out = np.empty(self.order.size, per_block.dtype)
         out[self.order] = np.repeat(per_block, self.sizes)
         return out
 
 
 class Columns(Blocks):
-    """The columns of a table of coordinates that are numbered row by row; the lists are made for kernels that ask.
+    """Blocks that are the columns of a table of coordinates, numbered row by row; `order` and `starts` made when used.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Columns(Blocks):
         return np.arange(self.width)
 
     def table(self, values: NDArray) -> NDArray:
-        """Numbers of the coordinates as (height, width)."""
+        """Return values (n,) as a view of the shape (height, width)."""
         return values.reshape(self.height, self.width)
 
     def total(self, values: NDArray) -> NDArray:

@@ -1,4 +1,7 @@
-"""The separable penalty: l1 |w_j| + l2/2 w_j^2, with unpenalised coordinates."""
+"""The elastic net (Zou and Hastie 2005), l1 |w_j| + l2/2 w_j^2, with some coordinates unpenalised.
+
+Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.subproblem.coordinates import descend
+from crfqn.kernels.subproblem.coordinates import QuadraticModel, descend
 from crfqn.penalties.blocks import Blocks
 from crfqn.threads import Pool
 
@@ -27,7 +30,7 @@ def check_strengths(penalty: Any, *names: str) -> None:
 def strength_of(
     coords: NDArray[np.int64], strength: float, unpenalised: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The strength of each coordinate, 0 of the unpenalised ones."""
+    """Return the strength of each coordinate, (n,): 0 for the unpenalised ones."""
     return (
         np.where(np.isin(coords, unpenalised), 0.0, strength)
         if unpenalised.size
@@ -37,7 +40,7 @@ def strength_of(
 
 @dataclass(frozen=True, eq=False)
 class ElasticNet:
-    """l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those `unpenalised`.
+    """l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
 
     Parameters
     ----------
@@ -54,50 +57,51 @@ class ElasticNet:
 
     @property
     def dual_radius(self) -> float:
-        """What the gradient of a zero may be: the measure of a violation."""
+        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared."""
         return self.l1
 
     @property
     def is_separable(self) -> bool:
+        """Whether the penalty is a sum over coordinates: yes."""
         return True
 
     def scaled(self, factor: float) -> ElasticNet:
-        """The penalty that belongs to a loss over a share of the items."""
+        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return ElasticNet(factor * self.l1, factor * self.l2, self.unpenalised)
 
     def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The L1 strength of each coordinate."""
+        """Return the L1 strength of each coordinate, (n,)."""
         return strength_of(coords, self.l1, self.unpenalised)
 
     def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The L2 strength of each coordinate."""
+        """Return the L2 strength of each coordinate, (n,)."""
         return strength_of(coords, self.l2, self.unpenalised)
 
     def at(self, coords: NDArray[np.int64]) -> LocalElasticNet:
-        """The penalty at some coordinates."""
+        """Return the penalty restricted to some coordinates."""
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
 
     def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
-        """The penalty of weights w at `coords`."""
+        """Return the penalty of weights w at `coords`, in nats."""
         return self.at(coords).value(w)
 
     def prox(self, coords: NDArray[np.int64], w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_v 1/2 ||v - w||^2 + step * penalty(v): soft-threshold, then scale."""
+        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v): soft-threshold, then scale."""
         shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1_of(coords), 0.0)
         return shrunk / (1.0 + step * self.l2_of(coords))
 
     def violation(
         self, coords: NDArray[np.int64], w: NDArray[np.float64], g: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Distance of -g to the subdifferential at w, a coordinate each (|.| of the paper's equation 16)."""
+        """Return the distance of -g to the subdifferential at w, by coordinate, (n,) (paper, equation 16)."""
         return self.at(coords).violation(w, g)
 
     def screen(self, point: Any) -> Any:
-        """The coordinates with |gradient| above l1: the zeros that may move, the unpenalised ones perhaps left out."""
+        """Return the coordinates with |gradient| above l1, the zeros that may move; unpenalised ones may be missing."""
         return point.screen(self.l1)
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
-        """The conjugate at -g: what a dual point with this gradient costs; infinite where it is infeasible.
+        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
 
         `coords` must hold every coordinate with |g| above its L1 strength.
         """
@@ -110,7 +114,7 @@ class ElasticNet:
         return float(np.sum(excess**2 / np.where(l2 > 0, 2 * l2, 1.0)))
 
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
-        """Factors s worth trying in a certificate: s g is feasible, or costs little."""
+        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
         l1 = self.l1_of(coords)
         above = np.abs(g) > l1
         largest_ratio = float(
@@ -124,7 +128,7 @@ class ElasticNet:
 
 @dataclass(frozen=True, eq=False)
 class LocalElasticNet:
-    """The elastic net at some coordinates, its strengths looked up once.
+    """The elastic net at some coordinates, its strengths found once.
 
     Parameters
     ----------
@@ -141,30 +145,30 @@ class LocalElasticNet:
 
     @property
     def threshold(self) -> NDArray[np.float64]:
-        """What `pull` of each zero has to exceed before it moves."""
+        """The bound that `dual_norm` of each zero has to exceed before it moves, (n,)."""
         return self.l1
 
     def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """|g| of zeros, infinite for other weights."""
+        """Return |g| of zeros, infinite for other weights, (n,)."""
         return np.where(w != 0, np.inf, np.abs(g))
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """The penalty of weights w."""
+        """Return the penalty of weights w, in nats."""
         return float(self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
     def violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Distance of -g to the subdifferential at w, a coordinate each."""
+        """Return the distance of -g to the subdifferential at w, by coordinate, (n,)."""
         slope = g + self.l2 * w
         return np.where(
             w != 0, np.abs(slope + np.sign(w) * self.l1), np.maximum(np.abs(slope) - self.l1, 0.0)
         )
 
     def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
-        """The largest of them."""
+        """Return the largest of these distances."""
         return float(self.violation(w, g).max(initial=0.0))
 
     def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Gradient (n,) and Hessian (n, n) at weights of which none is zero but unpenalised ones."""
+        """Return gradient (n,) and Hessian (n, n) at weights of which only unpenalised ones may be zero."""
         return np.sign(w) * self.l1 + self.l2 * w, np.diag(self.l2)
 
     def descend(
@@ -179,5 +183,9 @@ class LocalElasticNet:
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, by coordinate (`kernels.descent`): too little each for several threads."""
-        return descend(*model, damping, g, w, self.l1, self.l2, max_sweeps, tolerance, d, base_d)
+        """Solve the quadratic model for d, by coordinate; returns the number of sweeps made.
+
+        Parameters as in `kernels.subproblem.coordinates.descend`; a coordinate is too little work for several threads.
+        """
+        quadratic = QuadraticModel(*model)
+        return descend(quadratic, damping, g, w, self.l1, self.l2, max_sweeps, tolerance, d, base_d)

@@ -4,7 +4,8 @@ The rows of the (features x states) weights are the groups: the sum of their Euc
 and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
 Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
 
-Dual norms: of a row's gradient with what L1 takes away, max(|g| - l1, 0), the Euclidean length or the sum.
+Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0).
+Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
@@ -18,25 +19,26 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sorted_sets import found_in
-from crfqn.kernels.subproblem.groups import descend_groups
+from crfqn.kernels.subproblem.coordinates import QuadraticModel
+from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
 from crfqn.threads import Pool
 
-NORMS = {"l2": 2, "linf": 1}  # and the order of the dual norm
-ROUNDING = 1e-12  # of a bound: the rounding of a row's dual norm
+NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
+ROUNDING = 1e-12  # relative to a bound: the rounding of a row's dual norm
 MOST_NEWTON = 100
 FEWEST_SHARED = 2000  # rows of a dense matrix that threads share: a block's are then read in microseconds
 
 
 @dataclass(frozen=True, eq=False)
 class GroupLasso:
-    """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but those `unpenalised`.
+    """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
 
     w_f are the weights of feature f, the coordinates k F + f of all states k. Edge weights, from K F on, are a group
-    each. Wherever `coords` are asked for, they must hold whole rows, or all weights of a row that are not zero where
-    only these matter (`value`).
+    each. The argument `coords` of all methods must consist of whole rows, or of all weights of a row that are not zero
+    where only these matter (`value`).
 
     Parameters
     ----------
@@ -67,27 +69,28 @@ class GroupLasso:
 
     @property
     def dual_radius(self) -> float:
-        """What the gradient of a zero may be: the measure of a violation."""
+        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared."""
         return self.group_l1 + self.l1
 
     @property
     def is_separable(self) -> bool:
+        """Whether the penalty is a sum over coordinates: no."""
         return False
 
     def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The L1 strength of each coordinate, that of its row left out."""
+        """Return the L1 strength of each coordinate, (n,), without that of its row."""
         return strength_of(coords, self.l1, self.unpenalised)
 
     def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The L2 strength of each coordinate."""
+        """Return the L2 strength of each coordinate, (n,)."""
         return strength_of(coords, self.l2, self.unpenalised)
 
     def scaled(self, factor: float) -> GroupLasso:
-        """The penalty that belongs to a loss over a share of the items."""
+        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
 
     def at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
-        """The penalty at some coordinates; the last is remembered, as a look at a point asks for it five times."""
+        """Return the penalty restricted to some coordinates; the last is kept, as a screening uses it five times."""
         if self._last is None or self._last[0] is not coords:
             object.__setattr__(self, "_last", (coords, self._at(coords)))  # frozen otherwise
         assert self._last is not None
@@ -107,7 +110,7 @@ class GroupLasso:
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
 
     def are_whole_rows(self, coords: NDArray[np.int64]) -> bool:
-        """Whether sorted coordinates are all weights of some features, and no more."""
+        """Return whether sorted coordinates are all weights of some features, and no others."""
         n_rows, rest = divmod(coords.size, self.n_states)
         if rest or n_rows == 0 or coords[-1] >= self.n_features * self.n_states:
             return False
@@ -116,25 +119,25 @@ class GroupLasso:
         return bool(table[0, -1] < shift) and all(is_same)
 
     def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
-        """The penalty of weights w at `coords`; zeros may be left out."""
+        """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
         return self.at(coords).value(w)
 
     def prox(self, coords: NDArray[np.int64], w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_v 1/2 ||v - w||^2 + step * penalty(v), row by row."""
+        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v), row by row."""
         return self.at(coords).prox(w, step)
 
     def violation(
         self, coords: NDArray[np.int64], w: NDArray[np.float64], g: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Distance of -g to the subdifferential at w, in the Euclidean norm of a row.
+        """Return the distance of -g to the subdifferential at w, in the Euclidean norm of a row, (n,).
 
-        Every coordinate of a row has the distance of the row: rows move as a whole. Of a row of zeros under the
-        Euclidean norm that is ||max(|g| - l1, 0)|| - group_l1, if positive; of others ||g + group_l1 w / ||w|| + ...||.
+        Every coordinate of a row has the distance of the row: rows move as a whole. For a row of zeros under the
+        Euclidean norm it is ||max(|g| - l1, 0)|| - group_l1, if positive; for others ||g + group_l1 w / ||w|| + ...||.
         """
         return self.at(coords).violation(w, g)
 
     def screen(self, point: Any) -> Any:
-        """The whole rows that are not zero, or whose gradient exceeds the bound."""
+        """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound."""
         found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
         local = self.at(found.coords)
         is_kept = local.blocks.holders(found_in(found.coords, point.coords[point.weights != 0])[0])
@@ -145,15 +148,15 @@ class GroupLasso:
         return found.only(stays)
 
     def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
-        """The conjugate at -g: what a dual point with this gradient costs; infinite where it is infeasible.
+        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
 
-        `coords` must hold every row whose dual norm is above group_l1. What a row costs is the square of its distance
-        to the dual ball over 2 l2, and this distance is the length of the prox.
+        `coords` must hold every row whose dual norm is above group_l1. A row adds the square of its distance to the
+        dual ball over 2 l2, and this distance is the length of the prox.
         """
         return self.at(coords).conjugate(g)
 
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
-        """Factors s worth trying in a certificate: s g is feasible, or costs little."""
+        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
         return self.at(coords).dual_scales(g)
 
 
@@ -176,56 +179,57 @@ class LocalGroupLasso:
 
     @property
     def is_linf(self) -> bool:
+        """Whether the norm of a row is its largest size."""
         return self.norm == "linf"
 
     @property
     def threshold(self) -> NDArray[np.float64]:
-        """What `pull` of a zero has to exceed before it moves, at each coordinate of the row."""
+        """The bound that `dual_norm` of a row of zeros has to exceed before it moves, at each coordinate, (n,)."""
         return self.blocks.spread(self.group)
 
     def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The dual norm of rows of zeros, infinite for other rows, at each coordinate of the row."""
+        """Return the dual norm of rows of zeros, infinite for other rows, at each coordinate of the row, (n,)."""
         return self.blocks.spread(self.row_dual_norm(w, g))
 
     def row_dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same, a block each."""
+        """Return the dual norm of rows of zeros, infinite for other rows, (n_blocks,)."""
         return np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g))
 
     def dual_norms(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of max(|g| - l1, 0), a block each."""
+        """Return the dual norms of all rows' gradients, (n_blocks,): norms of max(|g| - l1, 0)."""
         excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0) if self.l1.any() else g
         return self.blocks.total(np.abs(excess)) if self.is_linf else np.sqrt(self.blocks.squares(excess))
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """The penalty of weights w."""
+        """Return the penalty of weights w, in nats."""
         sizes, squares = np.abs(w), self.blocks.squares(w)
         norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
         l1_norms = self.blocks.total(sizes)
         return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
 
     def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
+        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
         out = np.empty(w.size)
         blocks, strengths = self.blocks, (step * self.l1, step * self.group, step * self.l2)
         prox_blocks(blocks.order, blocks.starts, w, *strengths, self.is_linf, out)
         return out
 
     def violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Distance of -g to the subdifferential at w, that of the row at each of its coordinates."""
+        """Return the distance of -g to the subdifferential at w, that of the row at each of its coordinates, (n,)."""
         return self.blocks.spread(self.distances(w, g))
 
     def distances(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Distance of -g to the subdifferential at w, a block each."""
+        """Return the distance of -g to the subdifferential at w, by row, (n_blocks,)."""
         out = np.empty(self.blocks.n_blocks)
         blocks = self.blocks
         block_distances(blocks.order, blocks.starts, w, g, self.l1, self.group, self.l2, self.is_linf, out)
         return out
 
     def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
-        """The largest distance of a row."""
+        """Return the largest distance of a row; of coordinates in no group, the largest of a coordinate."""
         if self.is_linf:
             return float(self.distances(w, g).max(initial=0.0))
-        # Of a row of zeros the distance is what its dual norm exceeds the bound by: most rows of a first look.
+        # A row of zeros has the distance by which its dual norm exceeds the bound: most rows of a first screening.
         excess = self.dual_norms(g) - self.group
         kept = np.flatnonzero(self.blocks.holders(np.flatnonzero(w)))
         places, blocks = self.blocks.only(kept)
@@ -234,7 +238,7 @@ class LocalGroupLasso:
         return float(excess.max(initial=0.0))
 
     def conjugate(self, g: NDArray[np.float64]) -> float:
-        """The conjugate at -g; infinite where a row is outside of the dual ball and has no l2."""
+        """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2."""
         is_outside = self.dual_norms(g) - self.group > ROUNDING * (self.group + self.l1)
         if not is_outside.any():
             return 0.0
@@ -244,7 +248,7 @@ class LocalGroupLasso:
         return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
 
     def dual_scales(self, g: NDArray[np.float64]) -> list[float]:
-        """Factors s that let s g be feasible, or cost little."""
+        """Return factors s with which s g is feasible, or has a small conjugate."""
         largest = self.largest_scale(g)
         scales = [largest] if largest > 0 else []
         if self.l2.any():
@@ -252,7 +256,7 @@ class LocalGroupLasso:
         return scales
 
     def largest_scale(self, g: NDArray[np.float64]) -> float:
-        """The largest s <= 1 that lets s g obey all bounds; 0 if only 0 does.
+        """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does.
 
         The excess of the worst row's dual norm is convex in s: Newton's method comes down from 1, and never too far.
         Without L1 it is linear.
@@ -276,7 +280,7 @@ class LocalGroupLasso:
         return 0.0
 
     def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Gradient (n,) and Hessian (n, n) at weights of which only unpenalised ones are zero; None for "linf".
+        """Return gradient (n,) and Hessian (n, n), None for "linf"; only unpenalised weights may be zero.
 
         The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
         """
@@ -303,13 +307,19 @@ class LocalGroupLasso:
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, row by row (`kernels.descent_groups`); threads share a large dense B0."""
-        blocks, n_members = self.blocks, pool.n_threads if model[0].shape[0] >= FEWEST_SHARED else 1
-        arguments = (
-            *model, damping, g, w, blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf,
-            max_sweeps, tolerance, d, base_d,
-        )  # fmt: skip
+        """Solve the quadratic model for d, row by row; returns the number of sweeps made.
+
+        Parameters as in `kernels.subproblem.groups.descend_groups`; threads share a large dense B0.
+        """
+        quadratic, blocks = QuadraticModel(*model), self.blocks
+        penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)
+        problem = quadratic, penalty, damping, g, w
+        n_members = pool.n_threads if quadratic.dense.shape[0] >= FEWEST_SHARED else 1
         found = work_together(
-            pool, n_members, lambda group, rank: descend_groups(group, n_members, rank, *arguments)
+            pool,
+            n_members,
+            lambda group, rank: descend_groups(
+                group, n_members, rank, *problem, max_sweeps, tolerance, d, base_d
+            ),
         )
         return max(found)

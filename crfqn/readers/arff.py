@@ -31,7 +31,7 @@ COMMENT, BETWEEN_NODES, SEPARATOR = "%", "@", "/"
 
 @dataclass
 class Header:
-    """Names of all attributes in the order of the columns, and what is known of the hierarchical one."""
+    """Names of all attributes in the order of the columns; column and declared paths of the hierarchical one."""
 
     names: list[str] = field(default_factory=list)
     label_column: int = -1
@@ -82,12 +82,12 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
 
 
 def _content(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """The lines that are neither empty nor a comment."""
+    """Yield the lines that are neither empty nor a comment."""
     return ((number, line) for number, line in lines if line.strip() and not line.startswith(COMMENT))
 
 
 def _header(path: str | Path, lines: Iterator[tuple[int, str]]) -> Header:
-    """Everything down to `@data`; the lines behind it are left in the iterator."""
+    """Read everything down to `@data`; the lines behind it are left in the iterator."""
     header = Header()
     for number, line in _content(lines):
         keyword = line.split()[0].lower()
@@ -121,7 +121,7 @@ def _add_attribute(where: str, line: str, header: Header) -> None:
 
 
 def _label(where: str, text: str) -> str:
-    """The last node of the list, of which the others must be the way to it."""
+    """Return the last node of a list such as `6@6/2@6/2/0`, whose other nodes must be the path to it."""
     *way, label = text.split(BETWEEN_NODES)
     if any(not f"{label}{SEPARATOR}".startswith(f"{node}{SEPARATOR}") for node in way):
         raise DataError(f"{where}: expected the nodes of one path, got {shorten(text)}")

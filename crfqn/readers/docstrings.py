@@ -1,4 +1,4 @@
-"""A text classification task that is on every machine: whose docstring is this, in Python's standard library?
+"""A text classification task that is on every machine: the docstrings of Python's standard library, by their place.
 
 The sources of the running interpreter's library are listed by `pkgutil` and parsed; nothing is imported, so that
 nothing opens a window, prints, warns or depends on what the process has done before. The data is the same in
@@ -90,7 +90,7 @@ def collect_docstrings(fewest: int = 8) -> Documents:
 
 
 def _texts_by_home() -> dict[Home, list[str]]:
-    """The texts that are long enough and have one home."""
+    """Return the texts that are long enough and occur at one place only, by their place."""
     homes: defaultdict[str, set[Home]] = defaultdict(set)
     for module, source in _sources():
         for home, text in _definitions(_parsed(source), module):
@@ -107,7 +107,7 @@ def _is_test(position: int) -> bool:
 
 
 def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[str]]:
-    """Sorted texts by label; homes of too few texts give them to the one above."""
+    """Return sorted texts by label; places with too few texts give them to the place above."""
     pending = defaultdict(list, {home: list(texts) for home, texts in texts_of.items()})
     kept: dict[Home, list[str]] = {}
     for length in range(max(map(len, pending), default=0), 0, -1):
@@ -121,7 +121,7 @@ def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[st
 
 
 def _sources() -> Iterator[tuple[Home, str]]:
-    """Names and sources of the public modules, in alphabetical order."""
+    """Yield names and sources of the public modules, in alphabetical order."""
     for name, spec in _modules([sysconfig.get_path("stdlib")], ()):
         source = spec.loader.get_source(spec.name) if isinstance(spec.loader, InspectLoader) else None
         if source is not None:
@@ -147,7 +147,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _definitions(node: ast.AST, home: Home) -> Iterator[tuple[Home, str]]:
-    """Docstrings below a module or class with their homes; functions within functions are left out."""
+    """Yield the docstrings below a module or class with their places; functions within functions are left out."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             is_class = isinstance(child, ast.ClassDef)

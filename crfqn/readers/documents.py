@@ -1,4 +1,4 @@
-"""What readers of classification data hand over: documents with one label each, and their taxonomy if there is one.
+"""The result of the readers of classification data: documents with one label each, and their taxonomy if there is one.
 
 A document is a row of a sparse matrix or a text. Two files that hold the same documents in any order have the
 same `digest`, as with `Labeled`. Sizes: I documents, F features.
@@ -50,7 +50,7 @@ class Documents:
         return len(self.labels)
 
     def distinct_labels(self) -> list[str]:
-        """The labels that occur, sorted."""
+        """Return the labels that occur, sorted."""
         return sorted(set(self.labels))
 
     def digest(self) -> str:
@@ -70,7 +70,7 @@ class Documents:
 
 
 def concatenate(train: Documents, test: Documents) -> Documents:
-    """One `Documents` of two parts, the first of which is for training (`n_train` is its size).
+    """Join two parts into one `Documents`, the first of which is for training (`n_train` is its size).
 
     A matrix with fewer columns is widened; where the taxonomies differ, the result has the nodes of both.
 
@@ -97,7 +97,7 @@ def concatenate(train: Documents, test: Documents) -> Documents:
 
 
 def drop_unseen_columns(documents: Documents) -> Documents:
-    """The same documents with the columns only that have an entry in the training part (all rows without one).
+    """Return the documents with those columns only that have an entry in the training part (all rows if unsplit).
 
     The columns that stay keep their order and their names; without names they are called by their numbers,
     such as the "1021534" of an id in an svmlight file.
@@ -116,7 +116,7 @@ def drop_unseen_columns(documents: Documents) -> Documents:
 
 
 def _rows(matrix: csr_array) -> Iterator[bytes]:
-    """Columns and values of each row as bytes that are the same on every machine."""
+    """Yield columns and values of each row as bytes that are the same on every machine."""
     canonical = matrix.copy()
     canonical.sum_duplicates()
     canonical.eliminate_zeros()

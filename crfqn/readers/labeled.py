@@ -1,4 +1,4 @@
-"""What every reader hands over: items of observations with a label at each position.
+"""The result of the readers of labelled sequences: items of observations with a label at each position.
 
 An item is a word, a date, a sentence. Its observations are an image a position (a `(T, P)` uint8 array of
 grey values) or a dict of attributes or columns a position. Two files that hold the same items in any order have the
@@ -41,11 +41,11 @@ class Labeled:
         return sum(len(item) for item in self.labels)
 
     def distinct_labels(self) -> list[str]:
-        """The labels that occur, sorted."""
+        """Return the labels that occur, sorted."""
         return sorted({label for item in self.labels for label in item})
 
     def n_distinct_items(self) -> int:
-        """How many different label sequences (words) occur."""
+        """Return the number of distinct label sequences (words)."""
         return len({tuple(item) for item in self.labels})
 
     def digest(self) -> str:
@@ -56,7 +56,7 @@ class Labeled:
 
 
 def append_test(train: Labeled, test: Labeled) -> Labeled:
-    """Two files as one, which brings its own split."""
+    """Join a training and a test file into one `Labeled` with that split."""
     return Labeled(train.inputs + test.inputs, train.labels + test.labels, n_train=train.n_items)
 
 

@@ -1,8 +1,8 @@
 """Texts with labels, one document a line: `label TAB text`.
 
-The label is what stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A
-line without a tab is a text alone; a blank line is nothing, or, if asked, a document without words. The general file
-input for models of texts.
+The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
+a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input
+for models of texts.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ def read_labelled_texts(path: str | Path, keeps_blank: bool = False) -> Document
 
 
 def has_text(line: str) -> bool:
-    """Whether a line is not blank: a label without a text counts."""
+    """Return whether a line is not blank: a label without a text counts."""
     return bool(line.strip()) or "\t" in line

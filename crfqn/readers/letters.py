@@ -71,7 +71,7 @@ def _shown(line: bytes) -> str:
 
 
 def _pixels(path: str | Path, tails: list[bytes], numbers: list[int], n_pixels: int) -> np.ndarray:
-    """Grey values (rows, n_pixels), uint8; rows of one-digit values are read all at once."""
+    """Return grey values (rows, n_pixels), uint8; rows of one-digit values are read all at once."""
     width = 2 * n_pixels - 1
     pixels = np.empty((len(tails), n_pixels), dtype=np.uint8)
     is_plain = np.fromiter((len(tail) == width for tail in tails), dtype=bool, count=len(tails))
@@ -100,7 +100,7 @@ def _pixel_row(where: str, tail: bytes, n_pixels: int) -> list[int]:
 
 
 def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: list[int]) -> list[np.ndarray]:
-    """Row numbers of each word, in reading order, by following the chains of next_id."""
+    """Return the row numbers of each word, in reading order, by following the chains of next_id."""
     row_of = {int(id_): row for row, id_ in enumerate(ids)}
     if len(row_of) != len(ids):
         repeated = next(row for row, id_ in enumerate(ids) if row_of[int(id_)] != row)

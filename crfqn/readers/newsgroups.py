@@ -53,7 +53,7 @@ def read_newsgroups(path: str | Path) -> Documents:
 
 
 def groups_tree(groups: Collection[str]) -> LabelTree:
-    """The tree of dotted names: `comp.sys.mac.hardware` under `comp.sys` under `comp`.
+    """Return the tree of dotted names: `comp.sys.mac.hardware` under `comp.sys` under `comp`.
 
     A beginning that no second group shares is no node, so that `alt.atheism`, the only group of `alt`, is a top
     leaf.
@@ -63,7 +63,7 @@ def groups_tree(groups: Collection[str]) -> LabelTree:
 
 
 def _posts(path: str | Path) -> dict[tuple[int, str, str], str]:
-    """Texts by part (0: training, 1: test), group and file name."""
+    """Return the texts by part (0: training, 1: test), group and file name."""
     posts = {}
     try:
         with tarfile.open(path, "r|*") as archive:

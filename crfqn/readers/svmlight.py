@@ -83,7 +83,7 @@ def read_svmlight(
 
 
 def has_fields(line: str) -> bool:
-    """Whether a line is a document: neither blank nor only a comment."""
+    """Return whether a line is a document: neither blank nor only a comment."""
     return bool(line.partition("#")[0].strip())
 
 

@@ -19,7 +19,7 @@ from crfqn.estimators.sequence.chain import ChainCRF
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The items to train on and those to test on."""
+    """The items to train on, with their weights, and those to test on."""
 
     X_train: Any
     y_train: Any
@@ -31,7 +31,7 @@ class Fold:
 def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
-    """Split by the splitter; classifiers of single items are stratified by default, as in scikit-learn."""
+    """Yield the folds of a scikit-learn splitter; by default, classifiers of single items are stratified."""
     n_items = n_items_of(X)
     is_stratified = is_classifier(estimator)
     splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)
@@ -42,9 +42,9 @@ def make_folds(
 
 
 def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:
-    """Labels with one entry an item: those of sequences that are given by position are cut into lists.
+    """Return labels with one entry an item: those of sequences that are given by position are cut into lists.
 
-    The labels have been trained on before, hence are of one form or the other.
+    y : labels that a training has accepted, by item or by position
     """
     if not isinstance(estimator, ChainCRF):
         return y
@@ -57,5 +57,5 @@ def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:
 
 
 def n_items_of(X: Any) -> int:
-    """The number of items, or of the positions of one."""
+    """Return the number of items of X, or of positions of a single item."""
     return X.shape[0] if hasattr(X, "shape") else len(X)

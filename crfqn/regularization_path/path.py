@@ -1,7 +1,7 @@
 """`crf_path`: models for many l1 at hardly more than the cost of the last one, and the l1 that predicts best.
 
-Values go down from l1_max, under which no weight is worth its price. Each training starts from the optimum before it,
-on the weights that the strong rule leaves (`solvers.strong_rule`), over one store of the data.
+Values go down from l1_max, the smallest under which all weights are zero. Each training starts from the optimum of the
+one before, on the weights that the strong rule leaves (`solvers.screening.strong_rule`), over one store of the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crfqn.regularization_path.record import Path
 from crfqn.regularization_path.walking import Score, Step, grid, refine, walk
 from crfqn.result import Status
 
-LOOSER = 10.0  # times tol: what a value on the way is solved to
+LOOSER = 10.0  # times tol: the tolerance of all values but the last
 
 
 def crf_path(
@@ -56,7 +56,7 @@ def crf_path(
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
     l1 : array-like of float > 0, optional
-        The values, walked from the largest down; otherwise `n_values` from l1_max to `smallest`, or else to `ratio` *
+        The values, taken from the largest down; otherwise `n_values` from l1_max to `smallest`, or else to `ratio` *
         l1_max, evenly on a logarithmic scale. l1_max is the smallest l1 under which all penalised weights are zero (an
         upper bound of it where `group_l1` > 0); intercepts without penalty are fitted first.
     group_l1 : array-like of float > 0, optional
@@ -138,7 +138,7 @@ def crf_path(
 
 
 def partial_score(scorer: Any, items: tuple[Any, Any]) -> Score:
-    """The scorer on these items (X, y)."""
+    """Return the scorer as a function of the model alone, on these items (X, y)."""
     return lambda model: float(scorer(model, *items))
 
 
@@ -151,7 +151,7 @@ def score_folds(
     patience: int | None,
     path_parameter: str,
 ) -> NDArray[np.float64]:
-    """The score of each value and fold, (n, folds); nan where a fold had stopped before."""
+    """Return the score of each value and fold, (n, folds); nan where a fold had stopped before."""
     columns = []
     for fold in folds:
         column = np.full(values.size, np.nan)
@@ -164,12 +164,12 @@ def score_folds(
 
 
 def reached(fold_scores: NDArray[np.float64]) -> int:
-    """How many of the values all folds have reached."""
+    """Return the number of values that all folds have reached."""
     return int(np.count_nonzero(~np.isnan(fold_scores).any(axis=1)))
 
 
 def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.float64]) -> Path:
-    """The path of these steps."""
+    """Return the regularisation path that these steps make."""
     scores = fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps])
     return Path(
         models=tuple(step.model for step in steps),
@@ -182,7 +182,7 @@ def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.fl
 
 
 def with_best_refined(prepared: PreparedPath, path: Path, score: Score | None) -> Path:
-    """The path with its best model solved to `tol`, and scored again on validation items."""
+    """Return the path with its best model solved to `tol`, and scored again on validation items."""
     best = path.best_index
     model = path.models[best]
     result, tol = model.result_, prepared.model.tol
@@ -201,7 +201,7 @@ def with_best_refined(prepared: PreparedPath, path: Path, score: Score | None) -
 
 
 def warn_unless_converged(path: Path) -> None:
-    """One warning for all values."""
+    """Warn once about all values whose training has not reached its tolerance."""
     failed = [model for model in path.models if model.result_.status is not Status.CONVERGED]
     stopped = [model for model in failed if model.result_.status is not Status.INTERRUPTED]
     if stopped:
@@ -216,7 +216,7 @@ def warn_unless_converged(path: Path) -> None:
 
 
 def walked_strength(estimator: SparseCRF, l1: Any, group_l1: Any) -> str:
-    """The strength that is asked for, "l1" or "group_l1"."""
+    """Return the parameter that the path varies, "l1" or "group_l1"."""
     if l1 is not None and group_l1 is not None:
         raise InputError("expected values of l1 or of group_l1, got both")
     given = "l1" if l1 is not None else "group_l1" if group_l1 is not None else None
@@ -227,7 +227,7 @@ def walked_strength(estimator: SparseCRF, l1: Any, group_l1: Any) -> str:
 
 
 def check_values(l1: ArrayLike, name: str = "l1") -> NDArray[np.float64]:
-    """The values, the largest first and none twice."""
+    """Return the values, the largest first and none twice; InputError unless all are positive numbers."""
     try:
         values = np.unique(np.asarray(l1, np.float64).reshape(-1))[::-1]
     except (TypeError, ValueError):
@@ -238,7 +238,7 @@ def check_values(l1: ArrayLike, name: str = "l1") -> NDArray[np.float64]:
 
 
 def check_grid(n_values: Any, ratio: Any, smallest: Any) -> None:
-    """Refuse what makes no grid."""
+    """Raise InputError for parameters of the grid that are out of range."""
     check_count("n_values", n_values)
     if not (is_number(ratio) and 0 < ratio < 1):
         raise InputError(f"ratio: expected a number between 0 and 1, got {ratio!r}")
@@ -247,13 +247,13 @@ def check_grid(n_values: Any, ratio: Any, smallest: Any) -> None:
 
 
 def check_count(name: str, count: Any) -> None:
-    """Refuse anything but a whole number from 1 on."""
+    """Raise InputError unless `count` is a whole number from 1 on."""
     if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
         raise InputError(f"{name}: expected an integer >= 1, got {count!r}")
 
 
 def check_choices(estimator: Any, validation: Any, cv: Any, patience: Any, inner_tol: Any) -> None:
-    """Refuse what makes no path."""
+    """Raise InputError for arguments of `crf_path` that do not go together or are out of range."""
     if not isinstance(estimator, SparseCRF):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"

@@ -1,4 +1,4 @@
-"""A path as a picture: score, non-zeros, gap and seconds against l1."""
+"""Plot of a regularisation path: score, non-zeros, gap and seconds against l1."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_plotting(file: str | PathLike[str]) -> None:
 
 
 def plot(path: Drawn, file: str | PathLike[str]) -> None:
-    """Draw into a file; see `Path.plot`."""
+    """Draw a regularisation path into a file; see `Path.plot`."""
     check_plotting(file)
     from matplotlib.figure import Figure  # draws without a window system, whatever the backend is
 
@@ -57,11 +57,11 @@ def plot(path: Drawn, file: str | PathLike[str]) -> None:
 
 
 def draw(axes: Any, path: Drawn, name: str, title: str, scale: str) -> None:
-    """One panel, the strength falling from left to right."""
+    """Draw one panel, the strength falling from left to right."""
     values, path_parameter = getattr(path, name).astype(np.float64), getattr(path, path.path_parameter)
     if name == "seconds":
         values = np.cumsum(values)
-    if scale == "log":  # a gap of zero has no place there
+    if scale == "log":  # which cannot show a gap of zero
         values = np.where(values > 0, values, np.nan)
     is_known = np.isfinite(values)
     if is_known.any():

@@ -1,4 +1,4 @@
-"""A regularisation path as it was walked: a row for each l1, with the model."""
+"""The record of a regularisation path: a row for each l1, with the model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Path:
     Attributes
     ----------
     models : tuple of n fitted estimators
-    walked : "l1" or "group_l1", what the models differ in
-    l1, group_l1 : float64, the one that is walked descending
+    path_parameter : "l1" or "group_l1", the parameter that varies
+    l1, group_l1 : float64, the varying one descending
     score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
     fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
-    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the value before
+    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the one before on
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
-    n_broken : int64, weights that the strong rule had left out and the check took in
+    n_broken : int64, weights that the strong rule had left out and the check of all gradients added
     """
 
     models: tuple[SparseCRF, ...]
@@ -60,7 +60,7 @@ class Path:
 
     @property
     def best_index(self) -> int:
-        """Where the score is best, the sparser of equals.
+        """The index of the best score, of equal ones that of the sparsest model.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Path:
 
     @property
     def best_end(self) -> str | None:
-        """Which end of the grid has the best score, so that better ones may lie beyond: "smallest", "largest" or None.
+        """The end of the grid that has the best score, "smallest" or "largest": better ones may lie beyond; else None.
 
         Above l1_max all weights are zero, whatever the value: a grid that begins there has nothing beyond it.
         """
@@ -103,18 +103,18 @@ class Path:
 
     @property
     def _values(self) -> NDArray[np.float64]:
-        """Of the strength that is walked, descending."""
+        """The values of the parameter that the path varies, descending."""
         return self.group_l1 if self.path_parameter == "group_l1" else self.l1
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict a value, for `pandas.DataFrame(path.rows())` and tables."""
+        """Return one dict a value, for `pandas.DataFrame(path.rows())` and tables."""
         names = (self.path_parameter, *COLUMNS)
         columns = [getattr(self, name).tolist() for name in names[:-1]]
         statuses = [model.result_.status.name.lower() for model in self.models]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
 
     def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write the rows, with a heading; what is not known is left empty."""
+        """Write the rows, with a heading; numbers that are not known are left empty."""
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, (self.path_parameter, *COLUMNS))
             writer.writeheader()
@@ -122,7 +122,7 @@ class Path:
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw score, non-zeros, gap and seconds against the walked strength; needs matplotlib.
+        """Draw score, non-zeros, gap and seconds against the parameter that varies; needs matplotlib.
 
         path : the file: .png, .svg, .pdf
 

@@ -1,4 +1,4 @@
-"""One training after the other, from the largest l1 down, each from the optimum of the one before."""
+"""The trainings of a regularisation path, from the largest l1 down, each from the optimum of the one before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Score = Callable[[SparseCRF], float]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One value of a path: its model, its score (nan without validation), how many weights broke the strong rule."""
+    """One value of a path: its model, its score (nan without validation), the violations of the strong rule."""
 
     model: SparseCRF
     score: float
@@ -34,9 +34,9 @@ class Step:
 
 @dataclass
 class Waiting:
-    """Whether the last `patience` scores were no better than the best before.
+    """Early stopping after `patience` scores in succession that are no better than the best before them; None: never.
 
-    It begins once a score is better than the first: under strong penalties all models predict the most frequent label.
+    Counts once a score is better than the first: under strong penalties all models predict the most frequent label.
     """
 
     patience: int | None
@@ -45,7 +45,7 @@ class Waiting:
     n_worse: int = 0
 
     def is_over(self, score: float) -> bool:
-        """Take in another score."""
+        """Add a score; returns whether to stop."""
         if np.isnan(self.first):
             self.first = self.best = score
         self.n_worse = 0 if score > self.best else self.n_worse + 1
@@ -54,7 +54,7 @@ class Waiting:
 
 
 def grid(l1_max: float, n_values: int, smallest: float) -> NDArray[np.float64]:
-    """From l1_max down to the smallest, evenly on a logarithmic scale; the smallest alone where nothing is above."""
+    """Return values from l1_max down to `smallest`, evenly on a logarithmic scale; that alone if not below l1_max."""
     if smallest >= l1_max:
         return np.array([smallest])
     if n_values == 1:
@@ -90,7 +90,7 @@ def walk(
 
 
 def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
-    """The model solved to `tol`, what it took added to what it had taken."""
+    """Return the model solved to `tol`; passes, iterations and seconds are those of both trainings together."""
     before = model.result_
     rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
     value = getattr(model, prepared.path_parameter)
@@ -100,7 +100,7 @@ def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
 
 
 def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
-    """Train one value from the point `start`, which was looked at before."""
+    """Train at one value, from the point `start`, whose full gradient is known."""
     settings = prepared.model
     return minimize(
         prepared.objective,
@@ -116,11 +116,11 @@ def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) ->
 
 
 def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
-    """The estimator with these weights; labels and names are shared."""
+    """Return the fitted estimator with the weights of `result`; labels and names are shared."""
     result_model, objective = copy(prepared.model), prepared.objective
     setattr(result_model, prepared.path_parameter, value)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said once, at the path's end
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
         result_model._keep(result)
     if isinstance(objective, Objective):
         result_model._finish(objective.map, objective.loss, objective.weights)

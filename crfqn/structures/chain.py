@@ -51,15 +51,15 @@ class Chain:
 
     @property
     def ancestors(self) -> Ancestors:
-        """Labels exclude each other: each has only itself."""
+        """Each state alone: the labels exclude each other."""
         return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
     def over(self, offsets: NDArray[np.int64]) -> Chain:
-        """The same structure over other items."""
+        """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts)
 
     def check_targets(self, targets: NDArray[np.int32]) -> None:
-        """Any state is a label."""
+        """Accept all targets: every state is a label."""
 
     def infer(
         self,
@@ -69,7 +69,7 @@ class Chain:
         weights: NDArray[np.float64] | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """One inference pass: log partitions, node and edge residuals, expected and target scores.
+        """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
 
         Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts.
 
@@ -148,9 +148,9 @@ class Chain:
         return result
 
     def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sum_i weight_i r_i^2 of every edge, (E,): r_i is how often the edge can occur more or less in item i.
+        """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.
 
-        T - 1 times from a label to itself, T // 2 times to another; with one label there is nothing to choose.
+        The counts range from 0 to T - 1 from a label to itself, to T // 2 to another; with one label they are fixed.
         """
         lengths = np.diff(self.offsets)
         to_itself = weights @ np.maximum(lengths - 1, 0).astype(np.float64) ** 2

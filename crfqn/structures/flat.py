@@ -12,7 +12,7 @@ from crfqn.structures.taxonomy import Taxonomy
 
 
 def flat(n_classes: int, n_items: int) -> Taxonomy:
-    """Items over `n_classes` labels without a taxonomy."""
+    """Return the structure of items with one label each of `n_classes`, without a taxonomy."""
     if n_classes < 1:
         raise InputError(f"a flat structure needs at least one class, got n_classes = {n_classes}")
     return Taxonomy(np.full(n_classes, -1, np.int32), np.ones(n_classes, bool), n_items)

@@ -1,4 +1,4 @@
-"""What every structure offers to an objective: exact inference over score arrays.
+"""The interface of all structures: exact inference over score arrays, for the objectives.
 
 Shapes: K states, N positions, I items; scores are label-major, (K, N).
 """
@@ -18,25 +18,26 @@ NO_EDGES = np.empty(0)
 
 
 class Ancestors(NamedTuple):
-    """The states that are true where state k is: states[indptr[k] ... indptr[k + 1]], k itself first.
+    """The states that hold wherever state k does: states[indptr[k] ... indptr[k + 1] - 1], k itself first.
 
-    States that exclude each other have only themselves; a node of a taxonomy has its ancestors too.
+    A label of a chain has only itself; a node of a taxonomy has its ancestors too.
     """
 
     indptr: NDArray[np.int64]
     states: NDArray[np.integer]
 
     def of(self, k: int) -> NDArray[np.integer]:
+        """Return state k with its ancestors."""
         return self.states[self.indptr[k] : self.indptr[k + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What one inference pass returns.
+    """The result of one inference pass.
 
     Attributes
     ----------
-    log_partition, target_score : float64 (I,), in nats: log Z, and the score of the labels that were given.
+    log_partition, target_score : float64 (I,), in nats: log Z, and the score of the targets, without items' weights.
     expected_score : sum over items of weight * expected score under the model.
     residual : float64 (K, N): weight * (node marginals - observed labels).
     edge_residual : float64 (number of edge weights,): weighted expected less observed transitions.
@@ -61,20 +62,26 @@ class Structure(Protocol):
     """Exact inference that knows no weights and no features."""
 
     @property
-    def n_states(self) -> int: ...
+    def n_states(self) -> int:
+        """The number of states, K: labels, or nodes of a taxonomy."""
 
     @property
-    def n_items(self) -> int: ...
+    def n_items(self) -> int:
+        """The number of items, I."""
 
     @property
-    def n_edges(self) -> int: ...
+    def n_edges(self) -> int:
+        """The number of edge weights, 0 for structures without edges."""
 
     @property
-    def ancestors(self) -> Ancestors: ...
+    def ancestors(self) -> Ancestors:
+        """The states that hold wherever a state does."""
 
-    def over(self, offsets: NDArray[np.int64]) -> Structure: ...
+    def over(self, offsets: NDArray[np.int64]) -> Structure:
+        """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1."""
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None: ...
+    def check_targets(self, targets: NDArray[np.int32]) -> None:
+        """Raise InputError for targets, (N,), that are states but no labels."""
 
     def infer(
         self,
@@ -83,14 +90,26 @@ class Structure(Protocol):
         targets: NDArray[np.int32],
         weights: NDArray[np.float64] | None = None,
         pool: Pool | None = None,
-    ) -> Inference: ...
+    ) -> Inference:
+        """Run one inference pass.
+
+        Parameters
+        ----------
+        scores, edges : float64 (K, N) and (K, K) or (0,), in nats
+        targets : int32 (N,), the states to subtract from the marginals; (0,): nothing is subtracted
+        weights : float64 (I,), how often each item counts; None: once
+        pool : threads that share the items
+        """
 
     def counts(
         self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]: ...
+    ) -> NDArray[np.float64]:
+        """Return the observed number of each edge in the targets, each item times its weight."""
 
-    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sum_i weights[i] r_i^2 by edge, r_i the range of the edge's count in item i."""
 
     def decode(
         self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
-    ) -> Decoded: ...
+    ) -> Decoded:
+        """Return the best labelling of every item and its score."""

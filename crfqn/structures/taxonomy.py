@@ -1,8 +1,8 @@
 """The taxonomy: exact inference for items that are labelled by a node of a forest. It knows no weights, no features.
 
 Scores of the nodes are label-major, (K, N), one position an item; the score of a label is the sum of the scores on its
-path from the top (paper, section 6.2 and appendix D.2). What is no label yet has a score: inner nodes share what their
-leaves have in common. A virtual root, which no score could tell apart, is no node.
+path from the top (paper, section 6.2 and appendix D.2), so that the labels under an inner node share its score. A
+virtual root, whose score would be in every sum, is no node.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Taxonomy:
 
     @property
     def n_edges(self) -> int:
-        """None: what goes with a parent and its child is in the child's weights."""
+        """The number of edge weights, 0: the child's node weights do what those of a parent and its child would."""
         return 0
 
     @cached_property
     def ancestors(self) -> Ancestors:
-        """Each node with its ancestors, itself first; time and memory are those of the result."""
+        """Each node with its ancestors, itself first; O(size of the result) time and memory."""
         lengths = np.zeros(self.n_states, np.int64)
         for nodes, _ in self._levels_above():
             lengths[nodes] += 1
@@ -78,7 +78,7 @@ class Taxonomy:
         return Ancestors(indptr, states)
 
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
-        """All nodes with themselves, then those that have one with their parents, grandparents, ..."""
+        """Yield (all nodes, themselves), then (nodes that have one, their parents), (..., grandparents), ..."""
         nodes: NDArray[np.int64] = np.arange(self.n_states)
         above: NDArray[np.integer] = nodes
         while nodes.size:
@@ -87,7 +87,7 @@ class Taxonomy:
             nodes, above = nodes[has_parent], self.parents[above[has_parent]]
 
     def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
-        """The same forest over other items."""
+        """Return the same forest over other items, as many as `offsets` has."""
         return Taxonomy(self.parents, self.is_label, offsets.size - 1, self.n_parts)
 
     def check_targets(self, targets: NDArray[np.int32]) -> None:
@@ -104,7 +104,7 @@ class Taxonomy:
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """One inference pass: log partitions, residuals of all nodes, expected and target scores.
+        """Run one inference pass: log partitions, residuals of all nodes, expected and target scores.
 
         Without `targets` nothing is subtracted: the residuals are the node marginals.
 
@@ -148,11 +148,11 @@ class Taxonomy:
         return inference.log_partition - (inference.residual * scores).sum(axis=0)
 
     def counts(self, targets: NDArray[np.int32], weights: Vector | None = None) -> Vector:
-        """Observed edges: there are none."""
+        """Return the observed edges, none: (0,)."""
         return NO_EDGES
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Of edges: there are none."""
+        """Return the ranges of the edges' counts, none: (0,)."""
         return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
@@ -163,7 +163,7 @@ class Taxonomy:
         return Decoded(states, best)
 
     def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
-        """run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
+        """Call run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
         n_parts = min(self.n_parts, self.n_items)
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
         n_operations = PASS * self.n_items * self.n_states

@@ -1,1 +1,1 @@
-"""Label taxonomies: the tree, labels that are paths, and the forms in which users give them."""
+"""Label taxonomies: the tree, labels that are paths, and readers of the forms in which users have them."""

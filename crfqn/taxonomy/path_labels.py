@@ -152,18 +152,18 @@ def _as_names(labels: list) -> NDArray:
 
 
 def as_row(row: Any, i: int, noun: str) -> tuple:
-    """A row as a tuple; InputError, naming `noun` i, for what is none."""
+    """Return a row as a tuple; InputError, naming `noun` i, if it is not a sequence."""
     if not is_row(row):
         raise InputError(f"{noun} {i}: expected a tuple or list of the parts of a path, got {describe(row)}")
     return tuple(row.tolist() if isinstance(row, np.ndarray) else row)
 
 
 def is_row(label: Any) -> bool:
-    """Whether something is a row of parts rather than a name."""
+    """Return whether a label is a row of parts rather than a name."""
     return isinstance(label, (list, tuple)) or (isinstance(label, np.ndarray) and label.ndim == 1)
 
 
 def check_separator(separator: Any) -> None:
-    """Refuse what is not one or more characters."""
+    """Raise InputError unless the separator is a string of one or more characters."""
     if not isinstance(separator, str) or not separator:
         raise InputError(f"expected a separator of one or more characters, got {describe(separator)}")

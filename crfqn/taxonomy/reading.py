@@ -110,7 +110,9 @@ def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> Label
 
 
 def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
-    """The nodes of labels in the tree that `open_taxonomy` made of `taxonomy` (beside labels that were rows, or not).
+    """Return the nodes of labels, int32 (n,), in the tree that `open_taxonomy` made of `taxonomy`.
+
+    is_rows : whether the labels came as rows of parts
 
     Raises
     ------

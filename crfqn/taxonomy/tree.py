@@ -141,6 +141,7 @@ class LabelTree:
 
     @property
     def n_nodes(self) -> int:
+        """The number of nodes, K."""
         return len(self.names)
 
     @cached_property

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn.kernels.subproblem.coordinates import descend
+from crfqn.kernels.subproblem.coordinates import QuadraticModel, descend
 from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
@@ -275,10 +275,8 @@ def model(metric, damping, l2=0.0):
 def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, base_d=None):
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
-    made = descend(
-        *metric.base_arrays, metric.diagonal, metric.q, metric.q_hat, damping,
-        g, w, l1, l2, sweeps, tolerance, d, base_d,
-    )  # fmt: skip
+    quadratic = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+    made = descend(quadratic, damping, g, w, l1, l2, sweeps, tolerance, d, base_d)
     return d, base_d, made
 
 

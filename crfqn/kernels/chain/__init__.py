@@ -1,1 +1,1 @@
-"""Inference over chains: messages, the best path, updates that touch a part of an item."""
+"""Inference over chains: forward-backward, Viterbi, stochastic steps, messages for block coordinate descent."""

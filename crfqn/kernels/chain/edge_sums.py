@@ -1,11 +1,15 @@
-"""What the marginals of neighbouring positions say about edge weights, as if neighbours were independent.
+"""Curvature of edge weights from node marginals alone, as if neighbouring positions were independent.
 
-Position t then adds to the variance of the transitions e = (k, l)
+For the models of the Hessian (`objectives.curvature`). Position t then adds to the variance of the number of
+transitions e = (k, l)
 
     v' C_t v + C_t(k, k) C_{t+1}(l, l),   v = p_{t+1}(l) at k + p_{t-1}(k) at l,   C_t = diag p_t - p_t p_t'
 
-(Hoeffding's decomposition: what each end alone decides, and what only both do). The expected number of transitions, an
-upper bound, is 50 times as large where labels are certain (CoNLL-2000): steps along edges were as many times too short.
+(Hoeffding's decomposition: the parts of each end alone, and the rest that takes both). The expected number of
+transitions, an upper bound, is 50 times as large where labels are certain (CoNLL-2000): steps along edges were as many
+times too short.
+
+Shapes: K states, N positions, S sampled positions, E edges.
 """
 
 import numpy as np
@@ -16,7 +20,10 @@ from crfqn.kernels.curvature.token_rows import FAINT
 
 @kernel
 def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, inverse_weights, out):
-    """Add the items first ... last - 1: out[e] += weight times the variance of the edge firsts[e] -> seconds[e]."""
+    """out[e] += weight times the variance of the edge firsts[e] -> seconds[e], over the items first ... last - 1.
+
+    residual : float64 (K, N), weight (p - observed), of which p is read off; inverse_weights : float64 (N,)
+    """
     n_states = residual.shape[0]
     before, here, after = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
     for i in range(first, last):
@@ -46,7 +53,10 @@ def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, in
 
 @kernel
 def count_transitions(here, there, p, neighbours, counts):
-    """counts[t] = edges e with p_t(here[e]) q_t(there[e]) >= FAINT; p, q = neighbours: float64 (K, S)."""
+    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals.
+
+    here, there : int (E,), the edges' states here and at the neighbour; p, neighbours : float64 (K, S)
+    """
     for e in range(here.size):
         for t in range(counts.size):
             counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
@@ -54,7 +64,10 @@ def count_transitions(here, there, p, neighbours, counts):
 
 @kernel
 def list_transitions(here, there, p, neighbours, ends, found, values):
-    """List these edges with q_t(there[e]) by position; `ends` (S + 1,): where each position's list begins."""
+    """List by position the edges that `count_transitions` counts, and q_t(there[e]) of each.
+
+    ends : int64 (S + 1,), where each position's list begins; found, values : (ends[-1],), out
+    """
     heads = ends[:-1].copy()
     for e in range(here.size):
         for t in range(heads.size):

@@ -1,4 +1,4 @@
-"""Forward-backward over the items of one part of the data: everything that one inference pass returns.
+"""Forward-backward over some items: everything that one inference pass over a chain returns.
 
 Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the normalised messages,
 
@@ -10,7 +10,7 @@ where psi = exp(score - largest score of the position) and M = exp(edge - larges
 every pair marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
 
 Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where
-that could underflow the item is done in logarithms by `chain_log.py`: slow, and hardly ever needed.
+that could underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed.
 
 Memory: scores and residual are label-major (K, N). A chunk of items is copied into rows of `width` = K
 rounded up to LANES, small enough for the L2 cache, so that every inner loop runs over whole vector
@@ -33,7 +33,10 @@ LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number
 
 @kernel
 def padded_edges(edges):
-    """M = exp(edge - largest) and its transpose, (width, width), zeros in the padding; largest and smallest edge."""
+    """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
+
+    The padding is zero.
+    """
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
     m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
@@ -51,7 +54,7 @@ def padded_edges(edges):
 
 @kernel
 def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
-    """centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
+    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
 
     shift[t], spread[t]: the largest score of the position, and the largest less the smallest.
     """
@@ -85,7 +88,7 @@ def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
 
 @kernel
 def forward(psi, m, n_states, alpha, scale):
-    """The forward recursion of one item; returns sum_t log c_t and leaves 1 / c_t in `scale`."""
+    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
     length, width = psi.shape
     log_scale = 0.0
     for t in range(length):
@@ -107,7 +110,7 @@ def forward(psi, m, n_states, alpha, scale):
 
 @kernel
 def backward(psi, m_transposed, n_states, alpha, scale, p):
-    """The backward recursion of one item: node marginals into p, and u_t in the place of psi_t."""
+    """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
     length, width = psi.shape
     for t in range(length - 1, -1, -1):
         b, u, a = p[t], psi[t], alpha[t]
@@ -151,7 +154,7 @@ def store_marginals(p, start, length, residual):
 
 @kernel
 def expected_scores(p, centred, shift, length, expected):
-    """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift comes back."""
+    """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift is added once."""
     width = p.shape[1]
     for t in range(length):
         total = 0.0
@@ -162,7 +165,7 @@ def expected_scores(p, centred, shift, length, expected):
 
 @kernel
 def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge_counts):
-    """Weigh an item's marginals and take the observed counts from them; returns the targets' score."""
+    """Multiply an item's marginals by its weight, subtract the observed counts; returns the targets' score."""
     if weight != 1.0:
         for k in range(scores.shape[0]):
             for t in range(start, stop):
@@ -180,7 +183,7 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 @kernel
 def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
-    """Forward and backward over one item; psi becomes weight * u, zero at the first position."""
+    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t."""
     length, width = psi.shape
     log_scale = forward(psi, m, n_states, alpha, scale)
     backward(psi, m_transposed, n_states, alpha, scale, p)
@@ -195,7 +198,7 @@ def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
 
 @kernel
 def chunk_end(first, last, offsets):
-    """The item behind the largest chunk that starts at item `first`: at least one item."""
+    """Return the item behind the largest chunk that starts at item `first`: at least one item."""
     stop = first + 1
     while stop < last and offsets[stop + 1] - offsets[first] <= CHUNK:
         stop += 1
@@ -204,7 +207,7 @@ def chunk_end(first, last, offsets):
 
 @kernel
 def longest_item(first, last, offsets):
-    """The length of the longest of these items, or the size of a chunk if that is more."""
+    """Return the length of the longest of the items first ... last - 1, or CHUNK if that is more."""
     longest = CHUNK
     for i in range(first, last):
         length = offsets[i + 1] - offsets[i]
@@ -226,14 +229,14 @@ def close_edges(raw, m, edges, edge_counts):
 
 @kernel
 def forward_backward(first, last, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
-    """One inference pass over items first..last-1 of a chain; returns their weighted expected edge score.
+    """Run inference over the items first ... last - 1 of a chain; returns their weighted expected edge score, in nats.
 
     Parameters
     ----------
     offsets : int64 (I + 1,); targets : int32 (N,), or (0,) where no labels are known; weights : float64 (I,)
     residual : float64 (K, N), out: weight * (node marginals - observed), of these items' positions only.
     edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
-    sums : float64 (I, 3), out: log partition, expected node score, score of the targets.
+    sums : float64 (I, 3), out, in nats: log partition, expected node score, score of the targets.
     """
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     edge_range = largest_edge - smallest_edge

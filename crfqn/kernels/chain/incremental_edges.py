@@ -1,4 +1,4 @@
-"""The block of a chain's edges for block coordinate descent: all items hold it, and a move asks for all messages anew.
+"""The block of a chain's edges for block coordinate descent: it is in all items, and a move needs all messages anew.
 
 `s` and the names of its entries are those of `incremental_messages.py`.
 """
@@ -26,18 +26,18 @@ from crfqn.kernels.chain.incremental_messages import (
     TRIED,
     WEIGHT,
     M,
-    ask_messages,
+    choose_form,
+    extend_messages,
     load_edges,
     log_z_within,
-    settle,
 )
 from crfqn.kernels.chain.logarithms import log_sum_exp
 from crfqn.kernels.rows import aligned_rows
 
 
 @kernel
-def look_at_edges(s, g, h):
-    """Gradient and curvature of the edges, (K K,) each.
+def edge_slopes(s, g, h):
+    """Write gradient g and curvature h of the edge weights, float64 (K K,) each.
 
     With P_t(j, k) = a_{t-1}(j) M(j, k) u_t(k): g = sum_t weight P_t - observed, h = sum_t weight P_t (1 - P_t). Both
     sums, of P and of its square, are outer products.
@@ -54,12 +54,12 @@ def look_at_edges(s, g, h):
         start, stop, weight = s.offsets[i], s.offsets[i + 1], s.items[WEIGHT, i]
         if stop - start < 2 or weight == 0.0:
             continue
-        ask_messages(s, i, start, stop - 1)
+        extend_messages(s, i, start, stop - 1)
         if s.marks[IS_LOG, i] != 0:
             add_log_pairs(start, stop, weight, s.rows, s.positions, s.edges[TRIED], g, h)
             continue
         length = stop - start
-        load_behind(start, stop, weight, s.rows, s.positions, s.factors[LIMITS, 0, 0], u)
+        load_backward_factors(start, stop, weight, s.rows, s.positions, s.factors[LIMITS, 0, 0], u)
         add_outer(s.rows[FORWARD, start:stop], u, length, sums, n_states)
         for t in range(length):
             for k in range(width):
@@ -73,7 +73,7 @@ def look_at_edges(s, g, h):
 
 
 @kernel
-def load_behind(start, stop, weight, rows, positions, largest_edge, u):
+def load_backward_factors(start, stop, weight, rows, positions, largest_edge, u):
     """u_t = weight psi_t b_t / (c_t sum_k a_t(k) b_t(k)), c_t the scale of the forward message; 0 at the start."""
     width = rows.shape[2]
     for t in range(start, stop):
@@ -88,7 +88,7 @@ def load_behind(start, stop, weight, rows, positions, largest_edge, u):
 
 @kernel
 def add_log_pairs(start, stop, weight, rows, positions, edges, g, h):
-    """The pair marginals of an item in logarithms, onto g and h."""
+    """Add an item's pair marginals p to g and p (1 - p) to h, both weighted; its messages are in logarithms."""
     n_states = edges.shape[0]
     work = np.empty(n_states)
     for t in range(start + 1, stop):
@@ -105,7 +105,7 @@ def add_log_pairs(start, stop, weight, rows, positions, edges, g, h):
 
 @kernel
 def try_edges(s, delta, step):
-    """The change of the loss when the edges move by step * delta, (K K,)."""
+    """Return the change of the loss when the edge weights move by step * delta, (K K,), from the accepted ones."""
     n_states, change = s.edges.shape[1], 0.0
     for j in range(n_states):
         for k in range(n_states):
@@ -116,9 +116,9 @@ def try_edges(s, delta, step):
         s.items[TRIAL_LOG_Z, i], s.items[TRIAL_OBSERVED, i] = s.items[LOG_Z, i], s.items[OBSERVED, i]
         if start == stop:
             continue
-        settle(s, i)
+        choose_form(s, i)
         s.marks[FRONT, i], s.marks[BACK, i] = start - 1, stop - 1
-        ask_messages(s, i, stop - 1, stop - 1)
+        extend_messages(s, i, stop - 1, stop - 1)
         for t in range(start + 1, stop):
             gain += step * delta[s.targets[t - 1] * n_states + s.targets[t]]
         s.items[TRIAL_LOG_Z, i] = log_z_within(
@@ -132,7 +132,7 @@ def try_edges(s, delta, step):
 
 @kernel
 def accept_edges(s):
-    """Take over the edges that were tried last."""
+    """Accept the edge weights that were tried last."""
     for j in range(s.edges.shape[1]):
         for k in range(s.edges.shape[1]):
             s.edges[KNOWN, j, k] = s.edges[TRIED, j, k]

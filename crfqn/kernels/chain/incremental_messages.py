@@ -1,21 +1,21 @@
-"""Forward and backward messages of chains, kept while the scores of single positions move.
+"""Forward and backward messages of chains, kept while block coordinate descent moves the scores of single positions.
 
 A forward message depends on the scores up to its position, a backward message on those after it. So each item has two
 marks: forward messages are valid up to `front`, backward messages from `back` on, and either is only extended as far as
-a question needs it. With a feature at the positions s ... e of an item,
+a result needs it. With a feature at the positions s ... e of an item,
 
-    its marginals                 ask for a_t up to e and b_t from s on;
-    log Z after a move of it      asks for a_s ... a_e anew and b_e as it is, since what lies before s and after e adds
+    its marginals                 need a_t up to e and b_t from s on;
+    log Z after a move of it      needs a_s ... a_e anew and b_e as it is, since the positions before s and after e add
                                   the same as before;
     once it has moved             a_t is valid up to e, b_t from e on.
 
-Messages are scaled as in `chain.py`, each to a sum of 1, so that a marginal is a_t(k) b_t(k) over their sum; items
-whose scores spread too far are kept in logarithms, as in `chain_log.py`. A position adds gain_t + shift_t to log Z: the
-logarithm of its message's scale, and its largest score, which was taken out.
+Messages are scaled as in `forward_backward.py`, each to a sum of 1, so that a marginal is a_t(k) b_t(k) over their sum;
+items whose scores spread too far are kept in logarithms, as in `logarithms.py`. A position adds gain_t + shift_t to
+log Z: the logarithm of its message's scale, and its largest score, which was subtracted.
 
-`s` is a `ChainState` of `objectives/incremental_state.py`, which says what its arrays are. Their first axis is named by
-the constants below: few arrays, because every one that is handed on costs compilation. Everything with rows of `width`
-numbers, K rounded up to LANES, is position-major.
+`s` is a `ChainState` of `objectives/views/feature_state.py`, which says what its arrays are. Their first axis is named
+by the constants below: few arrays, because every one that is handed on costs compilation. Arrays with rows of `width`
+numbers, K rounded up to LANES, are position-major.
 """
 
 import numpy as np
@@ -38,7 +38,10 @@ M, M_TRANSPOSED, LIMITS, SCRATCH = range(4)
 
 @kernel
 def run_forward(first, last, start, is_log, alpha, psi, edges, m, largest_edge, gains, work):
-    """The forward messages of the positions first ... last of the item that begins at `start`, and their log scales."""
+    """Compute the forward messages of the positions first ... last of an item, and their log scales into `gains`.
+
+    start : the item's first position; work : float64 (K,), scratch
+    """
     n_states, width = edges.shape[0], psi.shape[1]
     for t in range(first, last + 1):
         a, p = alpha[t], psi[t]
@@ -67,7 +70,7 @@ def run_forward(first, last, start, is_log, alpha, psi, edges, m, largest_edge, 
 
 @kernel
 def run_backward(first, last, is_log, beta, psi, edges, m_transposed, work):
-    """The backward messages of the positions last, last - 1 ... first, from that of last + 1."""
+    """Compute the backward messages of the positions last, last - 1 ... first, given that of last + 1."""
     n_states, width = edges.shape[0], psi.shape[1]
     for t in range(last, first - 1, -1):
         b, p, behind = beta[t], psi[t + 1], beta[t + 1]
@@ -91,7 +94,7 @@ def run_backward(first, last, is_log, beta, psi, edges, m_transposed, work):
 
 
 @kernel
-def ask_messages(s, i, first, last):
+def extend_messages(s, i, first, last):
     """Make the forward messages of item i valid up to `last`, and its backward messages from `first` on."""
     front, back, is_log = s.marks[FRONT, i], s.marks[BACK, i], s.marks[IS_LOG, i] != 0
     if last > front:
@@ -113,7 +116,7 @@ def ask_messages(s, i, first, last):
 
 @kernel
 def log_sum(a, b, is_log, n_states):
-    """The logarithm of sum_k a(k) b(k), a and b messages of one position."""
+    """Return the logarithm of sum_k a(k) b(k), a and b messages of one position."""
     if is_log:
         work = np.empty(n_states)
         for k in range(n_states):
@@ -127,7 +130,7 @@ def log_sum(a, b, is_log, n_states):
 
 @kernel
 def log_z_within(first, last, is_log, alpha, beta, gains, shift, n_states):
-    """What the positions first ... last add to log Z, with the message behind them."""
+    """Return the terms of log Z that belong to the positions first ... last, and to the backward message of `last`."""
     total = log_sum(alpha[last], beta[last], is_log, n_states)
     for t in range(first, last + 1):
         total += gains[t] + shift[t]
@@ -136,7 +139,7 @@ def log_z_within(first, last, is_log, alpha, beta, gains, shift, n_states):
 
 @kernel
 def load_row(t, rows, positions, delta, step, n_states):
-    """psi = score + step * delta less the largest of it, at position t; `shift` and `spread` as well."""
+    """Write psi = score + step * delta less the largest of it, at position t, and the position's shift and spread."""
     score, psi = rows[SCORES, t], rows[PSI, t]
     largest = smallest = score[0] + step * delta[0]
     for k in range(n_states, psi.size):
@@ -160,7 +163,7 @@ def exponentiate(psi, n_states, exponents):
 
 @kernel
 def needs_logarithms(start, stop, spread, largest_edge, smallest_edge):
-    """Whether the scores of an item spread too far for scaled messages."""
+    """Return whether the scores of an item, at start ... stop - 1, spread too far for scaled messages."""
     widest = 0.0
     for t in range(start, stop):
         widest = spread[t] if spread[t] > widest else widest
@@ -168,8 +171,8 @@ def needs_logarithms(start, stop, spread, largest_edge, smallest_edge):
 
 
 @kernel
-def settle(s, i):
-    """Choose scaled messages or logarithms for item i by how far its scores spread; returns whether that is a change.
+def choose_form(s, i):
+    """Choose scaled messages or logarithms for item i by the spread of its scores; returns whether that is a change.
 
     After a change no message but the last is valid, and `psi` holds the known scores.
     """
@@ -192,7 +195,7 @@ def settle(s, i):
 
 @kernel
 def load_edges(edges, factors):
-    """M and its transpose, and the largest and smallest edge."""
+    """Write M and its transpose, and the largest and the smallest edge, into `factors`."""
     m, m_transposed, factors[LIMITS, 0, 0], factors[LIMITS, 0, 1] = padded_edges(edges)
     for j in range(m.shape[0]):
         for k in range(m.shape[0]):
@@ -200,11 +203,11 @@ def load_edges(edges, factors):
 
 
 @kernel
-def open_chains(s):
-    """Load the known scores and edges; messages are computed where they are asked for."""
+def load_chains(s):
+    """Load the known scores and edges; messages are computed when they are needed."""
     load_edges(s.edges[TRIED], s.factors)
     for t in range(s.rows.shape[1]):
         load_row(t, s.rows, s.positions, s.rows[SCORES, t], 0.0, s.edges.shape[1])
     for i in range(s.items.shape[1]):
         s.marks[IS_LOG, i], s.items[OUTSIDE, i] = -1, np.nan
-        settle(s, i)
+        choose_form(s, i)

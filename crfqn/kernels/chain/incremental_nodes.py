@@ -1,7 +1,7 @@
 """The block of a feature's weights in chains, for block coordinate descent: its gradient, and moves of it.
 
 A move is tried in place and then accepted, or tried again with another step, of which 0 undoes it. `s`, a `ChainState`
-of `objectives/incremental_state.py`, and the names of its entries are explained in `incremental_messages.py`.
+of `objectives/views/feature_state.py`, and the names of its entries are explained in `incremental_messages.py`.
 """
 
 import numpy as np
@@ -26,11 +26,11 @@ from crfqn.kernels.chain.incremental_messages import (
     TRIAL_LOG_Z,
     TRIAL_OBSERVED,
     WEIGHT,
-    ask_messages,
+    choose_form,
+    extend_messages,
     load_row,
     log_z_within,
     needs_logarithms,
-    settle,
 )
 from crfqn.kernels.chain.logarithms import normalise
 from crfqn.kernels.exp import exp_in_place
@@ -38,7 +38,7 @@ from crfqn.kernels.exp import exp_in_place
 
 @kernel
 def item_stop(e, end, indices, stop):
-    """The first entry after e that lies at the position `stop` or behind."""
+    """Return the first entry after e that lies at the position `stop` or behind, `end` if there is none."""
     e += 1
     while e < end and indices[e] < stop:
         e += 1
@@ -46,8 +46,8 @@ def item_stop(e, end, indices, stop):
 
 
 @kernel
-def look_at_nodes(s, feature, g, h):
-    """Gradient and curvature of a feature's weights, (K,) each.
+def node_slopes(s, feature, g, h):
+    """Write gradient g and curvature h of a feature's weights, float64 (K,) each.
 
     g(k) = sum_t weight x_tf (p_t(k) - observed),   h(k) = sum_t weight x_tf^2 p_t(k) (1 - p_t(k))
     """
@@ -63,7 +63,7 @@ def look_at_nodes(s, feature, g, h):
         stop = item_stop(e, end, indices, offsets[i + 1])
         first, last = np.int64(indices[e]), np.int64(indices[stop - 1])
         if front[i] < last or back[i] > first:
-            ask_messages(s, i, first, last)
+            extend_messages(s, i, first, last)
         add_slopes(
             e, stop, indices, values, weights[i], is_log[i] != 0, alpha, beta, targets, n_states, p, slopes, squares
         )  # fmt: skip
@@ -74,7 +74,7 @@ def look_at_nodes(s, feature, g, h):
 
 @kernel
 def add_slopes(e, stop, indices, values, weight, is_log, alpha, beta, targets, n_states, p, g, h):
-    """The share of an item's entries e ... stop - 1 in a feature's gradient and curvature, (width,); p: scratch."""
+    """Add the terms of an item's entries e ... stop - 1 to a feature's gradient and curvature, (width,); p: scratch."""
     width = p.size
     for c in range(e, stop):
         t, x = indices[c], weight
@@ -104,7 +104,7 @@ def add_slopes(e, stop, indices, values, weight, is_log, alpha, beta, targets, n
 
 @kernel
 def try_nodes(s, feature, delta, step):
-    """The change of the loss when the scores of a feature's positions t move by step x_tf delta, (K,)."""
+    """Return the change of the loss when the scores of a feature's positions t move by step x_tf delta, (K,)."""
     begin, end, change = s.indptr[feature], s.indptr[feature + 1], 0.0
     move_scores(s, begin, end, delta, step)
     indices, item_of, offsets, n_states = s.indices, s.item_of, s.offsets, s.edges.shape[1]
@@ -119,7 +119,7 @@ def try_nodes(s, feature, delta, step):
         if front[i] < first - 1 or back[i] > last:  # the messages beside the stretch are of another form
             first, last, rest = offsets[i], offsets[i + 1] - 1, 0.0
         front[i], back[i] = first - 1, last
-        ask_messages(s, i, last, last)
+        extend_messages(s, i, last, last)
         trial[i] = rest + log_z_within(first, last, is_log[i] != 0, alpha, beta, gains, shift, n_states)
         gain = 0.0
         for c in range(e, stop):
@@ -134,7 +134,7 @@ def try_nodes(s, feature, delta, step):
 def move_scores(s, e, end, delta, step):
     """Load the moved scores of a feature's entries e ... end - 1, and choose the form of their items' messages.
 
-    The first time in a move it notes what the rest of each item adds to log Z.
+    The first time in a move it stores the other positions' part of each item's log Z (OUTSIDE).
     """
     begin, n_states, outside, edge_limits = e, s.edges.shape[1], s.items[OUTSIDE], s.factors[LIMITS, 0]
     indices, values, item_of, offsets = s.indices, s.values, s.item_of, s.offsets
@@ -147,12 +147,12 @@ def move_scores(s, e, end, delta, step):
         if np.isnan(outside[i]):
             first, last = np.int64(indices[e]), np.int64(indices[stop - 1])
             if front[i] < last or back[i] > last:
-                ask_messages(s, i, last, last)
+                extend_messages(s, i, last, last)
             within = log_z_within(first, last, is_log[i] != 0, alpha, beta, gains, shift, n_states)
             outside[i] = s.items[LOG_Z, i] - within
         load_entries(e, stop, indices, values, rows, positions, delta, step, n_states)
         if needs_logarithms(offsets[i], offsets[i + 1], spread, edge_limits[0], edge_limits[1]) != is_log[i]:
-            settle(s, i)  # it loads the known scores everywhere: once more
+            choose_form(s, i)  # it loads the known scores everywhere: once more
             load_entries(e, stop, indices, values, rows, positions, delta, step, n_states)
         e = stop
     exponentiate_entries(begin, end, indices, item_of, is_log, rows[PSI], n_states, s.exponents)
@@ -168,7 +168,10 @@ def load_entries(e, stop, indices, values, rows, positions, delta, step, n_state
 
 @kernel
 def exponentiate_entries(e, end, indices, item_of, is_log, psi, n_states, exponents):
-    """exp(psi) at a feature's entries, but for items in logarithms; many rows a call, which costs as a row."""
+    """Replace psi by exp(psi) at a feature's entries e ... end - 1, except for items in logarithms.
+
+    Many rows are handed to one call of `exp_in_place`, which costs about as much as for a single row.
+    """
     width = psi.shape[1]
     most = exponents.size // width
     batch = np.empty(most * width)
@@ -189,7 +192,7 @@ def exponentiate_entries(e, end, indices, item_of, is_log, psi, n_states, expone
 
 @kernel
 def accept_nodes(s, feature, delta, step):
-    """Take over the move that was tried last; with step 0, which has to be tried before, forget it."""
+    """Accept the move that was tried last; with step 0, which has to be tried before, forget it."""
     n_states = s.edges.shape[1]
     for c in range(s.indptr[feature], s.indptr[feature + 1]):
         t, x = s.indices[c], s.values[c] if s.values.size > 0 else 1.0

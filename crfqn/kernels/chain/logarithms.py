@@ -1,7 +1,7 @@
 """Forward-backward of one chain in logarithms: K^2 exponentials a position, but no score is too large.
 
-The twin of the scaled recursions in `chain.py`, for the rare items whose scores span so many orders of
-magnitude that a scaled message would underflow.
+The same results as the scaled recursions in `forward_backward.py`, for the rare items whose scores span so many orders
+of magnitude that a scaled message would underflow. Shapes: K states.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from crfqn.kernels import kernel
 
 @kernel
 def log_sum_exp(values, n):
-    """log sum_{k < n} exp(values[k]), shifted by the largest."""
+    """Return log sum_{k < n} exp(values[k])."""
     largest = values[0]
     for k in range(1, n):
         largest = values[k] if values[k] > largest else largest
@@ -23,7 +23,7 @@ def log_sum_exp(values, n):
 
 @kernel
 def normalise(values, n):
-    """Take log sum exp from the values; returns it."""
+    """Subtract log sum exp from the first n values; returns it."""
     total = log_sum_exp(values, n)
     for k in range(n):
         values[k] -= total
@@ -32,7 +32,7 @@ def normalise(values, n):
 
 @kernel
 def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
-    """Node marginals of one item into beta[t, k] and its weighted pair marginals onto `edge_counts`.
+    """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`.
 
     Returns log Z and the weighted expected edge score, weight * <edges, pair marginals>.
     alpha, beta, psi: float64 (length, >= K), scratch; psi and alpha are left zero, so that the caller's

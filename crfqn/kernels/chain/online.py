@@ -1,9 +1,9 @@
 """Stochastic gradient steps over chains: one item's forward-backward, then its step.
 
-The recursions are those of `chain.py`, called for a single item: scores come position by position, so nothing is
-transposed. Edge rows belong to every item, and come after the rows of the features.
+For the SGD solver. The recursions are those of `forward_backward.py`, called for a single item: scores come position by
+position, so nothing is transposed. Edge rows belong to every item, and come after the rows of the features.
 
-Shapes: as in `online.py`; T positions of an item.
+Shapes: as in `lazy_penalty.py`; T positions of an item.
 """
 
 import numpy as np
@@ -14,21 +14,24 @@ from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.lazy_penalty import (
     SCALE,
+    LazyRows,
+    PositionRows,
     apply_lazy_penalty_to_rows,
     end_step,
     largest_item,
     learn_features,
     learning_rate,
+    new_item_columns,
     score_item,
     step_row,
-    turn_item,
+    transpose_item,
 )
 from crfqn.kernels.rows import aligned_rows
 
 
 @kernel
 def centre_scores(scores, n_states, psi, exponents):
-    """psi = exp(score - largest score of the position); returns the widest range of a position's scores."""
+    """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores."""
     length, width = scores.shape
     widest = 0.0
     for t in range(length):
@@ -47,18 +50,19 @@ def centre_scores(scores, n_states, psi, exponents):
 
 
 @kernel
-def load_edges(chosen, table, shares, pattern_of, scale, edges):
-    """The edge weights s v, (K, width)."""
+def load_edges(chosen, rows, edges):
+    """Write the edge weights s v of the rows `chosen` into edges, float64 (K, width)."""
+    scale = rows.counters[SCALE]
     for j in range(chosen.size):
         row = chosen[j]
-        share = shares[pattern_of[row]]
+        share = rows.shares[rows.pattern_of[row]]
         for k in range(share.size):
-            edges[j, k] = table[row, k] * (scale if share[k] > 0.0 else 1.0)
+            edges[j, k] = rows.table[row, k] * (scale if share[k] > 0.0 else 1.0)
 
 
 @kernel
 def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_counts):
-    """weight * node marginals into p (T, width), weight * expected transitions into edge_counts (width, width)."""
+    """Write weight * node marginals to p (T, width), weight * expected transitions to edge_counts (width, width)."""
     length, width = scores.shape
     n_states = edges.shape[0]
     for j in range(n_states):
@@ -82,7 +86,7 @@ def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_coun
 
 @kernel
 def subtract_labels(labels, weight, residual, edge_counts):
-    """Take the observed labels and transitions off the expected ones."""
+    """Subtract the observed labels and transitions, times the item's weight, from the expected ones."""
     for t in range(labels.size):
         residual[t, labels[t]] -= weight
         if t > 0:
@@ -94,12 +98,15 @@ def learn_chains(
     order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, counters,
     rates,
 ):  # fmt: skip
-    """A step on each item of `order` while the scale allows; returns how many. table and clock change in place."""
+    """Take a step on each item of `order` while the scale is in range; returns the number of steps.
+
+    table and counters change in place. Parameters as in `LazyRows` and `PositionRows`; order : items; offsets : int64
+    (I + 1,); targets : int32 (positions,); item_weights : float64 (I,)
+    """
+    rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
     width, n_features = shares.shape[1], table.shape[0] - n_states
     longest, most = largest_item(order, offsets, indptr)
-    place, first_of = np.full(n_features, -1, np.int32), np.empty(most + 1, np.int64)
-    present, where = np.empty(most + n_states, np.int64), np.empty(most, np.int32)
-    x = np.empty(most if values.size > 0 else 0)
+    columns = new_item_columns(most, n_states, n_features, values.size == 0)
     scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
     alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
@@ -109,23 +116,18 @@ def learn_chains(
         i = order[done]
         a, b = offsets[i], offsets[i + 1]
         length, weight = b - a, item_weights[i]
-        n = turn_item(a, b, indptr, features, values, place, present, first_of, where, x)
-        present[n : n + n_states] = edge_rows
-        apply_lazy_penalty_to_rows(present[: n + n_states], table, shares, pattern_of, counters)
-        score_item(
-            a, b, present[:n], first_of, where, x, indptr, features, values, table, shares, pattern_of, counters[SCALE],
-            scores[:length],
-        )  # fmt: skip
-        load_edges(edge_rows, table, shares, pattern_of, counters[SCALE], edges)
+        n = transpose_item(a, b, data, columns)
+        columns.present[n : n + n_states] = edge_rows
+        apply_lazy_penalty_to_rows(columns.present[: n + n_states], rows)
+        score_item(a, b, n, data, columns, rows, scores[:length])
+        load_edges(edge_rows, rows, edges)
         infer_item(
             scores[:length], edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents, edge_counts
         )  # fmt: skip
         subtract_labels(targets[a:b], weight, p, edge_counts)
         eta = learning_rate(counters, rates)
         scaled_eta = eta / counters[SCALE]
-        learn_features(
-            present[:n], first_of, where, x, p, gradient, table, shares, pattern_of, eta, scaled_eta
-        )
+        learn_features(n, columns, p, gradient, rows, eta, scaled_eta)
         for j in range(n_states):
             row = edge_rows[j]
             step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)

@@ -1,8 +1,8 @@
 """The best labelling of each chain (Viterbi 1967), in scores: sums and comparisons cannot overflow.
 
-Forwards only the best scores are kept; on the way back the best path itself asks, at every position, which state its
-score came from. That is K comparisons a position there, and none of the forward pass's K^2 has to keep its argument:
-it is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
+The forward pass keeps the best scores only, no back pointers; on the way back the state before is found again, for the
+best labelling alone. That is K comparisons a position there, and none of the forward pass's K^2 has to keep its
+argument: it is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ TOGETHER = 4  # rows of the edges: each pass over the states waits for the one b
 
 @inner
 def larger(x, y):
-    """The larger of two numbers."""
+    """Return the larger of two numbers."""
     return x if x > y else y
 
 
@@ -39,7 +39,7 @@ def extend_paths(previous, edges, delta):
 
 @inner
 def came_from(previous, edges_to):
-    """The first j that attains max_j (previous[j] + edges_to[j])."""
+    """Return the first j that attains max_j (previous[j] + edges_to[j])."""
     state, most = 0, previous[0] + edges_to[0]
     for j in range(1, edges_to.size):
         candidate = previous[j] + edges_to[j]
@@ -50,7 +50,7 @@ def came_from(previous, edges_to):
 
 @kernel
 def viterbi(first, last, offsets, scores, edges, states, best):
-    """Best path of items first..last-1: states int32 (N,) and its score, float64 (I,), both out.
+    """Find the best labelling of the items first ... last - 1: states int32 (N,), and its score, best float64 (I,).
 
     delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k]); ties go to the lower state.
     """

@@ -1,1 +1,1 @@
-"""Sums for models of the Hessian and for how far gradients can move."""
+"""Sums for models of the Hessian, and for the bounds on gradients that safe screening needs."""

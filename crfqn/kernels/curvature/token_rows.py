@@ -1,8 +1,8 @@
-"""Rows of the token-wise model where positions have few active coordinates: sums over the pairs that meet.
+"""Sparse token-wise model of the Hessian: sums over the pairs of active coordinates that occur at one position.
 
-A word is in few documents, and a document has few of the active words: most pairs of coordinates never meet, and the
-model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the model: the
-rows are written from the diagonal on, and mirrored.
+A word is in few documents, and a document has few of the active words: most pairs of coordinates never occur together,
+and the model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the
+model: the rows are written from the diagonal on, and mirrored.
 
 Shapes: n active coordinates of nodes, S sampled positions; `place` int32 (N,) is a position's number among the sampled,
 or -1. What each sampled position has is a compressed list of M entries: `starts` int64 (S + 1,), and by entry `members`
@@ -16,13 +16,12 @@ import numpy as np
 from crfqn.kernels import inner, kernel, strict_kernel
 
 FAINT = 1e-4  # a state of a smaller marginal is left out; where positions are decided, that is nine of ten
-
-SCAN = 4  # a row is scanned as a whole where more than a quarter of it may have been met
+SCAN = 4  # a row is scanned as a whole where more than a quarter of it may be filled
 
 
 @kernel
 def count_members(features, n_active, indptr, indices, counts):
-    """counts[t] += n_active[i], the active coordinates of features[i], at each of its positions t."""
+    """counts[t] += n_active[i], the number of active coordinates of features[i], at each of its positions t."""
     for i in range(features.size):
         for e in range(indptr[features[i]], indptr[features[i] + 1]):
             counts[indices[e]] += n_active[i]
@@ -30,7 +29,7 @@ def count_members(features, n_active, indptr, indices, counts):
 
 @strict_kernel
 def count_present(features, rows, indptr, indices, place, marginals, counts):
-    """counts[s] += the coordinates whose feature is at s and whose state is not faint there.
+    """counts[s] += the number of coordinates whose feature is at s and whose state has a marginal >= FAINT there.
 
     rows: int64 (n,), each coordinate's row of `marginals` (states, S).
     """
@@ -46,7 +45,10 @@ def count_present(features, rows, indptr, indices, place, marginals, counts):
 def list_members(
     features, rows, indptr, indices, values, place, roots, marginals, starts, members, x, x_p, offsets, entries, stops
 ):  # fmt: skip
-    """Fill the lists, coordinate by coordinate, and where each coordinate is found in them."""
+    """Fill the lists of all sampled positions, coordinate by coordinate, and note where each coordinate is in them.
+
+    features, rows : each coordinate's feature, and its row of `marginals`; roots : float64 (S,), of the weights
+    """
     ends, o = starts[:-1].copy(), 0
     offsets[0] = 0
     for a in range(features.size):
@@ -66,7 +68,7 @@ def list_members(
 
 @kernel
 def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
-    """pairs[a] = members met from a on, and diagonal[a] = sum_s x_a^2 (p_a - p_a^2)."""
+    """pairs[a] = entries from a's own to the end of each list that has a, diagonal[a] = sum_s x_a^2 (p_a - p_a^2)."""
     for a in range(pairs.size):
         n, total = 0, 0.0
         for o in range(offsets[a], offsets[a + 1]):
@@ -78,7 +80,7 @@ def measure_rows(offsets, entries, stops, x, x_p, pairs, diagonal):
 
 @inner
 def move_entry(b, row, limit, end, out_indices, out_data):
-    """Write row[b] at `end` unless it is small, and clear it; returns the new end."""
+    """Write row[b] at `end` unless its size is within `limit`, and clear it; returns the new end."""
     if row[b] != 0.0:
         if abs(row[b]) > limit:
             out_indices[end], out_data[end] = b, row[b]
@@ -92,7 +94,7 @@ def write_rows(
     first, last, offsets, entries, stops, members, x, x_p, own, bounds, below_indptr, below, limits, pairs, ends,
     out_indices, out_data,
 ):  # fmt: skip
-    """Rows a = first ... last - 1 from the diagonal on: sum_s x_a x_b (P(a and b) - p_a p_b).
+    """Write the rows a = first ... last - 1 from the diagonal on: sum_s x_a x_b (P(a and b) - p_a p_b).
 
     P is p_a where b's state is a's, p_b where it is below, and 0 where the two exclude each other. An entry within
     limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
@@ -139,10 +141,10 @@ def write_rows(
 
 @strict_kernel
 def mirror(indptr, indices, data, ends, out_indices, out_data):
-    """The whole symmetric matrix of its rows from the diagonal on (the diagonal being the first entry of each).
+    """Write the whole symmetric matrix, given its rows from the diagonal on (the diagonal is the first entry of each).
 
-    ends: int (n + 1,) zeros, out; the rows of the whole are ends[a] ... ends[a + 1] afterwards. out_indices, out_data:
-    as long as twice the half less the diagonal.
+    ends: int (n + 1,) zeros, out; row a of the whole is ends[a] ... ends[a + 1] afterwards. out_indices, out_data: as
+    long as twice the given entries less the diagonal.
     """
     n = indptr.size - 1
     # A row's length is kept two places on: the place before it will be where the row is written next.

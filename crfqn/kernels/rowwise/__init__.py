@@ -1,1 +1,1 @@
-"""Rows of the weights and the margins that follow them, for block coordinate descent."""
+"""Losses seen from one row of the weights, and the sweeps over rows of block coordinate descent and FOBOS."""

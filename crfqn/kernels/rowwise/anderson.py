@@ -1,7 +1,9 @@
-"""Products of the steps between points, which Anderson acceleration extrapolates from.
+"""Sums over the margins of past points for Anderson acceleration (Anderson 1965; Bertrand and Massias 2021).
 
-points : float64 (points, N, width), margins as in `row_losses.py`; what is -inf beside the states and at labels stays
-so, and counts as a step of 0.
+The extrapolated point combines the past ones with the weights that the Gram matrix of the steps between them gives.
+
+points : float64 (points, N, width), margins as in `losses.py`; entries that are -inf, beside the states and at labels,
+stay so, and count as steps of 0.
 """
 
 import numpy as np
@@ -11,9 +13,9 @@ from crfqn.kernels import kernel
 
 @kernel
 def add_step_products(first, last, points, weights, gram):
-    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> for a >= b, u_a the step from point a to a + 1.
+    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> for a >= b over the positions i = first ... last - 1.
 
-    Over the positions first ... last - 1. gram : float64 (points - 1, points - 1)
+    u_a : the step from point a to a + 1; gram : float64 (points - 1, points - 1)
     """
     n_steps, width = points.shape[0] - 1, points.shape[2]
     steps = np.empty((n_steps, width))

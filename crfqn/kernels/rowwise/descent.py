@@ -1,9 +1,11 @@
 """Sweeps over rows of the weights: Algorithms 1 and 2 of Blondel, Seki and Uehara (2013), by one thread or several.
 
 Threads share every row: positions are cut into PARTS stretches of about as many entries, and a thread has the same
-ones in every row. It finds their part of the slopes, meets the others at a barrier, adds up all parts in their order,
-whoever has found them, takes the step that all others take, and moves its own positions. So the updates are those of
-one thread, bit by bit.
+ones in every row. It computes their part of the slopes, waits for the others at a barrier, adds up all parts in their
+order, takes the step that all others take, and moves the margins of its own positions. So the updates are those of one
+thread, bit by bit. Equations and algorithms are numbered as in the paper.
+
+Shapes: K states, width = K rounded up to LANES. A row's `ends`: int64 (PARTS + 1,), see `StoredRows`.
 """
 
 from typing import NamedTuple
@@ -14,7 +16,7 @@ from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.columns import first_at
 from crfqn.kernels.rowwise.losses import move, slopes
 from crfqn.kernels.rowwise.penalty import (
-    FREE,
+    UNPENALISED,
     kkt_excess,
     largest_of,
     row_penalty,
@@ -29,11 +31,11 @@ MOST_TRIALS = 30
 
 
 class StoredRows(NamedTuple):
-    """Rows of the weights.
+    """The rows of the weights that are kept.
 
     weights : float64 (rows, K)
     ends : int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end
-    is_free : bool (rows,), whether a row is without penalty
+    is_unpenalised : bool (rows,)
     """
 
     weights: np.ndarray
@@ -54,8 +56,9 @@ class StepRule(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the members of a thread group tell each other, in turns: what is read after a barrier is written anew after
-    the next one at the earliest.
+    """Results of parts that the threads of a group exchange, in two copies that take turns.
+
+    A copy that is read after a barrier is written again after the next one at the earliest.
 
     slopes : float64 (2, PARTS, 2, width), g and h of a part; changes : float64 (2, PARTS, LANES), of the loss
     """
@@ -65,10 +68,11 @@ class Shared(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """A member's place in its thread group, and vectors of its own, float64 (width,).
+    """A thread's slot in its group (see `thread_group.py`), and vectors of its own, float64 (width,).
 
     barriers : int64 (1,), how many it has come to
-    own : float64 (2, width), see `slopes`; d : the direction, zero beside the states
+    g, h : slopes and curvatures of the row; own : float64 (2, width), see `losses.slopes`
+    w, target : the row before the step and after it; d : the direction, zero beside the states; spare : scratch
     """
 
     group: np.ndarray
@@ -99,13 +103,13 @@ def cut_rows(features, indptr, indices, cuts, ends):
 
 @inner
 def parts_of(work):
-    """The parts that a member takes: the first, and the first that it does not."""
+    """Return the parts that a member takes: the first, and the first behind them."""
     return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
 
 
 @bare_kernel
-def meet_before(upcoming, state, shared, work):
-    """Find the slopes of the upcoming row (Algorithm 3), each member of its parts, and wait for the others.
+def prepare_row(upcoming, state, shared, work):
+    """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others.
 
     A member's positions are the same in all rows: nobody moves what another one is reading.
     """
@@ -120,7 +124,7 @@ def meet_before(upcoming, state, shared, work):
 
 @inner
 def add_slopes(ends, shared, work):
-    """g, h = the sums over a row's parts, in their order."""
+    """Sum the slopes of a row's parts, in their order, into work.g and work.h."""
     g, h, found = work.g, work.h, shared.slopes[work.barriers[0] % 2]
     g[:] = 0.0
     h[:] = 0.0
@@ -133,13 +137,13 @@ def add_slopes(ends, shared, work):
 
 @bare_kernel
 def move_margins(ends, upcoming, step, state, shared, work):
-    """Move the margins by step * d, each member its parts, and meet; returns the change of the loss."""
+    """Move the margins by step * d, each member its parts, and wait at the barrier; returns the change of the loss."""
     found = shared.changes[(work.barriers[0] + 1) % 2]
     first, last = parts_of(work)
     for p in range(first, last):
         if ends[p] < ends[p + 1]:
             found[p, 0] = move(state, ends[p], ends[p + 1], step, work.d)
-    meet_before(upcoming, state, shared, work)
+    prepare_row(upcoming, state, shared, work)
     change = 0.0
     for p in range(PARTS):
         change += found[p, 0] if ends[p] < ends[p + 1] else 0.0
@@ -148,7 +152,10 @@ def move_margins(ends, upcoming, step, state, shared, work):
 
 @bare_kernel
 def propose(n, curvature, penalty, work):
-    """Equations 3 and 4: target <- prox(w - g / L_j), d <- target - w; returns g'd, and whether d has anything."""
+    """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
+
+    curvature : L_j; penalty : RowStrengths
+    """
     w, g, target, d = work.w, work.g, work.target, work.d
     for r in range(n):
         target[r] = w[r] - g[r] / curvature
@@ -163,7 +170,7 @@ def propose(n, curvature, penalty, work):
 
 @bare_kernel
 def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
-    """The line search of equation 7: alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
+    """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
 
     slope : g'd
     """
@@ -183,16 +190,16 @@ def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
 
 @bare_kernel
 def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
-    """Algorithm 2: a step of one row, its weights in work.w; returns its violation, and the excess if it is zero.
+    """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`.
 
-    The first step is nearly always taken. So all go on to the slopes of the upcoming row before they meet.
+    The first step is nearly always taken. So all compute the slopes of the upcoming row before the barrier.
     """
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
     w, g, target, strengths = (
         work.w[:n],
         work.g[:n],
         work.target[:n],
-        FREE if rows.is_unpenalised[row] else penalty,
+        UNPENALISED if rows.is_unpenalised[row] else penalty,
     )
     add_slopes(ends, shared, work)
     excess, violation, has_moved = kkt_excess(w, g, strengths), 0.0, False
@@ -201,7 +208,7 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
         curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
         slope, has_moved = propose(n, curvature, strengths, work)
     if not has_moved:
-        meet_before(upcoming, state, shared, work)
+        prepare_row(upcoming, state, shared, work)
         return violation, excess
     if has_search:
         search(ends, upcoming, n, slope, state, strengths, rule, shared, work)
@@ -216,14 +223,14 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
 
 @kernel
 def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, found):
-    """Algorithm 1's inner loop: update the rows order[0], order[1], ..., numbers in `rows`.
+    """Update the rows order[0], order[1], ..., numbers in `rows`: the inner loop of Algorithm 1.
 
     Parameters
     ----------
-    team, n_members, rank : as in `team.py`
+    group, n_members, rank : as in `thread_group.join`
     state : MarginState, whose margins and probabilities follow, and with LOGISTIC and RANKING its losses
-    penalty : RowStrengths
-    found : float64 (steps, 2), out, of each step: equation 9; and the excess of a zero row, inf for others
+    rows : StoredRows; penalty : RowStrengths; rule : StepRule
+    found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
     member, size = join(group, n_members, rank)
     if size == 0 or order.size == 0:
@@ -233,7 +240,7 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
         group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
     nothing = np.zeros(PARTS + 1, np.int64)
-    meet_before(rows.ends[order[0]], state, shared, work)
+    prepare_row(rows.ends[order[0]], state, shared, work)
     for k in range(order.size):
         if k == 0 or order[k] != order[k - 1]:  # whose weights may only now be written
             work.w[:n] = rows.weights[order[k]]

@@ -1,19 +1,25 @@
-"""The full gradient by rows: residuals from the margins, position by position, and what gradients say of rows."""
+"""The full gradient by rows: residuals from the margins, and the optimality measures of rows.
+
+For the screening of block coordinate descent and for its duality gap (Blondel, Seki and Uehara 2013).
+
+Shapes: N positions, K states, width = K rounded up to LANES.
+"""
 
 import numpy as np
 
 from crfqn.kernels import bare_kernel, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, MULTITASK, slopes
-from crfqn.kernels.rowwise.penalty import FREE, dual_norm, kkt_excess, largest_of, row_violation
+from crfqn.kernels.rowwise.penalty import UNPENALISED, dual_norm, kkt_excess, largest_of, row_violation
 
 LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
 
 
 @bare_kernel
 def dual_slack(state, i, residual):
-    """What a dual value needs of a position, unweighted: the entropy (LOGISTIC), or sum max(1 - margin, 0) over pairs.
+    """Return a position's term of the dual value, without its weight: entropy (LOGISTIC), or sum of the hinges' slacks.
 
-    In a residual of hinges each pair is seen at both of its labels, with a factor of 2; a task is seen once.
+    A slack is max(1 - margin, 0) of a pair of labels, or of a task (MULTITASK). In the residual of a hinge loss each
+    pair occurs at both of its labels, with a factor of 2, and a task once.
     """
     total, weight = 0.0, state.weights[i]
     if state.loss == LOGISTIC:
@@ -27,7 +33,7 @@ def dual_slack(state, i, residual):
 
 @kernel
 def fill_residuals(state, first, last, order, residual, norms, slacks):
-    """The weighted derivatives by the scores of the positions first ... last - 1, their norms, and `dual_slack`.
+    """Write the weighted derivatives by the scores of the positions first ... last - 1, their norms, and `dual_slack`.
 
     A position's residual is the gradient of a feature that is 1 there and 0 elsewhere.
 
@@ -47,21 +53,22 @@ def fill_residuals(state, first, last, order, residual, norms, slacks):
 def measure_rows(
     places, weights, gradients, is_unpenalised, penalty, has_groups, norms, violations, stands_out
 ):
-    """The dual norms of rows' gradients, distances to the subdifferential, and which rows stand out.
+    """Compute the dual norms of rows' gradients, the rows' violations, and which rows stand out.
 
-    Those that do: free ones, those that are not zero, and zeros that may move.
+    Those do that are unpenalised or not zero, and zero rows that may move.
 
     places : int64 (n,), of the rows in `weights`, float64 (rows, K), negative for rows of zeros
-    gradients : float64 (n, width); is_free : bool (n,); has_groups : whether rows count as wholes
+    gradients : float64 (n, width); is_unpenalised : bool (n,)
+    has_groups : whether the violation is a row's, not its largest coordinate's
     norms, violations : float64 (n,), stands_out : bool (n,), out
     """
     n_states = weights.shape[1]
     zeros, slope, spare = np.zeros(n_states), np.empty(n_states), np.empty(n_states)
     for i in range(places.size):
         w, g = weights[places[i]] if places[i] >= 0 else zeros, gradients[i, :n_states]
-        own = FREE if is_unpenalised[i] else penalty
+        own = UNPENALISED if is_unpenalised[i] else penalty
         norms[i] = dual_norm(g, own.l1, own.is_linf)
         stands_out[i] = is_unpenalised[i] or kkt_excess(w, g, own) > 0.0
         violations[i] = row_violation(w, g, own, slope, spare) if stands_out[i] else 0.0
         if stands_out[i] and (is_unpenalised[i] or not has_groups):
-            violations[i] = largest_of(slope)  # in no group: every weight on its own
+            violations[i] = largest_of(slope)  # in no group: by coordinate

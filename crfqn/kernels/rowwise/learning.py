@@ -1,17 +1,17 @@
-"""Stochastic forward-backward steps on rows of the weights, an item at a time, their penalty taken lazily.
+"""Stochastic forward-backward splitting (FOBOS) on rows of the weights, an item at a time, the penalty applied lazily.
 
 Duchi and Singer (2009), with h a norm of the rows, L1, Euclidean or largest size, and all strengths those of one item:
 
     w  <-  prox_{eta h}(w - eta g_i) / (1 + eta l2),    eta = eta0 / sqrt(t)
 
 An item has a gradient at the rows of its features only; the others shrink, and how much is known in closed form when
-they are next needed. Of a single norm, successive proximal steps add up, prox_a prox_b = prox_{a+b} (their proposition
-11), and in units of the scale s = prod 1 / (1 + eta l2) the quadratic part disappears:
+they are next needed. With a single norm, successive proximal steps add up, prox_a prox_b = prox_{a+b} (their
+proposition 11), and in units of the scale s = prod 1 / (1 + eta l2) the quadratic part disappears:
 
-    u = w / s:   u  <-  prox_{(eta / s) h}(u),    the sum of eta / s is what has fallen due.
+    u = w / s:   u  <-  prox_{(eta / s) h}(u),    and the penalty accrued is the sum of eta / s.
 
 Shapes: F features, K states, width = K rounded up to LANES. table: float64 (F, width), rows as they were when last
-seen; seen: float64 (F, 2), what was due then, and the scale. clock: float64 (3,), steps done, due, scale.
+used; seen: float64 (F, 2), the accrued sum then, and the scale. counters: float64 (3,), steps done, accrued sum, scale.
 rates: float64 (4,): eta0, and l1, l2 and group strength for an item, l1 or the group's being 0.
 """
 
@@ -31,15 +31,15 @@ from crfqn.kernels.rowwise.losses import (
     value_of,
 )
 
-STEPS, DUE, SCALE = 0, 1, 2  # places in `clock`
+STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-100
 AHEAD = 6  # rows between the one in work and the one fetched
 
 
 @inner
-def settle(row, then, counters, rates, is_linf, workspace):
-    """Take from a row the penalty that has fallen due since it was last seen."""
+def apply_accrued(row, then, counters, rates, is_linf, workspace):
+    """Apply to a row the penalty that has accrued since it was last used; then : its row of `seen`."""
     accrued = counters[DUE] - then[DUE - 1]
     if accrued > 0.0:
         amount = accrued * counters[SCALE]
@@ -52,18 +52,18 @@ def settle(row, then, counters, rates, is_linf, workspace):
 
 @kernel
 def apply_lazy_penalty_to_rows(table, seen, is_unpenalised, is_linf, counters, rates):
-    """Settle all rows and start the clock's sums anew."""
+    """Apply the accrued penalty to all rows, and start the sum and the scale anew."""
     workspace = np.empty(table.shape[1])
     for f in range(table.shape[0]):
         if not is_unpenalised[f]:
-            settle(table[f], seen[f], counters, rates, is_linf, workspace)
+            apply_accrued(table[f], seen[f], counters, rates, is_linf, workspace)
         seen[f, 0], seen[f, 1] = 0.0, 1.0
     counters[DUE], counters[SCALE] = 0.0, 1.0
 
 
 @inner
-def turn_scores(loss, n_states, label, margins, aid, losses, rows, scores, exponents):
-    """The scores in margins[0] become what `slopes` reads (see `row_losses.py`)."""
+def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores, exponents):
+    """Turn the scores in margins[0] into margins as `losses.MarginState` has them, with LOGISTIC also probabilities."""
     s, own = margins[0], margins[0, label]
     if loss == MULTICLASS:
         for r in range(n_states):
@@ -79,7 +79,7 @@ def turn_scores(loss, n_states, label, margins, aid, losses, rows, scores, expon
     for r in range(n_states, s.size):
         s[r] = -np.inf
     if loss == LOGISTIC:
-        add_probabilities(rows, margins, aid, losses, scores, exponents)
+        add_probabilities(rows, margins, probabilities, losses, scores, exponents)
 
 
 @kernel
@@ -87,18 +87,18 @@ def learn_rows(
     loss, order, indptr, features, values, labels, starts, sets, weights, n_states,
     table, seen, is_unpenalised, is_linf, counters, rates,
 ):  # fmt: skip
-    """A step on each of the items `order`, until the scale is too small to go on; returns how many were done.
+    """Take a step on each of the items `order`, until the scale is too small to go on; returns the number of steps.
 
     indptr, features, values: the items' features, by item; labels, weights: (N,); starts, sets: the labels of items
-    that have several (RANKING), empty otherwise. Comparisons are such that NaN passes: a run that diverges must be
-    seen to.
+    that have several (RANKING), empty otherwise. Comparisons let NaN pass, so that a run that diverges is noticed.
     """
     width = table.shape[1]
-    margins, aid, losses = np.empty((1, width)), np.zeros((1, width)), np.zeros(1)
+    margins, losses = np.empty((1, width)), np.zeros(1)
+    probabilities = relevance = np.zeros((1, width))  # no loss reads both
     rows, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
     g, h, workspace, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
     label, own = np.zeros(1, labels.dtype), np.empty((2, width))
-    state = MarginState(loss, rows, nothing, label, one, margins, aid, aid, losses)
+    state = MarginState(loss, rows, nothing, label, one, margins, probabilities, relevance, losses)
     for k in range(order.size):
         i = order[k]
         begin, end = indptr[i], indptr[i + 1]
@@ -106,17 +106,19 @@ def learn_rows(
             if e + AHEAD < end:
                 prefetch(table, features[e + AHEAD])
             if not is_unpenalised[features[e]]:
-                settle(table[features[e]], seen[features[e]], counters, rates, is_linf, workspace)
+                apply_accrued(table[features[e]], seen[features[e]], counters, rates, is_linf, workspace)
         margins[:] = 0.0
         add_picked(margins[0], table, features, begin, end, values)
         if loss == RANKING:
             for e in range(starts[i], starts[i + 1]):
-                aid[0, sets[e]] = 1.0
+                relevance[0, sets[e]] = 1.0
         label[0] = labels[i]
-        turn_scores(loss, n_states, label[0], margins, aid, losses, rows, workspace, exponents)
+        scores_to_margins(
+            loss, n_states, label[0], margins, probabilities, losses, rows, workspace, exponents
+        )
         slopes(state, 0, 1, g, h, own)
         if loss == RANKING:
-            aid[:] = 0.0
+            relevance[:] = 0.0
         eta = rates[ETA0] / np.sqrt(counters[STEPS] + 1.0)
         for e in range(begin, end):
             size = eta * weights[i] * value_of(values, e)

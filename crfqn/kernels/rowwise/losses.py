@@ -1,4 +1,4 @@
-"""Losses seen from one row of the weights: slopes, curvatures, and what a move of the row does to the margins.
+"""Losses seen from one row of the weights: slopes, curvatures, and the margins' moves that follow the row's.
 
 For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). What each position keeps is
 laid out position-major, so that a row's update reads whole cache lines; a move of row j touches the positions that have
@@ -46,12 +46,13 @@ class MarginState(NamedTuple):
 
 @inner
 def value_of(values, e):
+    """Return the value of entry e; without values, (0,), all are 1."""
     return values[e] if values.size > 0 else 1.0
 
 
 @inner
 def task_slopes(state, begin, end, g, h, own):
-    """Equation 13: of every state on its own, with the sign of its label; half of both."""
+    """Add half the slopes and curvatures of the multitask squared hinge (equation 13) to g, h and own."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
         a, x = state.margins[i], value_of(state.values, e)
@@ -66,6 +67,7 @@ def task_slopes(state, begin, end, g, h, own):
 
 @inner
 def task_move(state, begin, end, step, d):
+    """Move the margins of the multitask squared hinge; returns the change of the loss."""
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
@@ -86,7 +88,7 @@ def task_move(state, begin, end, step, d):
 
 @inner
 def logistic_slopes(state, begin, end, g, h, own):
-    """sum c x (p_r - [r = y]), and sum c x^2 p_r (1 - p_r)."""
+    """Add sum c x (p_r - [r = y]) to g and own, sum c x^2 p_r (1 - p_r) to h; c the position's weight."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
         p, x = state.probabilities[i], value_of(state.values, e)
@@ -100,7 +102,10 @@ def logistic_slopes(state, begin, end, g, h, own):
 
 @kernel
 def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
-    """Probabilities and losses of the positions `rows`, from their margins; scores, exponents: room for them all."""
+    """Compute probabilities and losses of the positions `rows` from their margins.
+
+    scores, exponents : float64 and int64 (rows * width,) at least, scratch
+    """
     width = margins.shape[1]
     for k in range(rows.size):
         a = margins[rows[k]]
@@ -123,7 +128,10 @@ def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
 
 @kernel
 def logistic_move(state, begin, end, step, d):
-    """Move the margins; the probabilities and losses of a batch of positions follow together."""
+    """Move the margins, probabilities and losses of the logistic loss, a batch of positions at a time.
+
+    Returns the change of the loss.
+    """
     width, change = state.margins.shape[1], 0.0
     scores, exponents = np.empty(BATCH * width), np.empty(BATCH * width, np.int64)
     for start in range(begin, end, BATCH):
@@ -145,7 +153,10 @@ def logistic_move(state, begin, end, step, d):
 
 @inner
 def ranking_slopes(state, begin, end, g, h):
-    """Pairs of a relevant and an irrelevant label (section 4.7), as of classes; half of both."""
+    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label.
+
+    Section 4.7: a pair counts as the label and another class do in the multiclass loss.
+    """
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
         s, is_relevant, x = state.margins[i], state.relevance[i], value_of(state.values, e)
@@ -167,6 +178,7 @@ def ranking_slopes(state, begin, end, g, h):
 
 @inner
 def ranking_loss(s, is_relevant):
+    """Return the sum of max(1 + s_r - s_y, 0)^2 over the pairs of a relevant label y and an irrelevant one r."""
     total = 0.0
     for y in range(s.size):
         if is_relevant[y] > 0.0:
@@ -179,6 +191,7 @@ def ranking_loss(s, is_relevant):
 
 @inner
 def ranking_move(state, begin, end, step, d):
+    """Move the scores and losses of the ranking loss; returns the change of the loss."""
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
@@ -193,7 +206,7 @@ def ranking_move(state, begin, end, step, d):
 
 @kernel
 def fill_losses(state, first, last):
-    """The losses of the positions first ... last - 1 from their margins; with LOGISTIC also their probabilities."""
+    """Compute the losses of the positions first ... last - 1 from their margins, with LOGISTIC also probabilities."""
     width = state.margins.shape[1]
     if state.loss == LOGISTIC:
         rows, size = np.arange(first, last), (last - first) * width
@@ -213,10 +226,10 @@ def fill_losses(state, first, last):
 
 @bare_kernel
 def slopes(state, begin, end, g, h, own):
-    """Gradient and diagonal of the (generalised) Hessian of one row, from its entries begin ... end - 1 (Algorithm 3).
+    """Compute gradient and diagonal of the (generalised) Hessian of one row, over its entries begin ... end - 1.
 
-    g, h: float64 (width,), out. own: float64 (2, width), workspace for what falls to labels: a number written to g
-    between two vectors of it that are read makes the second read wait.
+    Algorithm 3. g, h: float64 (width,), out. own: float64 (2, width), scratch for the labels' terms: a number written
+    to g between two vectors of it that are read makes the second read wait.
     """
     g[:] = 0.0
     h[:] = 0.0
@@ -237,7 +250,7 @@ def slopes(state, begin, end, g, h, own):
 
 @bare_kernel
 def move(state, begin, end, step, d):
-    """Let the margins follow a change of the row by step * d (section 4.3); returns the change of the loss."""
+    """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
     if state.loss == MULTICLASS:
         return move_hinge(state, begin, end, step, d)
     if state.loss == MULTITASK:

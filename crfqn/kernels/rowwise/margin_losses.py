@@ -1,6 +1,7 @@
-"""Losses over score arrays, label-major: losses and residuals of positions, and constants of features.
+"""Squared hinge losses over label-major score arrays: losses, residuals and dual slacks, and the features' constants.
 
-The residual is the derivative of the loss by the scores, weights included. Pairs (relevant y, irrelevant r) of the
+For `objectives.losses`; equations as in Blondel, Seki and Uehara (2013). The residual is the derivative of the loss by
+the scores, weights included. Pairs (relevant y, irrelevant r) of the
 ranking loss come from sets of labels: position i has sets[starts[i] ... starts[i + 1]]; with one label each it is the
 multiclass loss, which is written out apart because the position is the inner loop there.
 
@@ -16,9 +17,9 @@ from crfqn.kernels.rowwise.losses import value_of
 
 @kernel
 def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, residual):
-    """Equations 2 and 5 for the positions first ... last - 1.
+    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1.
 
-    Without branches, and on arrays that start where the stretch does: vector instructions do the inner loop.
+    Without branches, and on arrays that start at `first`: the inner loop is compiled into vector instructions.
     """
     n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
     loss, slack, own = np.zeros(n), np.zeros(n), np.empty(n)
@@ -41,7 +42,7 @@ def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, resid
 
 @kernel
 def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residual):
-    """Equations 11 and 13."""
+    """Compute the multitask loss and its residual (equations 11 and 13) at the positions first ... last - 1."""
     n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
     loss, slack = np.zeros(n), np.zeros(n)
     for r in range(scores.shape[0]):
@@ -59,7 +60,10 @@ def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residu
 
 @kernel
 def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, residual, curvature):
-    """The loss of section 4.7, its residual, and the diagonal of its generalised Hessian; both arrays zero before."""
+    """Compute the ranking loss (section 4.7), its residual, and the diagonal of its generalised Hessian.
+
+    residual, curvature : zero before
+    """
     n_states = scores.shape[0]
     is_relevant = np.zeros(n_states, np.bool_)
     for i in range(first, last):
@@ -95,7 +99,7 @@ def weighted_squares(indptr, indices, values, weights, out):
 
 @kernel
 def star_constants(indptr, indices, values, labels, weights, n_states, out):
-    """The block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened).
+    """Compute the block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened), out (F,).
 
     With c_y the sum of weight x^2 over the positions of class y, a row's generalised Hessian is at most twice
     sum_y c_y sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c', stars around every y, and both
@@ -116,7 +120,7 @@ def star_constants(indptr, indices, values, labels, weights, n_states, out):
 
 @kernel
 def squared_columns(first, last, states, features, indptr, indices, values, rows, out):
-    """out[c] = sum_t x_{t,f_c}^2 rows[k_c, t] for c in first ... last - 1."""
+    """out[c] = sum_t x_{t,f_c}^2 rows[k_c, t] for the coordinates c = first ... last - 1."""
     for c in range(first, last):
         row, total = rows[states[c]], 0.0
         for e in range(indptr[features[c]], indptr[features[c] + 1]):

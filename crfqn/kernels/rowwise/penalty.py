@@ -22,12 +22,12 @@ class RowStrengths(NamedTuple):
     is_linf: bool
 
 
-FREE = RowStrengths(0.0, 0.0, 0.0, False)  # of a row without penalty
+UNPENALISED = RowStrengths(0.0, 0.0, 0.0, False)
 
 
 @inner
 def length_of(x):
-    """The Euclidean norm."""
+    """Return the Euclidean norm."""
     total = 0.0
     for r in range(x.size):
         total += x[r] * x[r]
@@ -36,7 +36,7 @@ def length_of(x):
 
 @inner
 def largest_of(x):
-    """The largest size, by four at once: each waits for the one before it."""
+    """Return the largest size, by four maxima at once: each waits for its last result."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for r in range(0, x.size - 3, 4):
         a, b = max(a, abs(x[r])), max(b, abs(x[r + 1]))
@@ -48,7 +48,7 @@ def largest_of(x):
 
 @inner
 def is_zero(x):
-    """Whether there are zeros only: of most rows the first number tells."""
+    """Return whether all numbers are zero; in most rows that are not, the first number is not."""
     n = 0
     while n < x.size and x[n] == 0.0:
         n += 1
@@ -57,7 +57,7 @@ def is_zero(x):
 
 @inner
 def row_penalty(w, penalty):
-    """The penalty's value."""
+    """Return the penalty of a row w; penalty : RowStrengths."""
     l1, l2, group, is_linf = penalty
     total = 0.0
     for r in range(w.size):
@@ -67,7 +67,7 @@ def row_penalty(w, penalty):
 
 @bare_kernel
 def sum_penalties(weights, is_unpenalised, penalty):
-    """The penalty of the rows of weights, float64 (rows, K), but the free ones, bool (rows,)."""
+    """Return the penalty of all rows of weights, float64 (rows, K); is_unpenalised : bool (rows,)."""
     total = 0.0
     for i in range(weights.shape[0]):
         total += 0.0 if is_unpenalised[i] else row_penalty(weights[i], penalty)
@@ -76,7 +76,7 @@ def sum_penalties(weights, is_unpenalised, penalty):
 
 @inner
 def dual_norm(g, l1, is_linf):
-    """The sum of what l1 leaves of g, or its length: the dual of the largest size, and of the length."""
+    """Return the dual norm of max(|g| - l1, 0): the sum, dual to the largest size, or the Euclidean length."""
     total, squares = 0.0, 0.0
     for r in range(g.size):
         left = max(abs(g[r]) - l1, 0.0)
@@ -87,7 +87,10 @@ def dual_norm(g, l1, is_linf):
 
 @inner
 def kkt_excess(w, g, penalty):
-    """The dual norm less its threshold for a zero row, which stays zero unless this is positive; inf for others."""
+    """Return the dual norm less its threshold for a zero row, which stays zero unless this is positive; inf for others.
+
+    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1.
+    """
     if not is_zero(w):
         return np.inf
     return dual_norm(g, penalty.l1, penalty.is_linf) - penalty.group + min(largest_of(g) - penalty.l1, 0.0)
@@ -95,7 +98,10 @@ def kkt_excess(w, g, penalty):
 
 @bare_kernel
 def row_violation(w, g, penalty, slope, spare):
-    """Equation 9 with its erratum: the distance of -g to the subdifferential at w, the length of `slope`, out."""
+    """Return the distance of -g to the subdifferential at w (equation 9, corrected), the length of `slope`, out.
+
+    spare : scratch as long as w
+    """
     l1, l2, group, is_linf = penalty
     for r in range(w.size):
         slope[r] = g[r] + l2 * w[r]

@@ -1,1 +1,1 @@
-"""Coordinate descent: on a quadratic model, by coordinate and by group, and on feature blocks."""
+"""Coordinate descent: on Prox-QN's quadratic model, by coordinate and by group, and on a CRF's feature blocks."""

@@ -1,21 +1,40 @@
-"""Blocks of a dense symmetric B0 that are descended along before the others hear of it.
+"""Clusters of neighbouring blocks of a dense symmetric B0, for `groups.py`: the rest of B0 d follows once a cluster.
 
 B0 is larger than any cache, and what a sweep costs is to read it. Within a cluster B0 d follows by the cluster's own
-part of B0, which stays in the cache; the rows of B0 are then read in one go, and threads meet twice a cluster.
+square of B0, which stays in the cache; the rows of B0 are then read in one go, and threads pass two barriers a cluster.
+
+Shapes: n coordinates; blocks as in `penalties.blocks`, order (n,) and starts (n_blocks + 1,), int64.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels import inner, kernel
 from crfqn.kernels.subproblem.coordinates import add_scaled
 
-WHOLE = 256  # columns: no member's share ends within the vectors of a loop, whose rest may round otherwise
+COLUMN_MULTIPLE = (
+    256  # no thread's columns end within the vectors of a loop, whose remainder may round otherwise
+)
 MOST_CLUSTERED = 40  # coordinates of several blocks: to gather more of B0 takes what longer readings save
+
+
+class Clusters(NamedTuple):
+    """The clusters and their squares of B0.
+
+    blocks : int64 (n_clusters + 1,), the first block of each cluster, and the end of the last
+    inside : float32, the clusters' own squares of a dense B0, one after the other, by rows; empty for other B0
+    corners : int64 (n_clusters + 1,), where each square begins in `inside`
+    """
+
+    blocks: np.ndarray
+    inside: np.ndarray
+    corners: np.ndarray
 
 
 @inner
 def cut_clusters(starts, is_dense, clusters):
-    """The first block of each cluster, and the end of the last; returns how many there are.
+    """Write the first block of each cluster, and the end of the last, to `clusters`; returns how many there are.
 
     Blocks are only clustered where B0 is dense. clusters : int64 (n_blocks + 1,), out
     """
@@ -30,7 +49,7 @@ def cut_clusters(starts, is_dense, clusters):
 
 @kernel
 def gather_clusters(dense, order, starts, clusters):
-    """The clusters' own parts of a dense B0, one after the other, and where each begins: every sweep reads them."""
+    """Return the clusters' squares of a dense B0, which every sweep reads, and where each begins: see `Clusters`."""
     corners = np.zeros(clusters.size, np.int64)
     for c in range(clusters.size - 1):
         corners[c + 1] = corners[c] + (starts[clusters[c + 1]] - starts[clusters[c]]) ** 2

@@ -1,10 +1,17 @@
-"""Coordinate descent on the quadratic model with an L1 term (paper, section 2.2; Algorithm 2, lines 23-30).
+"""Coordinate descent on Prox-QN's quadratic model with an L1 term, and the vector loops that this takes.
+
+Zhong et al., "Proximal quasi-Newton for computationally intensive l1-regularized M-estimators" (2014), section 2.2 and
+Algorithm 2, lines 23-30.
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_j l1_j |w_j + d_j| + l2_j/2 (w_j + d_j)^2,   B = B0 - Q Q^
 
 with B0 a diagonal, a dense or a sparse matrix, and Q (n, 2m), Q^ (2m, n) the compact secant corrections. d^ = Q^ d and
 B0 d (of a matrix) are kept up to date, so that a coordinate costs O(m), and a row of B0 more only where it moves.
+
+Shapes: n coordinates of the model, 2m columns of Q.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +20,28 @@ from crfqn.kernels import inner, kernel
 LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate without curvature
 
 
+class QuadraticModel(NamedTuple):
+    """The matrix B = B0 - Q Q^ of the model.
+
+    dense : float32 (n, n), B0, or (0, 0)
+    indptr, indices, data : int32 (n + 1,), int32 and float32, the rows of a sparse B0, or empty; where there is neither
+        B0 is its diagonal
+    diagonal : float64 (n,), of B0
+    q, q_hat : float64 (n, 2m), Q, and Q^ transposed
+    """
+
+    dense: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    diagonal: np.ndarray
+    q: np.ndarray
+    q_hat: np.ndarray
+
+
 @inner
 def soft_threshold(x, threshold):
-    """The minimiser of 1/2 (v - x)^2 + threshold |v|."""
+    """Return the minimiser of 1/2 (v - x)^2 + threshold |v|."""
     if x > threshold:
         return x - threshold
     if x < -threshold:
@@ -32,7 +58,7 @@ def add_scaled(target, source, scale):
 
 @inner
 def inner_product(x, y):
-    """sum_i x_i y_i."""
+    """Return sum_i x_i y_i."""
     total = 0.0
     for i in range(x.size):
         total += x[i] * y[i]
@@ -41,47 +67,45 @@ def inner_product(x, y):
 
 @inner
 def add_entries(target, indices, data, begin, end, scale):
-    """target += scale * a row of a compressed matrix."""
+    """target += scale * the row of a compressed matrix that has the entries begin ... end - 1."""
     for e in range(begin, end):
         target[np.uint64(indices[e])] += scale * data[e]
 
 
 @inner
 def own_curvature(diagonal, q, q_hat):
-    """B's diagonal entry, of the diagonal entry of B0 and the rows of Q and Q^ transposed."""
+    """Return B's diagonal entry, given that of B0 and the coordinate's rows of Q and of Q^ transposed."""
     own, least = diagonal - inner_product(q, q_hat), LEAST_SHARE * diagonal
     return own if own > least else least
 
 
 @inner
-def add_base_row(target, dense, indptr, indices, data, j, scale):
+def add_base_row(target, model, j, scale):
     """target += scale * row j of the matrix B0; nothing where B0 is a diagonal."""
-    if dense.shape[0] > 0:
-        add_scaled(target, dense[j], scale)
-    elif indptr.size > 0:
-        add_entries(target, indices, data, indptr[j], indptr[j + 1], scale)
+    if model.dense.shape[0] > 0:
+        add_scaled(target, model.dense[j], scale)
+    elif model.indptr.size > 0:
+        add_entries(target, model.indices, model.data, model.indptr[j], model.indptr[j + 1], scale)
 
 
 @kernel
-def descend(
-    dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d
-):
+def descend(model, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d):
     """Sweep cyclically over the coordinates until the model is solved well enough.
 
     Parameters
     ----------
-    dense : float32 (n, n) B0, or (0, 0); indptr, indices, data : B0's rows compressed, int32 (n + 1,), int32 and
-        float32, or empty; where both are missing B0 is the diagonal. diagonal : float64 (n,) of B0
-    q, q_hat : float64 (n, 2m), Q and Q^ transposed; damping, g, w, l1, l2 : float64 (n,)
-    tolerance : stop when a sweep's largest move, in gradient units, is below tolerance * the first sweep's
+    model : QuadraticModel
+    damping, g, w, l1, l2 : float64 (n,)
+    tolerance : stop when a sweep's largest move, times the coordinate's curvature, is at most tolerance * that of the
+        first sweep
     d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
 
     Returns
     -------
     The number of sweeps made.
     """
-    n = g.size
-    is_matrix = dense.shape[0] > 0 or indptr.size > 0
+    n, diagonal, q, q_hat = g.size, model.diagonal, model.q, model.q_hat
+    is_matrix = model.dense.shape[0] > 0 or model.indptr.size > 0
     curvature = np.empty(n)
     d_hat = np.zeros(q.shape[1])
     for j in range(n):
@@ -101,7 +125,7 @@ def descend(
             if z != 0.0:
                 d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
-                add_base_row(base_d, dense, indptr, indices, data, j, np.float32(z))
+                add_base_row(base_d, model, j, np.float32(z))
                 move = a * (z if z > 0.0 else -z)
                 largest_move = move if move > largest_move else largest_move
         if sweep == 0:

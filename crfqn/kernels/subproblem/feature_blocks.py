@@ -6,28 +6,65 @@ left out, and h is at least `floor`),
 
     d(k) = argmin_d g(k) d + h(k)/2 d^2 + l1 |w(k) + d| + l2/2 (w(k) + d)^2
 
-and a step along d, at first of length 1, that decreases the objective by `armijo` times what its slope promises. The
-loss is asked for on the items of the feature only.
+and a step along d, at first of length 1, that satisfies Armijo's rule: the objective decreases by `armijo` times the
+predicted decrease. The change of the loss is computed on the feature's items only.
 
-Either `chain` or `tree` is given, a state of `objectives/incremental_state.py`, and the other is None: the compiler
-then leaves out what belongs to it. The weights are kept by block: block b has counts[b] of them, from starts[b] on.
+Either `chain` or `tree` is given, a state of `objectives/views/feature_state.py`, and the other is None: the compiler
+then leaves out what belongs to it.
 
-Shapes: B blocks; n coordinates of all the blocks in a sweep.
+Shapes: B blocks of a sweep with n coordinates in all. w, g, h, d and l1, l2 of a block: float64 (its coordinates,).
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.chain.incremental_edges import accept_edges, look_at_edges, try_edges
-from crfqn.kernels.chain.incremental_nodes import accept_nodes, look_at_nodes, try_nodes
-from crfqn.kernels.taxonomy.incremental import accept_tree, look_at_tree, try_tree
+from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
+from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
+from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 
 
+class BlockArrays(NamedTuple):
+    """The weights that are not 0, by block: block b has counts[b] of them, from starts[b] on.
+
+    starts, counts : int64 (blocks of the model,)
+    states, values : int32 and float64, equally long: the weights' states (of edges: their numbers) and values
+    used : int64 (1,), how many places of these two are in use or abandoned; the others are free
+    """
+
+    starts: np.ndarray
+    counts: np.ndarray
+    states: np.ndarray
+    values: np.ndarray
+    used: np.ndarray
+
+
+class SweepRule(NamedTuple):
+    """Constants of the line search and of shrinking.
+
+    armijo, backtrack : the required decrease, relative to the predicted one, and the factor of the next trial step
+    floor : least curvature
+    shrink_share, shrink_slack : see `block_violation`
+    noise : in nats; a predicted decrease below it cannot be told from rounding
+    """
+
+    armijo: float
+    backtrack: float
+    floor: float
+    shrink_share: float
+    shrink_slack: float
+    noise: float
+
+
 @kernel
 def mask_impossible(block, possible_indptr, possible_states, g):
-    """A gradient of 0 where no weight is possible."""
+    """g(k) = 0 for the states k of a block that can have no weight.
+
+    possible_indptr, possible_states : compressed lists of the states that can, ascending in a block
+    """
     e, end = possible_indptr[block], possible_indptr[block + 1]
     for k in range(g.size):
         if e < end and possible_states[e] == k:
@@ -37,35 +74,35 @@ def mask_impossible(block, possible_indptr, possible_states, g):
 
 
 @kernel
-def read_block(block, starts, counts, states, values, w):
-    """The block's weights into w, zeros elsewhere."""
+def read_block(block, weights, w):
+    """Write all weights of a block into w, zeros included; weights : BlockArrays."""
     for k in range(w.size):
         w[k] = 0.0
-    for e in range(starts[block], starts[block] + counts[block]):
-        w[states[e]] = values[e]
+    for e in range(weights.starts[block], weights.starts[block] + weights.counts[block]):
+        w[weights.states[e]] = weights.values[e]
 
 
 @kernel
-def write_block(block, w, starts, counts, states, values, used):
-    """The non-zeros of w become the block's weights, behind all others unless they fit into its old place."""
+def write_block(block, w, weights):
+    """Store the non-zeros of w as the block's weights, behind all others unless they fit into its old place."""
     n = 0
     for k in range(w.size):
         n += w[k] != 0
-    if n > counts[block]:
-        starts[block] = used[0]
-        used[0] += n
-    counts[block], e = n, starts[block]
+    if n > weights.counts[block]:
+        weights.starts[block] = weights.used[0]
+        weights.used[0] += n
+    weights.counts[block], e = n, weights.starts[block]
     for k in range(w.size):
         if w[k] != 0:
-            states[e], values[e] = k, w[k]
+            weights.states[e], weights.values[e] = k, w[k]
             e += 1
 
 
 @kernel
 def block_violation(w, g, l1, l2, shrink_share, shrink_slack):
-    """The largest KKT violation of a block, and whether it may move soon.
+    """Return the largest KKT violation of a block, and whether the block stays in the working set.
 
-    It may not if all its weights are 0 and |g| <= (1 - shrink_share) l1 - shrink_slack for each.
+    It does not if all its weights are 0 and |g| <= (1 - shrink_share) l1 - shrink_slack for each.
     """
     largest, is_kept = 0.0, False
     for k in range(w.size):
@@ -82,7 +119,7 @@ def block_violation(w, g, l1, l2, shrink_share, shrink_slack):
 
 @kernel
 def newton_direction(w, g, h, l1, l2, floor, d):
-    """d as above; returns its slope g'd + penalty(w + d) - penalty(w)."""
+    """Fill d as above; returns the predicted decrease, negative: g'd + penalty(w + d) - penalty(w)."""
     slope = 0.0
     for k in range(w.size):
         curvature = h[k] if h[k] > floor else floor
@@ -98,7 +135,7 @@ def newton_direction(w, g, h, l1, l2, floor, d):
 
 @kernel
 def penalty_change(w, d, step, l1, l2):
-    """penalty(w + step d) - penalty(w)."""
+    """Return penalty(w + step d) - penalty(w)."""
     change = 0.0
     for k in range(w.size):
         if d[k] != 0:
@@ -109,9 +146,10 @@ def penalty_change(w, d, step, l1, l2):
 
 @kernel
 def search(chain, tree, block, w, d, slope, l1, l2, armijo, backtrack, noise):
-    """Armijo line search along d; moves w and the loss; returns the change of the objective, 0 for a failure.
+    """Search along d by Armijo's rule; moves w and the loss; returns the change of the objective, 0 for a failure.
 
-    It gives up where rounding would hide what the slope promises; the last trial, of step 0, restores what was before.
+    It gives up where rounding would hide the predicted decrease; the last trial, of step 0, restores what was before.
+    slope : the predicted decrease for a step of 1
     """
     step, change, has_failed, is_edges = 1.0, 0.0, False, False
     if chain is not None:
@@ -142,17 +180,15 @@ def search(chain, tree, block, w, d, slope, l1, l2, armijo, backtrack, noise):
 
 @kernel
 def sweep(
-    chain, tree, possible_indptr, possible_states, blocks, firsts, l1, l2, starts, counts, states, values, used,
-    armijo, backtrack, floor, shrink_share, shrink_slack, noise, violations, is_kept, changes,
+    chain, tree, possible_indptr, possible_states, blocks, firsts, l1, l2, weights, rule, violations, is_kept, changes
 ):  # fmt: skip
     """Update the blocks one after the other; returns how many have moved, and how many searches failed.
 
     Parameters
     ----------
+    possible_indptr, possible_states : as in `mask_impossible`, both empty where all states can have weights
     blocks : int64 (B,); firsts : int64 (B + 1,), where the coordinates of each begin in l1 and l2, float64 (n,)
-    starts, counts : int64 (blocks of the model,); states : int32, values : float64, used : int64 (1,)
-        The weights by block, in and out; states and values have room for n more.
-    noise : a slope above -noise cannot be told from rounding: the block rests.
+    weights : BlockArrays, in and out, with n free places; rule : SweepRule
     violations, changes : float64 (B,), is_kept : bool (B,), out: violation before the update, whether the block stays
         after shrinking, and the change of the objective
     """
@@ -165,26 +201,26 @@ def sweep(
         block, n = blocks[i], firsts[i + 1] - firsts[i]
         w, g, h, d = workspace[0, :n], workspace[1, :n], workspace[2, :n], workspace[3, :n]
         a, b = l1[firsts[i] : firsts[i + 1]], l2[firsts[i] : firsts[i + 1]]
-        read_block(block, starts, counts, states, values, w)
+        read_block(block, weights, w)
         if tree is not None:
-            look_at_tree(tree, block, g, h)
+            tree_slopes(tree, block, g, h)
         if chain is not None:
             if block + 1 < chain.indptr.size:
-                look_at_nodes(chain, block, g, h)
+                node_slopes(chain, block, g, h)
             else:
-                look_at_edges(chain, g, h)
+                edge_slopes(chain, g, h)
         if possible_indptr.size > 0:
             mask_impossible(block, possible_indptr, possible_states, g)
-        violations[i], is_kept[i] = block_violation(w, g, a, b, shrink_share, shrink_slack)
+        violations[i], is_kept[i] = block_violation(w, g, a, b, rule.shrink_share, rule.shrink_slack)
         changes[i] = 0.0
         if not is_kept[i]:
             continue
-        slope = newton_direction(w, g, h, a, b, floor, d)
-        if -slope <= noise:
+        slope = newton_direction(w, g, h, a, b, rule.floor, d)
+        if -slope <= rule.noise:
             continue
-        changes[i] = search(chain, tree, block, w, d, slope, a, b, armijo, backtrack, noise)
+        changes[i] = search(chain, tree, block, w, d, slope, a, b, rule.armijo, rule.backtrack, rule.noise)
         if changes[i] < 0:
-            write_block(block, w, starts, counts, states, values, used)
+            write_block(block, w, weights)
             n_moved += 1
         else:
             n_failed += 1

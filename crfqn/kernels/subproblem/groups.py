@@ -1,35 +1,107 @@
-"""Block coordinate descent on the quadratic model with norms of blocks: `descent.py` by whole rows.
+"""Block coordinate descent on Prox-QN's quadratic model under norms of blocks: `coordinates.py` by whole rows.
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_b h_b(w_b + d_b) + l2_b/2 ||w_b + d_b||^2,   B = B0 - Q Q^
 
-with h_b of `group_prox.py`. A block takes the step of a model whose curvature is L_b times the identity:
+with h_b = l1_b ||.||_1 + group_b ||.|| of `proximal.py`. A block takes the proximal gradient step of a model whose
+curvature is L_b times the identity (Tseng and Yun 2009):
 
     v = prox_{h / L} (c - slope / L),   c = w_b + d_b,   z = v - c,
 
 which lowers the model where z' B_bb z <= L ||z||^2. The largest entry of B_bb's diagonal is the first L_b, a lower
 bound of what is needed; a step along which B_bb curves more says how much L_b has to grow. Gershgorin's bound of B_bb
-would need no second look but is larger, and the steps that much shorter.
+would need no check but is larger, and the steps that much shorter.
 
 Blocks of a dense B0 are taken in clusters (`clusters.py`).
+
+Shapes: n coordinates of the model, 2m columns of Q. A block's coordinates are `members`, int64.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.proximal import shrink_block
-from crfqn.kernels.subproblem.clusters import WHOLE, add_dense_rows, cut_clusters, gather_clusters
-from crfqn.kernels.subproblem.coordinates import add_entries, add_scaled, inner_product, own_curvature
+from crfqn.kernels.subproblem.clusters import (
+    COLUMN_MULTIPLE,
+    Clusters,
+    add_dense_rows,
+    cut_clusters,
+    gather_clusters,
+)
+from crfqn.kernels.subproblem.coordinates import (
+    QuadraticModel,
+    add_entries,
+    add_scaled,
+    inner_product,
+    own_curvature,
+)
 from crfqn.kernels.thread_group import barrier, join
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
 # Times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum.
-LOST = 1e6
+DIVERGED = 1e6
+
+
+class BlockPenalty(NamedTuple):
+    """The blocks and their strengths.
+
+    order, starts : int64 (n,) and (n_blocks + 1,), see `penalties.blocks`
+    l1, group, l2 : float64 (n_blocks,)
+    is_linf : whether the norm is the largest size, not the Euclidean length
+    """
+
+    order: np.ndarray
+    starts: np.ndarray
+    l1: np.ndarray
+    group: np.ndarray
+    l2: np.ndarray
+    is_linf: bool
+
+
+class Problem(NamedTuple):
+    """The objective over d; damping, g, w : float64 (n,)."""
+
+    model: QuadraticModel
+    penalty: BlockPenalty
+    damping: np.ndarray
+    g: np.ndarray
+    w: np.ndarray
+
+
+class Direction(NamedTuple):
+    """The direction with the products that follow it; d : float64 (n,), d_hat = Q^ d : float64 (2m,), base_d = B0 d :
+    float32 (n,), kept up to date where B0 is a matrix.
+    """
+
+    d: np.ndarray
+    d_hat: np.ndarray
+    base_d: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """Arrays of one thread that are used again in every step.
+
+    bounds : float64 (n_blocks,), L_b
+    cluster_base_d, moves : float64 (largest cluster,), B0 d at the cluster's coordinates, following its moves, and
+        these moves
+    block : float64 (5, largest cluster): z, the new weights, the old ones, the slope, scratch
+    secant : float64 (2, 2m), Q^ z and Q' z
+    zeros : float64 (n,), zero between calls
+    """
+
+    bounds: np.ndarray
+    cluster_base_d: np.ndarray
+    moves: np.ndarray
+    block: np.ndarray
+    secant: np.ndarray
+    zeros: np.ndarray
 
 
 @inner
-def base_curvature(inside, corner, stride, indptr, indices, data, diagonal, members, z, whole):
-    """z' B0 z of a block that begins at `corner` of `inside`; `whole`: zeros (n,), which they are again afterwards."""
+def base_curvature(model, inside, corner, stride, members, z, zeros):
+    """Return z' B0 z of a block, which begins at `corner` of `inside` (see `clusters.py`) if B0 is dense."""
     total = 0.0
     if inside.size > 0:
         for i in range(members.size):
@@ -38,224 +110,212 @@ def base_curvature(inside, corner, stride, indptr, indices, data, diagonal, memb
                 part += inside[corner + i * stride + k] * z[k]
             total += part * z[i]
         return total
-    if indptr.size == 0:
+    if model.indptr.size == 0:
         for i in range(members.size):
-            total += diagonal[members[i]] * z[i] * z[i]
+            total += model.diagonal[members[i]] * z[i] * z[i]
         return total
     for i in range(members.size):
-        whole[members[i]] = z[i]
+        zeros[members[i]] = z[i]
     for i in range(members.size):
         if z[i] != 0.0:
             j = members[i]
-            for e in range(indptr[j], indptr[j + 1]):
-                total += z[i] * data[e] * whole[np.uint64(indices[e])]
+            for e in range(model.indptr[j], model.indptr[j + 1]):
+                total += z[i] * model.data[e] * zeros[np.uint64(model.indices[e])]
     for i in range(members.size):
-        whole[members[i]] = 0.0
+        zeros[members[i]] = 0.0
     return total
 
 
 @inner
-def add_sparse_rows(base_d, indptr, indices, data, members, z):
-    """base_d += the rows of a sparse B0 times a block's moves."""
+def add_sparse_rows(base_d, model, members, z):
+    """base_d += the rows of a sparse B0 times the moves z of the coordinates `members`."""
     for i in range(members.size):
         j = members[i]
         if z[i] != 0.0:
-            add_entries(base_d, indices, data, indptr[j], indptr[j + 1], np.float32(z[i]))
+            add_entries(
+                base_d, model.indices, model.data, model.indptr[j], model.indptr[j + 1], np.float32(z[i])
+            )
 
 
 @inner
-def first_bounds(order, starts, diagonal, q, q_hat, damping, bounds):
-    """bounds[b] = the largest entry of B_bb's diagonal."""
+def first_bounds(problem, bounds):
+    """bounds[b] = the largest entry of the diagonal of B_bb + damping."""
+    model, penalty = problem.model, problem.penalty
     bounds[:] = 0.0
     for b in range(bounds.size):
-        for i in range(starts[b], starts[b + 1]):
-            j = order[i]
-            bounds[b] = max(bounds[b], own_curvature(diagonal[j], q[j], q_hat[j]) + damping[j])
+        for i in range(penalty.starts[b], penalty.starts[b + 1]):
+            j = penalty.order[i]
+            curvature = own_curvature(model.diagonal[j], model.q[j], model.q_hat[j]) + problem.damping[j]
+            bounds[b] = max(bounds[b], curvature)
 
 
 @inner
-def propose_block(
-    members, bound, strengths, damping, q, q_hat, center, slope, workspace, moved, z, z_hat, z_q
-):
-    """The step of a model whose curvature is `bound` times the identity; ||z||^2, and what damping adds to z' B z.
+def propose_block(b, members, bound, problem, work):
+    """Fill z, the new weights and the secant products with the step of curvature `bound`.
 
-    strengths : l1, group, l2 of the block, and the norm
-    center, slope, room : float64 (members,); moved, z, the same, z_hat, z_q : float64 (2m,): out, z_hat = Q^ z
+    Reads the old weights and the slope from work.block. Returns ||z||^2, and what damping adds to z' B z.
     """
-    l1, group, l2, is_linf = strengths
+    model, penalty, n = problem.model, problem.penalty, members.size
+    z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
+    q_hat_z, q_z = work.secant[0], work.secant[1]
     square, damped = 0.0, 0.0
-    for i in range(members.size):
+    for i in range(n):
         moved[i] = center[i] - slope[i] / bound
-    shrink_block(moved, l1 / bound, group / bound, is_linf, workspace)
-    z_hat[:], z_q[:] = 0.0, 0.0
-    for i in range(members.size):
+    shrink_block(moved, penalty.l1[b] / bound, penalty.group[b] / bound, penalty.is_linf, work.block[4, :n])
+    q_hat_z[:], q_z[:] = 0.0, 0.0
+    for i in range(n):
         j = members[i]
-        moved[i] *= bound / (bound + l2)
+        moved[i] *= bound / (bound + penalty.l2[b])
         z[i] = moved[i] - center[i]
         if z[i] != 0.0:
             square += z[i] * z[i]
-            damped += damping[j] * z[i] * z[i]
-            add_scaled(z_hat, q_hat[j], z[i])
-            add_scaled(z_q, q[j], z[i])
+            damped += problem.damping[j] * z[i] * z[i]
+            add_scaled(q_hat_z, model.q_hat[j], z[i])
+            add_scaled(q_z, model.q[j], z[i])
     return square, damped
 
 
 @bare_kernel
-def step_block(
-    members,
-    base,
-    bounds,
-    b,
-    strengths,
-    metric,
-    secant,
-    damping,
-    g,
-    w,
-    own_part,
-    d,
-    d_hat,
-    workspace,
-    hats,
-    whole,
-):
-    """A block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2.
+def step_block(b, members, base_d, inside, corner, stride, problem, direction, work):
+    """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2.
 
-    base : float64 (members,), B0 d at the block; metric : B0's arrays, secant : Q and Q^
-    own_part : inside, corner and stride of `base_curvature`
-    room : float64 (5, members or more): z is room[0]; hats : float64 (2, 2m), Q^ z and Q' z
+    base_d : float64 (members,), B0 d at the block; inside, corner, stride : as in `base_curvature`
     """
-    n, (q, q_hat), (inside, corner, stride) = members.size, secant, own_part
-    indptr, indices, data, diagonal = metric
-    z, moved, center, slope = workspace[0, :n], workspace[1, :n], workspace[2, :n], workspace[3, :n]
+    n, model, damping, d = members.size, problem.model, problem.damping, direction.d
+    z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
     for i in range(n):
         j = members[i]
-        center[i] = w[j] + d[j]
-        slope[i] = g[j] + base[i] - inner_product(q[j], d_hat) + damping[j] * d[j]
+        center[i] = problem.w[j] + d[j]
+        slope[i] = problem.g[j] + base_d[i] - inner_product(model.q[j], direction.d_hat) + damping[j] * d[j]
     while True:
-        square, damped = propose_block(
-            members, bounds[b], strengths, damping, q, q_hat, center, slope, workspace[4, :n], moved, z, hats[0],
-            hats[1],
-        )  # fmt: skip
+        square, damped = propose_block(b, members, work.bounds[b], problem, work)
         if n == 1 or square == 0.0:
             break
-        curved = base_curvature(inside, corner, stride, indptr, indices, data, diagonal, members, z, whole)
-        curved += damped - inner_product(hats[1], hats[0])
-        if not curved > (1.0 + ROUNDING) * bounds[b] * square:  # nor where there are no numbers left
+        curved = base_curvature(model, inside, corner, stride, members, z, work.zeros)
+        curved += damped - inner_product(work.secant[1], work.secant[0])
+        if not curved > (1.0 + ROUNDING) * work.bounds[b] * square:  # also where there are no numbers left
             break
-        bounds[b] = GROWTH * curved / square
+        work.bounds[b] = GROWTH * curved / square
     if not square > 0.0:
         return 0.0
-    add_scaled(d_hat, hats[0], 1.0)
+    add_scaled(direction.d_hat, work.secant[0], 1.0)
     for i in range(n):
         if z[i] != 0.0:  # else d would be rounded anew, and B0 d not follow
-            d[members[i]] = moved[i] - w[members[i]]
+            d[members[i]] = moved[i] - problem.w[members[i]]
     return square
 
 
 @bare_kernel
-def descend_cluster(
-    first_block, last_block, order, starts, bounds, penalty, corner, inside, metric, secant, damping, g, w, d, d_hat,
-    base_d, base, total, workspace, hats, whole,
-):  # fmt: skip
-    """A step along each block of a cluster; returns the largest move.
-
-    base, total : float64 (cluster,), out: B0 d there, following the cluster's moves, and these moves
-    """
-    (l1, group, l2, is_linf), (indptr, _, _, diagonal) = penalty, metric
+def descend_cluster(c, problem, clusters, direction, work):
+    """Take a step along each block of cluster c; work.moves has them. Returns the largest move, ||L_b z||."""
+    model, inside, starts, order = (
+        problem.model,
+        clusters.inside,
+        problem.penalty.starts,
+        problem.penalty.order,
+    )
+    first_block, last_block, corner = clusters.blocks[c], clusters.blocks[c + 1], clusters.corners[c]
     begin, stride, largest_move = starts[first_block], starts[last_block] - starts[first_block], 0.0
     for i in range(stride):
         j = order[begin + i]
-        base[i] = base_d[j] if inside.size > 0 or indptr.size > 0 else diagonal[j] * d[j]
-    total[:stride] = 0.0
+        is_matrix = inside.size > 0 or model.indptr.size > 0
+        work.cluster_base_d[i] = direction.base_d[j] if is_matrix else model.diagonal[j] * direction.d[j]
+    work.moves[:stride] = 0.0
     for b in range(first_block, last_block):
         place, members = starts[b] - begin, order[starts[b] : starts[b + 1]]
-        strengths = l1[b], group[b], l2[b], is_linf
-        square = step_block(
-            members, base[place : place + members.size], bounds, b, strengths, metric, secant, damping, g, w,
-            (inside, corner + place * (stride + 1), stride), d, d_hat, workspace, hats, whole,
-        )  # fmt: skip
-        largest_move = max(largest_move, bounds[b] * np.sqrt(square))
+        base_d = work.cluster_base_d[place : place + members.size]
+        own_corner = corner + place * (stride + 1)
+        square = step_block(b, members, base_d, inside, own_corner, stride, problem, direction, work)
+        largest_move = max(largest_move, work.bounds[b] * np.sqrt(square))
         for i in range(members.size if square > 0.0 else 0):
-            total[place + i], row = workspace[0, i], corner + (place + i) * stride
+            z, row = work.block[0, i], corner + (place + i) * stride
+            work.moves[place + i] = z
             if inside.size > 0:
-                add_scaled(base[:stride], inside[row : row + stride], np.float32(workspace[0, i]))
+                add_scaled(work.cluster_base_d[:stride], inside[row : row + stride], np.float32(z))
     return largest_move
 
 
 @bare_kernel
-def sweep_clusters(
-    threads, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty, inside,
-    metric, secant, damping, g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
-):  # fmt: skip
-    """One sweep; returns the largest move, and the meetings until now."""
-    (indptr, indices, data, _), largest_move = metric, 0.0
-    for c in range(clusters.size - 1):
-        members = order[starts[clusters[c]] : starts[clusters[c + 1]]]
-        move = descend_cluster(
-            clusters[c], clusters[c + 1], order, starts, bounds, penalty, corners[c], inside, metric, secant, damping,
-            g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
-        )  # fmt: skip
+def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, clusters, direction, work):
+    """Take one sweep; returns the largest move, and the number of barriers passed until now.
+
+    first, last : the columns of a dense B0 d that this thread keeps up to date
+    """
+    model, starts, order, largest_move = problem.model, problem.penalty.starts, problem.penalty.order, 0.0
+    for c in range(clusters.blocks.size - 1):
+        members = order[starts[clusters.blocks[c]] : starts[clusters.blocks[c + 1]]]
+        move = descend_cluster(c, problem, clusters, direction, work)
         largest_move = max(largest_move, move)
-        if move > 0.0 and dense.shape[0] > 0:
-            n_meetings += 2
-            barrier(threads, member, size, n_meetings - 1)  # all have read what the cluster needed
-            add_dense_rows(base_d, dense, members, total, first, last)
-            barrier(threads, member, size, n_meetings)
-        elif move > 0.0 and indptr.size > 0:
-            add_sparse_rows(base_d, indptr, indices, data, members, total)
-    return largest_move, n_meetings
+        if move > 0.0 and model.dense.shape[0] > 0:
+            n_barriers += 2
+            barrier(threads, slot, size, n_barriers - 1)  # all have read what the cluster needed
+            add_dense_rows(direction.base_d, model.dense, members, work.moves, first, last)
+            barrier(threads, slot, size, n_barriers)
+        elif move > 0.0 and model.indptr.size > 0:
+            add_sparse_rows(direction.base_d, model, members, work.moves)
+    return largest_move, n_barriers
 
 
 @kernel
-def descend_groups(
-    threads, n_members, rank, dense, indptr, indices, data, diagonal, q, q_hat, damping, g, w, order, starts,
-    l1, group, l2, is_linf, max_sweeps, tolerance, d, base_d,
-):  # fmt: skip
+def new_workspace(problem, clusters):
+    """Return a `Workspace` with the first bounds."""
+    penalty, n, m = problem.penalty, problem.g.size, problem.model.q.shape[1]
+    widest = max(1, np.diff(penalty.starts[clusters.blocks]).max()) if clusters.blocks.size > 1 else 1
+    work = Workspace(
+        np.empty(penalty.starts.size - 1), np.empty(widest), np.empty(widest), np.empty((5, widest)),
+        np.empty((2, m)), np.zeros(n),
+    )  # fmt: skip
+    first_bounds(problem, work.bounds)
+    return work
+
+
+@kernel
+def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_sweeps, tolerance, d, base_d):
     """Sweep cyclically over the blocks until the model is solved well enough; for several threads at once.
 
-    Each member of a team takes all steps, and keeps up to date some columns of B0 d, B0 being dense: they meet when all
-    have read what a cluster needs, and when all have added its rows. The steps do not depend on the number of members.
+    Each thread of a group takes all steps, and keeps up to date some columns of B0 d where B0 is dense: they wait for
+    each other when all have read what a cluster needs, and when all have added its rows. The steps do not depend on
+    the number of threads.
 
     Parameters
     ----------
-    team, n_members, rank : as in `team.py`
-    order, starts : int64 (n,) and (n_blocks + 1,), see `penalties.blocks`
-    l1, group, l2 : float64 (n_blocks,); is_linf : the norm of the blocks
-    others : as in `descent.descend`; a block's move is its length
+    threads, n_members, rank : as in `thread_group.join`
+    model : QuadraticModel; penalty : BlockPenalty
+    others : as in `coordinates.descend`; a block's move is the length of L_b z
 
     Returns
     -------
-    The number of sweeps made; d = 0 where there is no minimum. -1 to members who came too late.
+    The number of sweeps made; d = 0 where there is no minimum. -1 to threads that came too late.
     """
-    member, size = join(threads, n_members, rank)
+    slot, size = join(threads, n_members, rank)
     if size == 0:
         return -1
-    n, m, n_meetings, is_dense = g.size, q.shape[1], 1, dense.shape[0] > 0
-    first = n * member // size // WHOLE * WHOLE
-    last = n * (member + 1) // size // WHOLE * WHOLE if member < size - 1 else n
-    if member > 0:
+    n, n_barriers, is_dense = g.size, 1, model.dense.shape[0] > 0
+    first = n * slot // size // COLUMN_MULTIPLE * COLUMN_MULTIPLE
+    last = n * (slot + 1) // size // COLUMN_MULTIPLE * COLUMN_MULTIPLE if slot < size - 1 else n
+    if slot > 0:
         d = d.copy()
-    barrier(threads, member, size, 1)  # before anyone moves
-    clusters = np.empty(starts.size, np.int64)
-    clusters = clusters[: cut_clusters(starts, is_dense, clusters) + 1]
-    inside, corners = gather_clusters(dense, order, starts, clusters)
-    widest = max(1, np.diff(starts[clusters]).max()) if clusters.size > 1 else 1
-    base, total, workspace, hats = np.empty(widest), np.empty(widest), np.empty((5, widest)), np.empty((2, m))
-    bounds, whole, d_hat = np.empty(starts.size - 1), np.zeros(n), np.zeros(m)
-    first_bounds(order, starts, diagonal, q, q_hat, damping, bounds)
+    barrier(threads, slot, size, 1)  # before anyone moves
+    problem = Problem(model, penalty, damping, g, w)
+    blocks = np.empty(penalty.starts.size, np.int64)
+    blocks = blocks[: cut_clusters(penalty.starts, is_dense, blocks) + 1]
+    inside, corners = gather_clusters(model.dense, penalty.order, penalty.starts, blocks)
+    clusters = Clusters(blocks, inside, corners)
+    work, direction, first_move = (
+        new_workspace(problem, clusters),
+        Direction(d, np.zeros(model.q.shape[1]), base_d),
+        0.0,
+    )
     for j in range(n):
         if d[j] != 0:
-            add_scaled(d_hat, q_hat[j], d[j])
-    metric, penalty, first_move = (indptr, indices, data, diagonal), (l1, group, l2, is_linf), 0.0
+            add_scaled(direction.d_hat, model.q_hat[j], d[j])
     for sweep in range(max_sweeps):
-        move, n_meetings = sweep_clusters(
-            threads, member, size, n_meetings, dense, first, last, clusters, corners, order, starts, bounds, penalty,
-            inside, metric, (q, q_hat), damping, g, w, d, d_hat, base_d, base, total, workspace, hats, whole,
-        )  # fmt: skip
+        move, n_barriers = sweep_clusters(
+            threads, slot, size, n_barriers, first, last, problem, clusters, direction, work
+        )
         if sweep == 0:
             first_move = move
-        elif not move <= LOST * first_move:
+        elif not move <= DIVERGED * first_move:
             d[:] = 0.0
             base_d[first:last] = 0.0
             return sweep + 1

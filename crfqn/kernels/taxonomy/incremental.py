@@ -1,15 +1,16 @@
-"""Node marginals of taxonomies, kept while the scores of single items move.
+"""Node marginals of taxonomies, kept while block coordinate descent moves the scores of single items.
 
 An item's path sums and marginals stay in rows of its own, (N, K); a move of a feature's weights by delta adds x D to
-the path sums of the items that hold it, D the path sums of delta. Exact inference knows no shorter way: every label
-shares in Z.
+the path sums of the items that have it, D the path sums of delta. All labels of these items are visited: each is a term
+of Z.
 
-    try      path sums + step x D -> exponentials in the place of p, log Z           (the way down of `taxonomy.py`)
-    accept   exponentials -> their sums under each node, over Z                      (the way up)
+    try      path sums + step x D -> exponentials in the place of p, log Z      (the downward pass of `marginals.py`)
+    accept   exponentials -> their sums under each node, over Z                 (the upward pass)
 
 A move is tried in place and then accepted, or tried again with another step; accepting a step of 0 undoes it.
 
-`s` is a `TreeState` of `objectives/incremental_state.py`. A flat model is the taxonomy without parents.
+`s` is a `TreeState` of `objectives/views/feature_state.py`. A flat model is the taxonomy without parents.
+Shapes: K nodes, N items.
 """
 
 import numpy as np
@@ -23,14 +24,17 @@ WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, TOTAL = range(6)  # of s.i
 
 @kernel
 def sum_paths(parents, delta, out):
-    """out(k) = delta of node k and of all its ancestors."""
+    """out(k) = the sum of delta over node k and all its ancestors; out may be delta itself."""
     for k in range(parents.size):
         out[k] = delta[k] if parents[k] < 0 else delta[k] + out[parents[k]]
 
 
 @kernel
 def go_down(s, t, step):
-    """exp(label score - largest) of item t's labels into its row of p; returns log Z. Scores move by step * s.paths."""
+    """Write exp(label score - largest) of item t's labels into its row of p; returns log Z.
+
+    The label scores are the item's path sums plus step * s.paths.
+    """
     sums, p, paths = s.rows[SUMS, t], s.rows[P, t], s.paths
     largest = -np.inf
     for k in range(sums.size):
@@ -50,7 +54,7 @@ def go_down(s, t, step):
 
 @kernel
 def go_up(s, t):
-    """The marginals of item t from the exponentials in its row of p."""
+    """Turn the exponentials in item t's row of p into node marginals."""
     p, parents, inverse = s.rows[P, t], s.parents, 1.0 / s.items[TOTAL, t]
     for k in range(p.size):
         p[k] *= inverse
@@ -61,8 +65,8 @@ def go_up(s, t):
 
 
 @kernel
-def open_trees(s):
-    """The marginals of all items; the path sums take the place of the scores."""
+def load_trees(s):
+    """Compute the marginals of all items; the path sums take the place of the scores."""
     for t in range(s.rows.shape[1]):
         sum_paths(s.parents, s.rows[SUMS, t], s.rows[SUMS, t])
         go_down(s, t, 0.0)
@@ -70,8 +74,8 @@ def open_trees(s):
 
 
 @kernel
-def look_at_tree(s, feature, g, h):
-    """Gradient and curvature of a feature's weights, (K,) each.
+def tree_slopes(s, feature, g, h):
+    """Write gradient g and curvature h of a feature's weights, float64 (K,) each.
 
     g(k) = sum_t weight x_tf (p_t(k) - observed),   h(k) = sum_t weight x_tf^2 p_t(k) (1 - p_t(k))
     """
@@ -91,7 +95,7 @@ def look_at_tree(s, feature, g, h):
 
 @kernel
 def try_tree(s, feature, delta, step):
-    """The change of the loss when the scores of a feature's items t move by step x_tf delta, (K,)."""
+    """Return the change of the loss when the scores of a feature's items t move by step x_tf delta, (K,)."""
     change = 0.0
     sum_paths(s.parents, delta, s.paths)
     for c in range(s.indptr[feature], s.indptr[feature + 1]):
@@ -105,7 +109,7 @@ def try_tree(s, feature, delta, step):
 
 @kernel
 def accept_tree(s, feature, step):
-    """Take over the move that was tried last."""
+    """Accept the move that was tried last."""
     for c in range(s.indptr[feature], s.indptr[feature + 1]):
         t, x = np.int64(s.indices[c]), s.values[c] if s.values.size > 0 else 1.0
         for k in range(s.paths.size):

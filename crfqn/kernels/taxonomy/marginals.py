@@ -5,15 +5,15 @@ For an item x with node scores s and nodes numbered parents first,
     down   alpha(k) = s(k) + alpha(parent of k),    log Z = log sum over labels y of exp(alpha(y))
     up     p(k) = [k is a label] exp(alpha(k) - log Z) + sum over children j of p(j)
 
-(print lacks the exp of an upward message's leaf). Every node is visited a fixed number of times: O(K) an item. A
-flat model is the taxonomy without parents.
+(in print the exp of an upward message's leaf is missing). Every node is visited a fixed number of times: O(K) an item.
+A flat model is the taxonomy without parents.
 
 Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
 no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
 exponential over the whole tile is faster than a test at each node.
 
 Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that
-stays in the L2 cache, whose inner loops run over the items of the tile. What is bound to be moved is a score in and a
+stays in the L2 cache, whose inner loops run over the items of the tile. Main memory then only sees a score in and a
 residual out, 24 bytes a node and item (a line is read before it is written).
 
 Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: float64 (K, N).
@@ -32,7 +32,7 @@ WIDEST = 256
 
 @kernel
 def tile_width(n_nodes):
-    """Items in a tile: whole vector registers, one at least."""
+    """Return the number of items in a tile: whole vector registers, one at least."""
     width = TILE_NUMBERS // n_nodes // LANES * LANES
     if width > WIDEST:
         return WIDEST
@@ -53,7 +53,10 @@ def path_sums(first, last, parents, scores, out):
 
 @kernel
 def best_labels(first, last, is_label, sums, best, states):
-    """The label node of the largest path sum of each item, ties to the lower number; best (N,), states (N,)."""
+    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number.
+
+    best : float64 (N,), the path sum, out; states : int32 (N,), the node, out
+    """
     for t in range(first, last):
         best[t], states[t] = -np.inf, -1
     for k in range(is_label.size):
@@ -65,7 +68,7 @@ def best_labels(first, last, is_label, sums, best, states):
 
 @kernel
 def tile_down(start, width, parents, is_label, scores, tile, largest):
-    """alpha into the tile, and each item's largest label score."""
+    """Write alpha of the items start ... start + width - 1 into the tile, and each item's largest label score."""
     for t in range(width):
         largest[t] = -np.inf
     for k in range(parents.size):
@@ -83,7 +86,7 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 @kernel
 def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
-    """e = exp(alpha - largest) of the labels in the place of alpha; expected[t] = sum of e (alpha - largest).
+    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest).
 
     By groups of rows that fit the L1 cache. shifted, exponents: float64 and int64 scratch, a group at least.
     """
@@ -112,7 +115,7 @@ def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponen
 
 @kernel
 def tile_up(width, parents, tile, total):
-    """Sums of the exponentials under each node in their place; `total`: Z of each item, less its largest term."""
+    """Add to each node's exponential those of all nodes under it; total[t] = Z of the item over its largest term."""
     for t in range(width):
         total[t] = 0.0
     for k in range(parents.size - 1, -1, -1):
@@ -127,10 +130,10 @@ def tile_up(width, parents, tile, total):
 
 @kernel
 def tree_marginals(first, last, parents, is_label, scores, targets, weights, residual, sums):
-    """One inference pass over the items first ... last - 1.
+    """Run inference over the items first ... last - 1.
 
     residual[k, t] = weight * (p_t(k) - [k is the target or above it]); without `targets` nothing is subtracted.
-    sums: float64 (N, 3), of each item log Z, the expected score and the target's score, not weighed.
+    sums: float64 (N, 3), in nats: log Z, the expected score and the target's score of each item, without its weight.
     """
     n_nodes = parents.size
     widest = tile_width(n_nodes)
@@ -156,7 +159,7 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
 
 @kernel
 def subtract_targets(first, last, parents, scores, targets, weights, residual, sums):
-    """Take the observed nodes, each target with its ancestors, off the residual, and add up their scores."""
+    """Subtract the observed nodes, each target with its ancestors, from the residual, and add up their scores."""
     for t in range(first, last):
         score, k = 0.0, targets[t]
         while k >= 0:

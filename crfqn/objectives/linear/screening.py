@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients, turn_positions
+from crfqn.kernels.columns import add_powers, feature_ceilings, feature_gradients, transpose_positions
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sorted_sets import union
 from crfqn.threads import Pool
@@ -228,7 +228,9 @@ def by_position(
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
     out, norms = aligned_rows(n_positions, width), np.empty(n_positions)
-    pool.each_stretch(n_positions, lambda first, last: turn_positions(first, last, rows, order, out, norms))
+    pool.each_stretch(
+        n_positions, lambda first, last: transpose_positions(first, last, rows, order, out, norms)
+    )
     return out, norms
 
 

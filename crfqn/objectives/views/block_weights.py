@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.subproblem.feature_blocks import BlockArrays
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.support import Support
 
@@ -43,9 +44,9 @@ class BlockWeights:
         return cls(np.bincount(blocks, minlength=n_features + 1), states[order], weights[order])
 
     @property
-    def arrays(self) -> tuple[Indices, Indices, NDArray[np.int32], Vector]:
-        """The arrays starts, counts, states and values, for kernels."""
-        return self.starts, self.counts, self.states, self.values
+    def arrays(self) -> BlockArrays:
+        """The arrays as the kernels take them."""
+        return BlockArrays(self.starts, self.counts, self.states, self.values, self.used)
 
     def reserve(self, room: int) -> None:
         """Make sure that as many more weights find a place."""
@@ -71,7 +72,7 @@ class BlockWeights:
         return coords[order], self.values[places][order]
 
     def _places(self) -> Indices:
-        """Return the places of the weights in the pool, block by block."""
+        """Where the weights lie, block by block."""
         first = np.cumsum(self.counts) - self.counts
         return np.arange(self.counts.sum()) + np.repeat(self.starts - first, self.counts)
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.chain.incremental_edges import accept_edges, look_at_edges, try_edges
-from crfqn.kernels.chain.incremental_nodes import accept_nodes, look_at_nodes, try_nodes
-from crfqn.kernels.subproblem.feature_blocks import mask_impossible, read_block, sweep, write_block
-from crfqn.kernels.taxonomy.incremental import accept_tree, look_at_tree, try_tree
+from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
+from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
+from crfqn.kernels.subproblem.feature_blocks import SweepRule, mask_impossible, read_block, sweep, write_block
+from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -102,7 +102,7 @@ class BlockState:
     def weights_of(self, block: int) -> Vector:
         """All weights of a block, zeros included."""
         w = np.empty(int(self.sizes(np.array([block]))[0]))
-        read_block(block, *self.known.arrays, w)
+        read_block(block, self.known.arrays, w)
         return w
 
     @property
@@ -137,11 +137,11 @@ class BlockState:
         size = int(self.sizes(np.array([block]))[0])
         g, h = np.empty(size), np.empty(size)
         if self.tree is not None:
-            look_at_tree(self.tree, block, g, h)
+            tree_slopes(self.tree, block, g, h)
         elif block < self.n_features:
-            look_at_nodes(self.chain, block, g, h)
+            node_slopes(self.chain, block, g, h)
         else:
-            look_at_edges(self.chain, g, h)
+            edge_slopes(self.chain, g, h)
         if self.possible[0].size:
             mask_impossible(block, *self.possible, g)
         self._count()
@@ -170,7 +170,7 @@ class BlockState:
             accept_edges(self.chain)
         w = self.weights_of(block) + step * delta
         self.known.reserve(w.size)
-        write_block(block, w, *self.known.arrays, self.known.used)
+        write_block(block, w, self.known.arrays)
         self._count()
 
     def reject(self) -> None:
@@ -214,8 +214,8 @@ class BlockState:
         violations, changes = np.empty(blocks.size), np.empty(blocks.size)
         is_kept = np.empty(blocks.size, bool)
         n_moved, n_failed = sweep(
-            self.chain, self.tree, *self.possible, blocks, firsts, l1, l2, *self.known.arrays, self.known.used,
-            armijo, backtrack, floor, *shrink, noise, violations, is_kept, changes,
+            self.chain, self.tree, *self.possible, blocks, firsts, l1, l2, self.known.arrays,
+            SweepRule(armijo, backtrack, floor, *shrink, noise), violations, is_kept, changes,
         )  # fmt: skip
         self._count()
         return Sweep(violations, is_kept, n_moved, n_failed)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.chain.incremental_messages import open_chains
+from crfqn.kernels.chain.incremental_messages import load_chains
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.taxonomy.incremental import open_trees
+from crfqn.kernels.taxonomy.incremental import load_trees
 from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
 from crfqn.objectives.point import Point
 from crfqn.structures.taxonomy import Taxonomy
@@ -103,7 +103,7 @@ def prepare_chain(point: Point, loss: Likelihood) -> ChainState:
         n_steps=np.zeros(2, np.int64),
     )
     state.rows[0, :, :n_states] = point.scores.T
-    open_chains(state)
+    load_chains(state)
     return state
 
 
@@ -125,7 +125,7 @@ def prepare_tree(point: Point, loss: Likelihood, tree: Taxonomy) -> TreeState:
         n_steps=np.zeros(2, np.int64),
     )
     state.rows[0] = point.scores.T
-    open_trees(state)
+    load_trees(state)
     return state
 
 
