@@ -26,6 +26,7 @@ from crfqn.estimators.automatic import AUTO, AutoSolver
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
+from crfqn.estimators.storage.saving import save
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -109,8 +110,6 @@ class SparseCRF(Fitted):
 
     def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
         """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep."""
-        from crfqn.estimators.storage.persistence import save
-
         save(self, path, extra)
 
     @abstractmethod

@@ -130,7 +130,7 @@ def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Poi
             return None if -alpha * slope <= unseen else Trial((trial, g), False)
         after = trial.gradient(unpenalised)
         is_flatter = bool(np.abs(after).max() < np.abs(g).max())
-        return Trial((trial, after), is_flatter or -alpha * slope > 10 * unseen)
+        return Trial((trial, after), bool(is_flatter or -alpha * slope > 10 * unseen))
 
     found = backtracking(attempt, 1.0, 0.5)
     return None if found.outcome is None else (found.outcome[0], found.length, found.outcome[1])

@@ -1,4 +1,4 @@
-"""Estimators to model files and back: the weights that are not zero, the names that they need, how they came.
+"""Model files to estimators: `load`, which knows the classes that `saving.py` writes.
 
 What a kind of model adds, it says itself (`SparseCRF._content`, `_restore`); here is what all have: settings, result,
 trace. A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
@@ -7,14 +7,12 @@ columns, and predicts the same.
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields
+from dataclasses import fields
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-import crfqn
 from crfqn.data.wording import describe
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
@@ -23,43 +21,16 @@ from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
-from crfqn.model_file import ModelFile, read_model, write_model
+from crfqn.estimators.storage.saving import SUMMARY, TRACE
+from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
 
 KINDS: dict[str, type[SparseCRF]] = {
     kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF)
 }
-SUMMARY = ("value", "gap", "violation", "passes", "seconds")
-WHOLE: dict[str, type] = {
-    "int": int,
-    "bool": bool,
-}  # types of a trace's columns, of which a file keeps floats
+# Types of a trace's columns, of which a file keeps floats.
+WHOLE: dict[str, type] = {"int": int, "bool": bool}
 MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
-TRACE = tuple(field.name for field in fields(Progress))
-
-
-def save(model: SparseCRF, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, atomically; `extra` is kept as JSON.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    ModelFileError
-        The path cannot be written, or `extra` is no JSON.
-    """
-    check_is_fitted(model)
-    result, content = model.result_, model._content()
-    rows = [astuple(row) for row in result.trace.rows]
-    arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
-    metadata = content.metadata | {
-        "crfqn_version": crfqn.__version__,
-        "settings": model._settings(),
-        "n_nonzero": model._weights().coords.size,
-        "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
-        | {"status": result.status.name},
-        "extra": extra or {},
-    }
-    write_model(path, model.KIND, arrays, content.strings, metadata)
 
 
 def load(path: str | PathLike[str]) -> Any:

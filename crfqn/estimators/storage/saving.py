@@ -1,0 +1,46 @@
+"""Estimators to model files: the weights that are not zero, the names that they need, how they came.
+
+What a kind of model adds, it says itself (`_content`); here is what all have: settings, result, trace. A sequence model
+trained on named features keeps the names with a weight only; loaded again it knows just these columns, and predicts the
+same. `persistence.py` reads the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, fields
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import crfqn
+from crfqn.model_file import write_model
+from crfqn.result import Progress
+
+SUMMARY = ("value", "gap", "violation", "passes", "seconds")
+TRACE = tuple(field.name for field in fields(Progress))
+
+
+def save(model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, atomically; `extra` is kept as JSON.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    ModelFileError
+        The path cannot be written, or `extra` is no JSON.
+    """
+    check_is_fitted(model)
+    result, content = model.result_, model._content()
+    rows = [astuple(row) for row in result.trace.rows]
+    arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
+    metadata = content.metadata | {
+        "crfqn_version": crfqn.__version__,
+        "settings": model._settings(),
+        "n_nonzero": model._weights().coords.size,
+        "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
+        | {"status": result.status.name},
+        "extra": extra or {},
+    }
+    write_model(path, model.KIND, arrays, content.strings, metadata)
