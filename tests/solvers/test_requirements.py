@@ -51,8 +51,6 @@ WRAPPERS = {
     "automatic within the strong rule": lambda solver: StrongRule(
         AutoSolver(separable=solver, few=solver), 2.0, 0.5, 1e-3
     ),
-        AutoSolver(separable=solver, few=solver), 2.0, 0.5, 1e-3
-    ),
 }
 wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
