@@ -94,9 +94,9 @@ def measure(
 
 
 NOTES = [
-    "crfqn: `MulticlassClassifier(loss, group_l1=lambda * items, fit_intercept=False)`. Seconds count from the call of "
-    "fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is compared "
-    "with the mean of one on each, just before and just after: those of a virtual machine may differ in speed.",
+    "crfqn: `MulticlassClassifier(loss=..., group_l1=lambda * items, fit_intercept=False)`. Seconds count from the "
+    "call of fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is "
+    "compared with the mean of one on each, before and after: those of a virtual machine may differ in speed.",
     "On real cores: the gains of those fits, so many of all, around which two threads always got at least "
     f"{REAL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
     "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",

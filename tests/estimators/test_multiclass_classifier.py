@@ -195,8 +195,8 @@ class TestIntercept:
     def test_with_a_penalty_it_is_a_feature_that_is_always_1(self):
         model = fitted(penalize_intercept=True, group_l1=2.0)
         wider = MulticlassClassifier(group_l1=2.0, fit_intercept=False).fit(np.c_[X, np.ones(len(X))], Y)
-        assert wider.coef_.toarray()[:, -1].tobytes() == model.intercept_.tobytes()
-        assert model.result_.gap == wider.result_.gap <= 1e-3
+        np.testing.assert_allclose(wider.coef_.toarray()[:, -1], model.intercept_, atol=1e-4)
+        assert max(model.result_.gap, wider.result_.gap) <= 1e-3
         assert model.result_.value == pytest.approx(objective(model, (0, 0, 2.0), "l2"), rel=1e-12)
 
 

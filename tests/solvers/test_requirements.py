@@ -14,7 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.classification.linear import AutoSolver
+from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import (
@@ -47,8 +47,10 @@ VIEWS = (
 WRAPPERS = {
     "alone": lambda solver: solver,
     "strong rule": lambda solver: StrongRule(solver, before=2.0, after=0.5, tol=1e-3),
-    "automatic": lambda solver: AutoSolver(few=solver),
-    "automatic within the strong rule": lambda solver: StrongRule(AutoSolver(few=solver), 2.0, 0.5, 1e-3),
+    "automatic": lambda solver: AutoSolver(separable=solver, few=solver),
+    "automatic within the strong rule": lambda solver: StrongRule(
+        AutoSolver(separable=solver, few=solver), 2.0, 0.5, 1e-3
+    ),
 }
 wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
@@ -163,11 +165,11 @@ class TestWhatIsAskedFor:
         assert found.status is Status.CONVERGED
 
     def test_the_automatic_solver_looks_for_rows_by_their_view(self):
-        solver = AutoSolver(few=OWLQN(), dense=ProxGD(), sparse=FISTA())
+        solver = AutoSolver(few=OWLQN(), full=ProxGD(), sparse=FISTA())
         small = Strict(FLAT.objective())
-        assert isinstance(solver.chosen(small), OWLQN)
+        assert isinstance(solver.for_groups(small), OWLQN)
         large = Strict(make_tree_problem("flat", 3, n_items=40, n_features=600, density=0.02).objective())
-        assert isinstance(solver.chosen(large), ProxGD)  # which needs no rows
+        assert isinstance(solver.for_groups(large), ProxGD)  # which needs no rows
 
 
 class TestWhoHasWhat:

@@ -81,13 +81,13 @@ class Objective:
     Strengths that are not given are those that the estimator has by default.
     """
 
+    l1: float | None = key("number", None, low=0.0)
+    l2: float | None = key("number", None, low=0.0)
+    group_l1: float | None = key("number", None, low=0.0)
     loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
-    l1: float | None = key("number", None, low=0.0)
-    l2: float | None = key("number", None, low=0.0)
-    group_l1: float | None = key("number", None, low=0.0)
     threshold: str = key("text", "item", choices=("item", "label"))
     group_norm: str = key("text", "l2", choices=("l2", "linf"))
     all_possible_states: bool = key("true or false", True)
