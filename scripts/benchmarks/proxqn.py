@@ -120,7 +120,7 @@ def _item_maker(problem: ItemProblem, n_threads: int | None) -> Maker:
 
     if problem.taxonomy is None:
         return partial(MulticlassCRF, fit_intercept=False, n_threads=n_threads)
-    return partial(TaxonomyCRF, problem.taxonomy, n_threads=n_threads)
+    return partial(TaxonomyCRF, taxonomy=problem.taxonomy, n_threads=n_threads)
 
 
 def _timed_fit(model: Any, problem: Problem | ItemProblem) -> Run:

@@ -142,7 +142,7 @@ def estimator(problem: AnyProblem, **settings: Any) -> Any:
     """A ChainCRF, or a TaxonomyCRF over the problem's taxonomy."""
     from crfqn import ChainCRF, TaxonomyCRF
 
-    kind = ChainCRF if isinstance(problem, Problem) else partial(TaxonomyCRF, problem.taxonomy)
+    kind = ChainCRF if isinstance(problem, Problem) else partial(TaxonomyCRF, taxonomy=problem.taxonomy)
     return kind(**settings)
 
 
