@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import RowView, Swept
+from crfqn.objectives.protocols import RowGradients, RowView, Swept
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 
 Indices = NDArray[np.int64]
 STEPS = ("line search", "constant")
+# Of the rows that may leave zero, and how many at least, the first epoch visits: large rows explain what small ones
+# seemed to. 20 newsgroups (squared hinge, lambda = 1e-4, one core) to 1e-3 in 0.9 s instead of 1.6.
+FIRST_SHARE, FEWEST_FIRST = 0.25, 2000
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class RowDescent:
         is below tau times that of the first sweep. None leaves the end to the certificate.
     shrink : bool
         Leave out zero rows that are inside the penalty's bound by more than the last sweep's largest violation over
-        the number of items, weights counted (Yuan et al. 2010; section 5.2.4).
+        the number of items, weights counted (Yuan et al. 2010; section 5.2.4). And begin from zero with the rows of
+        the largest gradients, a quarter of those that may move, where these are many.
     cooling : float within (0, 1)
         The full gradient is scanned, for a certificate and for rows to visit, when the violation has fallen to this
         share of the epoch's first sweep.
@@ -120,9 +124,8 @@ class _Run:
         self.random = np.random.default_rng(settings.seed)
         self.search = (settings.sigma, settings.omega) if settings.step == "line search" else None
         self.total = self.largest = np.nan
-        self.epoch_total = self.first_total = (
-            np.nan
-        )  # of the epoch's first sweep, and of the first over all rows
+        # Violations of the epoch's first sweep, and of the first over all rows.
+        self.epoch_total = self.first_total = np.nan
         self.n_sweeps = 0  # of this epoch
         self.is_rule_met = self.has_ended = False
 
@@ -130,7 +133,7 @@ class _Run:
         """Scan the full gradient: a certificate, and the rows that the next epoch visits."""
         found = self.blocks.screen(self.penalty)
         visits_all = not self.settings.shrink or self.settings.tau is not None
-        self.rows = self.everything if visits_all else found.features
+        self.rows = self.everything if visits_all else self.strongest(found)
         # A cycle that met no violation changed nothing.
         is_still = self.n_sweeps > 0 and self.epoch_total == 0.0 and self.search is not None
         self.has_ended = self.is_rule_met or is_still
@@ -144,6 +147,14 @@ class _Run:
             meets_rule=self.is_rule_met,
             is_final=is_still,
         )
+
+    def strongest(self, found: RowGradients) -> Indices:
+        """Return the rows that may move; before the first sweep from zero those with the largest gradients."""
+        rows = found.features
+        n = max(FEWEST_FIRST, int(FIRST_SHARE * rows.size))
+        if self.n_sweeps > 0 or self.blocks.row_weights.any() or n >= rows.size:
+            return rows
+        return np.sort(rows[np.argpartition(found.dual_norms, rows.size - n)[-n:]])
 
     def begin_epoch(self) -> None:
         """Take in the rows of an epoch, line searches in a new order."""
