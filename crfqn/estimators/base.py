@@ -1,4 +1,4 @@
-"""What all estimators share: checked parameters, training by `minimize`, sparse weights, the result.
+"""Base of all estimators: checked parameters, training by `minimize`, sparse weights, the result.
 
 checks -> FeatureMap and ScoreLoss -> Objective -> minimize. A subclass says how its inputs become positions
 and labels, which structure lies over them, how its weights are laid out, and what of it a model file holds.
@@ -139,7 +139,7 @@ class SparseCRF(Fitted):
 
     @abstractmethod
     def _content(self) -> Content:
-        """What a model file holds of the fitted model, besides settings and result."""
+        """Return what a model file holds of the fitted model, besides settings and result."""
 
     @abstractmethod
     def _restore(self, file: ModelFile) -> None:

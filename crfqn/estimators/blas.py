@@ -39,7 +39,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Of the libraries that are loaded: to look for them takes 3 ms, so it is done when modules have come since.
+    """Return the loaded BLAS libraries: to look for them takes 3 ms, so it is done when modules have come since.
 
     A library that comes without a module is not seen before the next one.
     """

@@ -17,7 +17,7 @@ from crfqn.threads import FEWEST_OPERATIONS
 
 
 class ByFeature(NamedTuple):
-    """Where the weights of each feature are in a CSR array (states x features), as in `add_position_scores`.
+    """Places of the weights of each feature in a CSR array (states x features), as in `add_position_scores`.
 
     indptr, indices : references to the arrays that this was made of
     """

@@ -21,7 +21,7 @@ from crfqn.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What the rows and columns of a model's weights stand for: names of labels, and of features if there are any."""
+    """Names of the rows and columns of a model's weights: names of labels, and of features if there are any."""
 
     labels: Sequence[Any]
     n_features: int
@@ -30,7 +30,7 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """What two models have in common.
+    """Labels and features that two models have in common.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
 
 
 def match(old: Axes, new: Axes, is_asked: bool) -> Common | None:
-    """What is in common; InputError instead of None if the start `is_asked` for and its features cannot be matched."""
+    """Return what is in common; InputError, not None, if a start `is_asked` for whose features do not match."""
     common = Common.of(old, new)
     if common is None and is_asked:
         raise InputError(

@@ -59,7 +59,7 @@ class NumberFeatures:
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> NumberFeatures:
-        """What `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        """Read what `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
         columns, sources = (np.array(table[name], np.int64) for name in ("columns", "sources"))
         scales = np.ones(columns.size) if table["scales"] is None else np.array(table["scales"], np.float64)
         names = list(map(str, sources if table["names"] is None else table["names"]))

@@ -1,4 +1,4 @@
-"""What a recipe's data becomes: matrices and labels, and the features as they were fitted to the training part."""
+"""Prepared data of a recipe: matrices and labels, and the features as they were fitted to the training part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Features(Protocol):
 
     @property
     def n_columns(self) -> int:
-        """How many there are in the training."""
+        """Number of features in the training."""
 
     @property
     def first_id(self) -> int:
@@ -28,10 +28,10 @@ class Features(Protocol):
         """Features of other documents, csr_array (I, n_columns); the inputs' columns count from `first`."""
 
     def name_of(self, column: int) -> str:
-        """What a feature is called: a word, an id."""
+        """Name of a feature: a word, an id."""
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """What it takes to compute the used columns, ascending numbers, as JSON values."""
+        """Return what it takes to compute the used columns, ascending numbers, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Prepared:
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
-        """What the estimator needs as `taxonomy`: it infers from the labels on its own."""
+        """Argument `taxonomy` of the estimator: it infers from the labels on its own."""
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:

@@ -57,7 +57,7 @@ class TextFeatures:
 
     @classmethod
     def from_dict(cls, table: dict[str, Any], settings: Settings) -> TextFeatures:
-        """What `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        """Read what `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
         weights = {word: float(idf) for idf, words in table["words"] for word in words.split()}
         words = sorted(weights)
         columns = np.arange(len(words)) if table["columns"] is None else np.array(table["columns"], np.int64)

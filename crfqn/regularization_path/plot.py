@@ -20,7 +20,7 @@ PANELS = (
 
 
 class Drawn(Protocol):
-    """What is drawn of a path: numbers by value, the column of the strength that was walked, and the best value."""
+    """Data of a drawing of a path: numbers by value, the column of the strength that was walked, and the best value."""
 
     @property
     def score(self) -> NDArray[np.float64]: ...

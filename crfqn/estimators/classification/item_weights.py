@@ -1,4 +1,4 @@
-"""How often each item counts: weights of items as they are given, and those of their classes."""
+"""Weights of the items: weights of items as they are given, and those of their classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the estimators of single items share: an item is a row of a matrix, and has a label or several.
+"""Base of the estimators of single items: an item is a row of a matrix, and has a label or several.
 
 Reading the data, the intercept, weights of items and classes, prediction by blocks and the model file are here. A
 subclass says which labels there are and how they hang together (`LabelSpace`), and what it minimises.
@@ -57,7 +57,7 @@ STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
 
 class Targets(NamedTuple):
-    """What the items of a training are labelled by.
+    """Labels of the items of a training, and their weights.
 
     space: the labels to choose from; labels: what the objective takes, int32 (I,), the node of each item, unless an
     estimator says otherwise; weights: float64 (I,), how often each item counts, or None.
@@ -212,7 +212,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return intercept_coords(n_nodes, n_columns)
 
     def _axes(self, space: LabelSpace) -> Axes:
-        """What rows and columns of weights over the space stand for."""
+        """Return the names of rows and columns of weights over the space."""
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         return Axes(space.node_names, self.n_features_in_, names)
 
@@ -257,7 +257,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         self.coef_ = csr(weights.weights[node], rows[node], columns[node], (space.n_nodes, n_features))
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Of all intercepts without penalty that lead to the same loss, one: which, must not depend on the way."""
+        """Return one of all unpenalised intercepts that lead to the same loss: which, must not depend on the way."""
         return space.centred(intercepts)
 
     def _weights(self) -> SparseWeights:

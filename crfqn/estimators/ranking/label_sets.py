@@ -111,7 +111,7 @@ def are_sets(y: Any) -> bool:
 
 
 def offsets_of(y: Any) -> NDArray[np.int64]:
-    """Where the labels of each item begin when they stand one after the other, (I + 1,)."""
+    """Return where the labels of each item begin when they stand one after the other, (I + 1,)."""
     return np.cumsum([0, *map(len, y)], dtype=np.int64)
 
 

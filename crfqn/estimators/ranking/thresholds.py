@@ -67,7 +67,7 @@ def label_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vecto
 
 
 def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
-    """Of each row the threshold with the fewest scores on the wrong side, (I,)."""
+    """Return for each row the threshold with the fewest scores on the wrong side, (I,)."""
     ordered, is_relevant, _ = descending(scores, relevant)
     n_wrong_above = counts_above((~is_relevant).astype(np.float64))
     n_right_above = counts_above(is_relevant.astype(np.float64))
@@ -76,7 +76,7 @@ def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
 
 
 def largest_f1(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Vector:
-    """Of each row the threshold with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
+    """Return for each row the threshold with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
     ordered, is_relevant, order = descending(scores, relevant)
     counted = weights[order]
     above, right_above = counts_above(counted), counts_above(counted * is_relevant)
@@ -98,7 +98,7 @@ def counts_above(counted: Vector) -> Vector:
 
 
 def best_cuts(ordered: Vector, costs: Vector) -> Vector:
-    """Of each row of n descending scores the threshold above which the cheapest number of scores lies, 0 ... n.
+    """Return for each row of n descending scores the threshold above which the cheapest number of scores lies, 0 ... n.
 
     It is in the middle between two scores (Elisseeff and Weston's choice), half a margin beyond the outermost. Equal
     scores cannot be told apart; of equal costs the widest space between scores is taken, and the outermost last.

@@ -247,7 +247,7 @@ class ChainCRF(ByStrengths):
             return chain.infer(scores, edges, targets, pool=pool)
 
     def _axes(self) -> Axes:
-        """What rows and columns of the fitted weights stand for."""
+        """Return the names of rows and columns of the fitted weights."""
         names = None if self.vocabulary_ is None else self.vocabulary_.names
         return Axes(self.classes_.tolist(), self.n_features_in_, names)
 

@@ -1,1 +1,1 @@
-"""What a model file holds of an estimator."""
+"""Model files: saving an estimator, loading it, and the content of a file."""

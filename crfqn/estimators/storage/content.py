@@ -1,4 +1,4 @@
-"""How sparse matrices and labels lie in a model file; what every kind of model has in common.
+"""Content of a model file: sparse matrices, labels, and what every kind of model has in common.
 
 A matrix is its non-zeros: arrays `<name>_<row>`, `<name>_<column>` and `<name>_weight`, as in node_state,
 node_feature, node_weight. Labels are a list of strings or an array of numbers.

@@ -72,7 +72,7 @@ class BlockWeights:
         return coords[order], self.values[places][order]
 
     def _places(self) -> Indices:
-        """Where the weights lie, block by block."""
+        """Return the places of the weights in the pool, block by block."""
         first = np.cumsum(self.counts) - self.counts
         return np.arange(self.counts.sum()) + np.repeat(self.starts - first, self.counts)
 

@@ -1,4 +1,4 @@
-"""What a recipe may say."""
+"""The schema of recipes: sections, keys, and which go together."""
 
 from crfqn.recipes.schema.recipe import Features, Recipe, parse_recipe
 

@@ -1,4 +1,4 @@
-"""What a recipe may say: its sections and keys, and which of them go together.
+"""The schema of a recipe: its sections and keys, and which of them go together.
 
 A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
 """
@@ -15,7 +15,7 @@ from crfqn.recipes.schema.keys import check_names, key, read_section, read_table
 
 @dataclass(frozen=True)
 class Split:
-    """How items are cut: a seeded `permutation` (its first `train` train) or the data's own (`given`)."""
+    """Split of the items: a seeded `permutation` (its first `train` train) or the data's own (`given`)."""
 
     kind: str = key("text", choices=("permutation", "given"))
     seed: int | None = key("integer", None, low=0)
@@ -38,7 +38,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Features:
-    """How observations become numbers; every kind has keys of its own.
+    """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
     over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
@@ -61,7 +61,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Structure:
-    """How labels hang together: in a `chain`, in a `taxonomy`, or not at all: one a document (`flat`), or several
+    """Structure of the labels: in a `chain`, in a `taxonomy`, or not at all: one a document (`flat`), or several
     that are ranked (`ranking`), which the data separate by commas, as in svmlight's format for several labels.
 
     For data of one's own, `taxonomy` names a file beside the recipe (see `crfqn.taxonomy.taxonomy_file`); without it
