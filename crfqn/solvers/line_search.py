@@ -17,6 +17,7 @@ from crfqn.solvers.protocols import Vector
 
 ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
 MOST_TRIALS = 40  # halving 40 times is 1e-12
+BLURRED = 100.0  # roundings of the objective: where all trials fail and no more was predicted, rounding is the reason
 CLOSE = 1e-6  # a share of the objective: values that differ less may be compared by their slopes
 
 T = TypeVar("T")

@@ -67,7 +67,7 @@ def check_against_scratch(loss: BlockState, tol: float) -> None:
     assert loss.value == pytest.approx(point.value, abs=tol * size * loss.objective.n_items)
     for block in loss.blocks:
         coords = loss.coords(np.array([block]))
-        g, h = loss.look(block)
+        g, h = loss.derivatives(block)
         np.testing.assert_allclose(g, point.gradient(coords), atol=tol * size)
         if block < loss.n_features:
             np.testing.assert_allclose(h, curvature_at(point).diagonal(coords), atol=tol * size)
@@ -85,7 +85,7 @@ def test_many_moves_leave_what_an_evaluation_from_scratch_finds(name, scale):
         block = int(random.choice(loss.blocks))
         coords, before = loss.coords(np.array([block])), loss.value
         if random.random() < 0.5:
-            loss.look(block)
+            loss.derivatives(block)
         delta = scale * random.normal(size=coords.size) * (random.random(coords.size) < 0.7)
         if random.random() < 0.3:
             delta = -loss.weights_of(block)  # back to zero
@@ -125,10 +125,10 @@ def test_curvature_of_edges_is_the_variance_within_each_position():
             pair = np.zeros_like(expected)
             np.add.at(pair, (paths[:, t - 1], paths[:, t]), p)
             expected += weight * pair * (1 - pair)
-    np.testing.assert_allclose(loss.look(problem.n_features)[1], expected.ravel(), rtol=1e-10)
+    np.testing.assert_allclose(loss.derivatives(problem.n_features)[1], expected.ravel(), rtol=1e-10)
     wide = start_of(objective, 1e4)
     assert wide.chain.marks[2].any()
-    assert (wide.look(problem.n_features)[1] >= 0).all()
+    assert (wide.derivatives(problem.n_features)[1] >= 0).all()
 
 
 class TestInferenceCounted:
@@ -156,19 +156,19 @@ class TestInferenceCounted:
         assert objective.n_passes == 1
         loss, delta = blocks_at(point), np.array([0.3, -0.2])
         counted = [
-            lambda: loss.look(0),  # forward 0, 1, 2; backward 2, 1 (the last one is always known)
-            lambda: loss.look(0),  # nothing more
+            lambda: loss.derivatives(0),  # forward 0, 1, 2; backward 2, 1 (the last one is always known)
+            lambda: loss.derivatives(0),  # nothing more
             lambda: loss.try_move(0, delta),  # forward 1, 2
             lambda: loss.try_move(0, delta, 0.5),  # again
             lambda: loss.accept(),
-            lambda: loss.look(0),  # forward messages are those of the move; backward 1
-            lambda: loss.look(1),  # the other item: forward 4, 5, 6
+            lambda: loss.derivatives(0),  # forward messages are those of the move; backward 1
+            lambda: loss.derivatives(1),  # the other item: forward 4, 5, 6
             lambda: loss.try_move(1, delta),  # forward 6
             lambda: loss.reject(),  # forward 6
-            lambda: loss.look(2),  # edges: forward 3, backward 0; backward 5, 4
+            lambda: loss.derivatives(2),  # edges: forward 3, backward 0; backward 5, 4
             lambda: loss.try_move(2, np.ones(4)),  # forward everywhere
             lambda: loss.accept(),
-            lambda: loss.look(0),  # backward 2, 1
+            lambda: loss.derivatives(0),  # backward 2, 1
         ]
         expected = [5, 0, 2, 2, 0, 1, 3, 1, 1, 4, 7, 0, 2]
         assert [round(self.messages(objective, action), 9) for action in counted] == expected
@@ -184,7 +184,7 @@ class TestInferenceCounted:
         n_holding = np.count_nonzero(problem.x[:, 2])
         delta = np.ones(problem.n_states)
         for action, expected in [
-            (lambda: loss.look(2), 0),
+            (lambda: loss.derivatives(2), 0),
             (lambda: loss.try_move(2, delta), n_holding),
             (lambda: loss.accept(), n_holding),
         ]:
@@ -305,7 +305,7 @@ class TestSearch:
 
     def test_first_a_whole_step_then_halves(self):
         loss = start_of(PROBLEMS["forest"].objective(), 0.1)
-        zero, (g, _) = np.zeros(10), loss.look(0)
+        zero, (g, _) = np.zeros(10), loss.derivatives(0)
         d = -g / 1e-3
         value, w = loss.value, loss.weights_of(0)
         before = w.copy()
@@ -320,8 +320,8 @@ class TestSearch:
         problem = PROBLEMS["chain"]
 
         class Uphill(BlockState):
-            def look(self, block):
-                g, h = super().look(block)
+            def derivatives(self, block):
+                g, h = super().derivatives(block)
                 return -g, h
 
         group = GroupLasso(0.01, n_features=25, n_states=3)

@@ -128,7 +128,7 @@ class BlockState:
         """The point at the present weights, from scratch."""
         return self.objective.at(*self.weights)
 
-    def look(self, block: int) -> tuple[Vector, Vector]:
+    def derivatives(self, block: int) -> tuple[Vector, Vector]:
         """Gradient and curvature of a block's weights.
 
         The curvature leaves out the covariance between positions: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), and

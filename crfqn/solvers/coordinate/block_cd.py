@@ -67,7 +67,7 @@ class BlockState(Protocol):
 
     def weights_of(self, block: int) -> Vector: ...
 
-    def look(self, block: int) -> tuple[Vector, Vector]: ...
+    def derivatives(self, block: int) -> tuple[Vector, Vector]: ...
 
     def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float: ...
 
@@ -116,10 +116,10 @@ class FeatureBCD:
         A feature of zeros is left out when |g| < (1 - margin) l1 for all its weights; None is the paper's l1 - M / N,
         M the largest violation of the sweep before, N the items.
     cooling : float
-        An epoch ends, and all coordinates are looked at, when the violation has fallen to this share of the one that it
+        An epoch ends, and the full gradient is scanned, when the violation has fallen to this share of the one that it
         opened with.
     max_sweeps : int
-        Or after so many sweeps: a look costs one pass over the data, a sweep many where features are frequent.
+        Or after so many sweeps: a scan costs one pass over the data, a sweep many where features are frequent.
     armijo, backtrack : float
         sigma and beta of the line search.
     floor : float
@@ -171,7 +171,7 @@ class FeatureBCD:
         return Requirements((FeatureBlockView,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a sweep, and one each time all coordinates are looked at."""
+        """One state a sweep, and one each time the full gradient is scanned."""
         point, random = start, np.random.default_rng(self.random_state)
         while True:
             view = screen_point(penalty, point)
@@ -251,7 +251,7 @@ class FeatureBCD:
         With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
         """
         coords, w = loss.coords(np.array([block])), loss.weights_of(block)
-        g, h = loss.look(block)
+        g, h = loss.derivatives(block)
         local, before = penalty.at(coords), penalty.value(coords, w)
         share, slack = shrink
         is_kept = bool(np.any(local.dual_norm(w, g) > (1.0 - share) * local.threshold - slack))

@@ -9,22 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.line_search import (
+from crfqn.solvers.line_search import (  # fmt: skip
+    BLURRED,
     MOST_TRIALS,
     Trial,
     backtracking,
     decrease_by_slopes,
     falls_enough,
     is_hidden,
-)  # fmt: skip
+)
 from crfqn.solvers.protocols import Point, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.damping import WARM_CAUTION, Damping, TriedStep
 from crfqn.solvers.prox_qn.metric import Metric, majorant_curvature
 from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
 
-# Roundings of the objective: where no trial decreases it, and the first one promised less, rounding is the reason.
-BLURRED = 100.0
 # Share of the metric's curvature along a step. Where data are separable the curvature falls by e with every step that a
 # new metric makes, and one of 20 steps before makes them as many times too short, as do its secant pairs.
 OUTDATED = 0.25

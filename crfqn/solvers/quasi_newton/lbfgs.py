@@ -18,13 +18,12 @@ from crfqn.arrays import Screening
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.line_search import ROUNDING, strong_wolfe, unit_length
+from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
-HIDDEN = 100.0  # times ROUNDING: where a search may fail because it cannot tell two values apart
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,11 @@ class LBFGS:
                 direction *= unit_length(direction)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
             there = self.search(here, direction) if decrease > unseen else None
-            if there is None and len(pairs) and decrease > HIDDEN * unseen:
+            if there is None and len(pairs) and decrease > BLURRED * unseen:
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
             if there is None:
-                yield here.state(is_final=True, has_failed=decrease > HIDDEN * unseen)
+                yield here.state(is_final=True, has_failed=decrease > BLURRED * unseen)
                 return
             pairs.update((there.w - here.w) / unit, unit * (there.slopes - here.slopes))
             here = there
