@@ -42,6 +42,7 @@ class AutoSolver:
     separable : where it is a sum over single weights
     few, sparse, dense, full : where it has groups: for up to 2,000 weights; and for more by the share of the entries
         that are not zero: less than 5 %, less than half, and from half on
+    few_weights : how many are few
     """
 
     smooth: Solver = field(default_factory=LBFGS)
@@ -50,6 +51,7 @@ class AutoSolver:
     sparse: Solver = field(default_factory=ProxQN)
     dense: Solver = field(default_factory=ProxQN)
     full: Solver = field(default_factory=ProxQN)
+    few_weights: int = FEW
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
         """Return the one for this problem."""
@@ -59,7 +61,7 @@ class AutoSolver:
 
     def for_groups(self, objective: Objective) -> Solver:
         """Return the one for penalties of groups; without rows to descend over, one that needs none."""
-        if objective.n_coords <= FEW:
+        if objective.n_coords <= self.few_weights:
             return self.few
         share = objective.mean_occurrence / max(objective.n_positions, 1)
         if share >= FULL or not has_view(objective, RowView):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -138,17 +138,16 @@ class TestOptimum:
         assert model.sparsify() is model
         assert isinstance(model.coef_, sp.csr_array)
 
-    def test_automatic_solvers(self, monkeypatch):
+    def test_automatic_solvers(self):
         few = fitted(group_l1=2.0)
         assert few.result_.n_iter == fitted(group_l1=2.0, solver="prox-qn").result_.n_iter
-        monkeypatch.setattr(automatic, "FEW", 0)
         for loss, at_half, at_a_fifth in (
             ("squared-hinge", automatic.FOR_MARGINS, "bcd"),
             ("multitask-squared-hinge", automatic.FOR_MARGINS, automatic.FOR_MARGINS),
             ("logistic", automatic.FOR_LIKELIHOODS, automatic.FOR_LIKELIHOODS),
         ):
             for share, solver in ((0.6, at_half), (0.2, at_a_fifth), (0.01, "bcd")):
-                choice = MulticlassClassifier(loss=loss)._make_solver()
+                choice = replace(MulticlassClassifier(loss=loss)._make_solver(), few_weights=0)
                 found = choice.for_groups(Shown(share))
                 named = MulticlassClassifier(solver=solver)._make_solver()
                 assert repr(found) == repr(named), (loss, share)
@@ -240,7 +239,7 @@ class TestPrediction:
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators.classification import items, node_scores
+        from crfqn.estimators.classification import node_scores
 
         model, read = fitted(group_l1=8.0), []
         build = node_scores.FeatureStore.from_matrix
@@ -252,7 +251,7 @@ class TestPrediction:
         monkeypatch.setattr(
             node_scores, "DenseMap", lambda part, *a, **k: read.append(part.shape) or DenseMap(part, *a, **k)
         )
-        monkeypatch.setattr(items, "BLOCK_NUMBERS", 3 * 25)
+        model.BLOCK_NUMBERS = 3 * 25
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[
             (X @ model.coef_.toarray().T + model.intercept_).argmax(axis=1)
         ])  # fmt: skip

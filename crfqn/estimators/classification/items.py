@@ -51,7 +51,6 @@ from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool
 
 Vector = NDArray[np.float64]
-BLOCK_NUMBERS = 1 << 23  # scores of a block of items in prediction: 64 MB, and a few arrays like it
 
 STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
@@ -77,6 +76,8 @@ class ItemModel(ClassifierMixin, SparseCRF):
     class_weight: Mapping | str | None = None
 
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseCRF.NOT_SAVED, "class_weight")
+    BLOCK_NUMBERS: ClassVar[int] = 1 << 23
+    """Scores of a block of items in prediction: 64 MB, and a few arrays like it."""
 
     def __sklearn_tags__(self) -> Tags:
         """Sparse matrices are welcome; and what a model may fail at whose boundaries all go through the origin."""
@@ -196,7 +197,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         check_sparse(X)
         X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         space = self._space
-        n_block = max(1, BLOCK_NUMBERS // space.n_nodes)
+        n_block = max(1, self.BLOCK_NUMBERS // space.n_nodes)
         with Pool(self.n_threads) as pool:
             for scores in score_blocks(X, self.coef_, self.intercept_, n_block, pool):
                 yield space.over(scores.shape[1]), scores, pool
