@@ -32,7 +32,7 @@ def leftover(point: Point, unpenalised: Coords) -> float:
     """Bound what the loss may still win in the unpenalised coordinates: 10 sum_j |g_j| (1 + |w_j|).
 
     By convexity the loss falls by no more than g'(w - w*), which is less unless an optimal w*_j is over ten times as
-    far from zero as w_j. At a point from `solve_free` it is rounding.
+    far from zero as w_j. At a point from `solve_unpenalised` it is rounding.
     """
     if unpenalised.size == 0:
         return 0.0
