@@ -4,7 +4,7 @@ For any point the mixtures of its distributions with the observed labels are dua
 each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w). Where l2 > 0, F(w) - D(1) is at most
 ||smallest subgradient||^2 / (2 l2), what strong convexity allows; without L1 it is the same number.
 
-Unpenalised coordinates must have a gradient of zero: see `free_coordinates.solve_free`.
+Unpenalised coordinates must have a gradient of zero: see `unpenalised.solve_unpenalised`.
 """
 
 from __future__ import annotations
