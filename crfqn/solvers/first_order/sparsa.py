@@ -82,7 +82,8 @@ class SpaRSA:
 
             def accepts(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
                 asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
-                return self.value_of(here, trial, predicted) <= max(values) - asked + predicted.rounding
+                value = trial.value + penalty.value(here.coords, here.w) + predicted.change
+                return value <= max(values) - asked + predicted.rounding
 
             step, has_failed = proximal_step(here, size, here.point, accepts)
             if step is None:
@@ -94,11 +95,6 @@ class SpaRSA:
             values.append(here.value)
             del step
             yield here.state(is_step=True)
-
-    @staticmethod
-    def value_of(here: ScreenedPoint, trial: Point, predicted: Predicted) -> float:
-        """The objective at a trial."""
-        return trial.value + here.penalty.value(here.coords, here.w) + predicted.change
 
     def within(self, alpha: float) -> float:
         """alpha, between its bounds."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
-from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
@@ -57,7 +57,7 @@ class OWLQN:
         """Return what is asked of the problem: a penalty of single weights."""
         return Requirements(is_separable=True)
 
-    def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
         here = screen_point(penalty, start)
         del start
