@@ -17,7 +17,6 @@ from itertools import count
 
 import numpy as np
 
-from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.prox_qn.active_set import ActiveSet
@@ -31,10 +30,11 @@ from crfqn.solvers.prox_qn.entry import (
     MostPromising,
     Shrinking,
 )
-from crfqn.solvers.prox_qn.globalisation import Backtracking, Globalisation, Resolving, Search, check_share
-from crfqn.solvers.prox_qn.metric import Identity, Metric, TokenWise, check_counts
+from crfqn.solvers.prox_qn.globalisation import Backtracking, Globalisation, Resolving, Search
+from crfqn.solvers.prox_qn.metric import Identity, Metric, TokenWise
 from crfqn.solvers.prox_qn.quadratic_model import ByBudget, QuadraticModel, Sweeps, UntilSolved
 from crfqn.solvers.prox_qn.warm_start import WarmStart
+from crfqn.solvers.settings import check_numbers, check_shares
 
 PROGRESS = 0.5  # an epoch that has brought its violation to this share ends where its metric would be renewed
 TO_THE_END = 1e-9  # of an epoch's first violation: a goal that rounding reaches first
@@ -108,10 +108,9 @@ class ProxQN:
     warm_start: WarmStart | None = field(default_factory=WarmStart)
 
     def __post_init__(self) -> None:
-        check_counts(self, "memory")
-        check_share(self, "cooling")
-        if not self.few_weights >= 0:
-            raise InputError(f"few_weights: expected a number >= 0, got {self.few_weights!r}")
+        check_numbers(self, 1, "memory")
+        check_shares(self, "cooling")
+        check_numbers(self, 0, "few_weights")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: curvature, unless the metric and the entry do without."""
