@@ -19,10 +19,6 @@ from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.metric import curvature_at_entry
 from crfqn.solvers.settings import check_numbers
 
-# Of an epoch's largest gain: where others wait to come in, a step that wins less ends it. LSHTC1 (l1 = 2): 20 passes to
-# 1e-4 instead of 30; OCR, l1 = 50: 15 to 1e-3 instead of 19.
-EXHAUSTED = 0.1
-
 
 class Entry(Protocol):
     """Settings of which coordinates come in; `uses_curvature`: whether it asks points for theirs."""
