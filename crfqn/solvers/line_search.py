@@ -56,10 +56,12 @@ def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
 
 
 def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
-    """The decrease of a convex objective; by the slopes at both ends where both are too small for two values to tell.
+    """Return the decrease of a convex objective, by the slopes at both ends where two values cannot tell it.
 
     Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: the values
-    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1).
+    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1). Values
+    cannot tell where both the decrease and the slope are tiny, nor where they contradict the slopes: of a convex
+    function the decrease is at most -slope and at least -slope - curvature.
 
     Parameters
     ----------
@@ -67,9 +69,9 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
     slope : g'd, and what the penalty changes by
     curvature : (g+ - g)'d
     """
-    if max(abs(decrease), -slope) > CLOSE * abs(value) or not curvature >= 0:
-        return decrease
-    return -slope - 0.5 * curvature
+    is_tiny = max(abs(decrease), -slope) <= CLOSE * abs(value)
+    is_contradicted = not -slope - curvature <= decrease <= -slope
+    return -slope - 0.5 * curvature if curvature >= 0 and (is_tiny or is_contradicted) else decrease
 
 
 def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
