@@ -46,12 +46,12 @@ class Found(NamedTuple, Generic[T]):
 
 
 def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
-    """Whether a predicted decrease is no more than `share` of the objective's rounding."""
+    """Return whether a predicted decrease is no more than `share` of the objective's rounding."""
     return bool(decrease <= share * ROUNDING * abs(value))
 
 
 def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
-    """Armijo's rule: by the share sigma of what the slope (negative) foretells; false for nan."""
+    """Return whether Armijo's rule holds: a share sigma of what the slope (negative) foretells; no for nan."""
     return bool(decrease >= -sigma * slope)
 
 
@@ -75,7 +75,7 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
 
 
 def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
-    """The first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
+    """Return the first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, fac
 def strong_wolfe(
     at: Callable[[float], tuple[float, float]], start: tuple[float, float], c1: float, c2: float
 ) -> float | None:
-    """A length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
+    """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
 
     Parameters
     ----------
@@ -120,5 +120,5 @@ def strong_wolfe(
 
 
 def unit_length(steepest: Vector) -> float:
-    """The length of a first step that moves the weights by 1 along `steepest`."""
+    """Return the length of a first step that moves the weights by 1 along `steepest`."""
     return 1.0 / max(float(np.linalg.norm(steepest)), ROUNDING)

@@ -17,7 +17,7 @@ def is_number(setting: object) -> bool:
 
 def check_integers(settings: object, least: int, *names: str) -> None:
     """Raise InputError unless the named settings are integers >= `least`."""
-    _check(settings, names, f"an integer >= {least}", lambda x: isinstance(x, Integral) and x >= least)
+    _check(settings, names, f"an integer >= {least}", lambda x: isinstance(x, Integral) and int(x) >= least)
 
 
 def check_numbers(settings: object, least: float, *names: str) -> None:

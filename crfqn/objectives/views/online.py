@@ -1,4 +1,4 @@
-"""Weights that learn item by item, for stochastic methods: dense, a row a feature, with the penalty each has received.
+"""Weights that learn item by item, for stochastic gradients: dense, a row a feature, beside the penalty received.
 
 Only the rows of the features that an item has are touched, so they are kept feature by feature, all states side by
 side. These are the only arrays of F x K numbers in the library; a problem for which they are too large is refused.
@@ -28,7 +28,7 @@ from crfqn.objectives.registry import offers
 from crfqn.structures.taxonomy import Taxonomy
 
 LARGEST_BYTES = 4 * 10**9
-FREE, PAID, FORBIDDEN = 0, 1, 2
+UNPENALISED, PENALISED, FORBIDDEN = 0, 1, 2
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
 
 
@@ -100,7 +100,7 @@ class SGDState:
         return total / self.n_items
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """A gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
+        """Take a gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
 
         k counts the steps since the start. Sequential, whatever the number of threads: the result depends on the
         order alone. Afterwards no penalty is outstanding.
@@ -117,7 +117,7 @@ class SGDState:
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
-        """The sorted coordinates of the weights that are not 0, and their values."""
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
         dense = self.table[:, : self.n_states]
         rows, states = np.nonzero(dense)
         n_node_coords = self.n_states * self.n_features
@@ -127,7 +127,7 @@ class SGDState:
         return coords[by_coord], dense[rows[by_coord], states[by_coord]]
 
     def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
-        """Steps on items of a part while numbers stay in range; returns how many."""
+        """Take steps on items of a part while numbers stay in range; returns how many."""
         part, loss = self.parts[which], self.parts[which].loss
         assert isinstance(loss, Likelihood)
         data = (order, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights)
@@ -137,7 +137,7 @@ class SGDState:
         return int(learn_chains(*data, self.n_states, *state))
 
     def _places(self, coords: Coords) -> tuple[Coords, Coords]:
-        """Rows and columns of sorted coordinates in the dense arrays."""
+        """Return rows and columns of sorted coordinates in the dense arrays."""
         split = split_coords(coords, self.n_states, self.n_features)
         edge_from, edge_to = np.divmod(split.edges, self.n_states)
         return (
@@ -146,16 +146,16 @@ class SGDState:
         )
 
     def _patterns(self, unpenalised: Coords, n_rows: int, width: int) -> tuple[Vector, NDArray[np.int32]]:
-        """The different rows of shares of the penalty, (patterns, width), and which is whose, (rows,)."""
+        """Return the different rows of shares of the penalty, (patterns, width), and which is whose, (rows,)."""
         support = self.owner.support
         is_whole = support.nodes is None and support.edges is None
         pattern_of = np.zeros(n_rows, np.int32)
-        free_rows, free_states = self._places(unpenalised)
-        special = np.unique(free_rows) if is_whole else np.arange(n_rows)
-        kinds = np.full((special.size, self.n_states), PAID if is_whole else FORBIDDEN, np.uint8)
+        unpenalised_rows, unpenalised_states = self._places(unpenalised)
+        special = np.unique(unpenalised_rows) if is_whole else np.arange(n_rows)
+        kinds = np.full((special.size, self.n_states), PENALISED if is_whole else FORBIDDEN, np.uint8)
         if not is_whole:
-            kinds[self._places(support.coords())] = PAID
-        kinds[np.searchsorted(special, free_rows), free_states] = FREE
+            kinds[self._places(support.coords())] = PENALISED
+        kinds[np.searchsorted(special, unpenalised_rows), unpenalised_states] = UNPENALISED
         first, which = different_rows(kinds)
         pattern_of[special] = 1 + which
         shares = np.ones((1 + first.size, width))
@@ -200,24 +200,15 @@ class LikelihoodLearning:
     def start(
         self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
     ) -> SGDState:
-        """Return dense weights that learn item by item; parameters as of `OnlineWeights`."""
+        """Return dense weights that learn item by item; parameters as of `SGDState`."""
         return SGDState(self.owner, self.parts, start, l1, l2, unpenalised, share)
 
 
 @offers(OnlineView, Objective)
-def online_of(objective: Objective) -> LikelihoodLearning:
-    """Return what learns a likelihood."""
-    return learning(objective, [objective])
-
-
 @offers(OnlineView, BlockedObjective)
-def online_of_blocks(objective: BlockedObjective) -> LikelihoodLearning:
-    """Return what learns a likelihood in blocks."""
-    return learning(objective, objective.parts)
-
-
-def learning(owner: Objective | BlockedObjective, parts: list[Objective]) -> LikelihoodLearning:
+def learning_of(owner: Objective | BlockedObjective) -> LikelihoodLearning:
     """Return what learns a likelihood; ViewError for other losses, whose items have no such updates."""
+    parts = owner.parts if isinstance(owner, BlockedObjective) else [owner]
     if not isinstance(parts[0].loss, Likelihood):
         raise ViewError(
             f"learning item by item needs a likelihood; the loss is {type(parts[0].loss).__name__}"
