@@ -175,6 +175,25 @@ class OnlineView(Protocol):
     ) -> SGDState: ...
 
 
+class AveragedState(Protocol):
+    """Dense weights that learn from the mistakes of the best labellings, and the mean of all that they have been."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    def correct(self, order: NDArray[np.int64], aggressiveness: float) -> int:
+        """Label the items and learn from the mistakes; returns the number of wrong positions."""
+
+    def point(self) -> Point:
+        """Return the point of the mean of the weights, which costs a pass only if it is asked for values."""
+
+
+class MistakeView(Protocol):
+    """Learning from mistakes item by item, for the averaged perceptron and passive-aggressive learning."""
+
+    def start(self, start: tuple[Coords, Vector]) -> AveragedState: ...
+
+
 class RowLearningView(Protocol):
     """Learning item by item under penalties of rows, for stochastic forward-backward splitting."""
 
