@@ -144,9 +144,6 @@ class ZeroProofView(Protocol):
     def range_of(self, coords: Coords) -> Vector:
         """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
 
-    def largest_range(self) -> float:
-        """Return the largest spread of a coordinate."""
-
     def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
 

@@ -121,10 +121,6 @@ class Penalty(Protocol):
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
 
-class SeparablePenalty(Penalty, Protocol):
-    """A penalty of which `is_separable` is true: it is l1_of |w_j| + l2_of/2 w_j^2, a coordinate each."""
-
-
 @dataclass(frozen=True, eq=False)
 class State:
     """State of a solver after a step.

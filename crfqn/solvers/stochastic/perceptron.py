@@ -16,7 +16,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import AveragedState, MistakeView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.stochastic.settings import check_integers, is_number
+from crfqn.solvers.settings import check_integers, check_positive
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class AveragedPerceptron:
     aggressiveness: ClassVar[float] = 0.0  # steps of 1
 
     def __post_init__(self) -> None:
-        check_integers(self, n_epochs=1, random_state=0)
+        check_integers(self, 1, "n_epochs")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: weights that learn from mistakes item by item."""
@@ -89,8 +90,7 @@ class PassiveAggressive(AveragedPerceptron):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_number(self.C) and np.isfinite(self.C) and self.C > 0):
-            raise InputError(f"C: expected a finite number > 0, got {self.C!r}")
+        check_positive(self, "C")
 
     @property
     def aggressiveness(self) -> float:  # type: ignore[override]
