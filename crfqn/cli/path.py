@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.options import PathOptions
 from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
 from crfqn.data.whole_file import check_writable
 from crfqn.errors import RecipeError
@@ -26,26 +26,13 @@ if TYPE_CHECKING:
 SEED = 0  # for the choice of the items that are held out
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of the command, see `crfqn path --help`.
-
-    l1 is the smallest value, None: 1/100 of the largest. cv None: a fraction `holdout` of the training items is scored.
-    """
-
-    n_values: int
-    l1: float | None
-    holdout: float
-    cv: int | None
-    patience: int | None
-    max_time: float | None
-    csv: Path | None
-    plot: Path | None
-    as_json: bool
-
-
 def path(
-    name_or_path: str, output: Path | None, settings: Mapping[str, Any], options: Options, *, is_quiet: bool
+    name_or_path: str,
+    output: Path | None,
+    settings: Mapping[str, Any],
+    options: PathOptions,
+    *,
+    is_quiet: bool,
 ) -> int:
     """Train the regularisation path of a recipe; returns the exit code.
 
@@ -84,7 +71,7 @@ def path(
 
 
 def _walk(
-    model: Any, prepared: Prepared, options: Options, interrupts: Interrupts, is_quiet: bool
+    model: Any, prepared: Prepared, options: PathOptions, interrupts: Interrupts, is_quiet: bool
 ) -> "paths.Path | None":
     from sklearn.exceptions import ConvergenceWarning
 
@@ -94,7 +81,7 @@ def _walk(
     model.set_params(
         callback=lambda record: (
             interrupts.is_requested
-            or (options.max_time is not None and time.perf_counter() - started >= options.max_time)
+            or (options.max_seconds is not None and time.perf_counter() - started >= options.max_seconds)
         )
     )
     X, y, validation = prepared.take_train(), prepared.y_train, None
