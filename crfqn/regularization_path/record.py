@@ -18,7 +18,7 @@ OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class RegularizationPath:
     """Models from the largest l1 (or group_l1) to the smallest; all arrays have n values.
 
     Attributes
