@@ -53,12 +53,19 @@ class PathOptions:
     """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
 
     n_values: Annotated[
-        int, typer.Option("--values", min=1, help="So many values of l1, evenly on a log scale.")
+        int,
+        typer.Option(
+            "--values",
+            min=1,
+            help="So many values of l1 (group_l1 for a penalty over rows), evenly on a log scale.",
+        ),
     ] = 20
     l1: Annotated[
         float | None,
         typer.Option(
-            min=0, help="The smallest l1; default: 1/100 of the largest, at which all weights are zero."
+            min=0,
+            help="The smallest l1 (group_l1 for a penalty over rows); default: 1/100 of the largest, at which all "
+            "weights are zero.",
         ),
     ] = None
     holdout: Annotated[

@@ -85,7 +85,11 @@ def _walk(
     X, y, validation = prepared.take_train(), prepared.y_train, None
     if options.cv is None:
         X, y, validation = _held_out(X, y, options.holdout)
-    with warnings.catch_warnings(), interrupts.training(), _progress(options.n_values, is_quiet) as callback:
+    with (
+        warnings.catch_warnings(),
+        interrupts.training(),
+        _progress(options.n_values, model._path_parameter, is_quiet) as callback,
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         models = crf_path(
@@ -115,7 +119,7 @@ def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple
 
 
 @contextmanager
-def _progress(n_values: int, is_quiet: bool) -> Any:
+def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
     """Return a callback that shows each value: a bar on a terminal, lines elsewhere."""
     if is_quiet:
         yield None
@@ -128,11 +132,11 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         task = bar.add_task("path", total=n_values)
 
         def show(step: Any) -> None:
-            result, number = (
-                step.model.result_,
-                "" if math.isnan(step.score) else f", accuracy {step.score:.4f}",
+            result, value = step.model.result_, getattr(step.model, parameter)
+            accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
+            text = (
+                f"{parameter} = {value:.4g}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
             )
-            text = f"l1 = {step.model.l1:.4g}: {result.n_nonzero:,} non-zeros{number}, {result.seconds:.2f} s"
             bar.update(task, advance=1, description=text)
             if not console.is_terminal:
                 say(text)
@@ -141,19 +145,20 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
 
 
 def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
-    lines = [f"{'l1':>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
+    name = models.path_parameter
+    lines = [f"{name:>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
     best = None if np.isnan(models.score).all() else models.best_index
     for i, row in enumerate(models.rows()):
         note = "  best" if i == best else ""
         note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
         lines.append(
-            f"{row['l1']:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
+            f"{row[name]:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
             f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
         )
     lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
     if best is not None and prepared.y_test:
         found = score(models.best_model, prepared.X_test, prepared.y_test)
-        lines.append(f"\nbest       l1 = {models.l1[best]:.6g}")
+        lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
     if output is not None:
         lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
@@ -163,7 +168,7 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
 def _say_end(models: "RegularizationPath") -> None:
     """Tell the user if the best value is at an end of the grid, and how to extend it."""
     if models.best_end == "smallest":
-        further = float(getattr(models, models.path_parameter)[-1]) / 10
+        further = models.values[-1] / 10
         say(f"Note: {models.note}; `--l1 {further:.3g}` walks on to them.")
     elif models.note:
         say(f"Note: {models.note}.")

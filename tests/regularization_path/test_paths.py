@@ -507,6 +507,23 @@ class TestCommand:
         assert run.stderr == ""
         assert list(tmp_path.iterdir()) == []
 
+    def test_rows(self, here, tmp_path):
+        (tmp_path / "train.txt").write_text("a 0:1\nb 1:1\nc 2:1\n" * 10)
+        (tmp_path / "recipe.toml").write_text(
+            'name = "mine"\ntitle = "Mine"\n[data]\ntrain = "train.txt"\ntest = "train.txt"\n'
+            '[features]\nkind = "given"\n'
+            '[structure]\nkind = "flat"\n[objective]\nloss = "squared-hinge"\npenalty = "l1/l2"\n'
+        )
+        run = here("recipe.toml", "--values", 3, "--csv", "p.csv")
+        assert run.returncode == 0, run.stderr
+        lines = run.stdout.splitlines()
+        assert lines[0].split()[0] == "group_l1"
+        assert "best       group_l1 = " in run.stdout
+        assert run.stderr.startswith("group_l1 = ")
+        values = [float(line.split(",")[0]) for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+        assert [float(line.split()[0]) for line in lines[1:4]] == pytest.approx(values, rel=1e-5)
+        assert values[0] == pytest.approx(100 * values[-1])
+
     def test_time_is_up(self, here):
         run = here("digits", "--values", 4, "--max-time", 0.01, "-q")
         assert run.returncode == 4
