@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 import crfqn
-from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
+from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, TaxonomyCRF, crf_path
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
@@ -276,6 +276,16 @@ class TestScores:
         model = MulticlassCRF(tol=1e-6, fit_intercept=False)
         path = crf_path(model, problem.x, labels, grid=Grid(l1=[2.0]), cv=2)
         expected = cross_val_score(MulticlassCRF(2.0, tol=1e-6, fit_intercept=False), problem.x, labels, cv=2)
+        np.testing.assert_allclose(path.fold_scores[0], expected)
+
+    def test_folds_of_label_sets(self):
+        x = np.random.default_rng(0).normal(size=(30, 3))
+        sets = [{"abc"[k] for k in np.flatnonzero(row > -0.5)} for row in x]
+        path = crf_path(MultilabelRanker(), x, sets, grid=Grid(group_l1=[1.0]), cv=KFold(3))
+        expected = []
+        for train, test in KFold(3).split(x):
+            alone = MultilabelRanker(group_l1=1.0).fit(x[train], [sets[i] for i in train])
+            expected.append(alone.score(x[test], [sets[i] for i in test]))
         np.testing.assert_allclose(path.fold_scores[0], expected)
 
     def test_metrics_by_name(self):
