@@ -138,6 +138,20 @@ class LipschitzView(Protocol):
         """Return at least the largest eigenvalue of the Hessian."""
 
 
+class GramView(Protocol):
+    """A matrix over the features that bounds the Hessian everywhere, for steps in its metric.
+
+    Attributes
+    ----------
+    n_features : F; coordinates are those of K states with F features each, and there are no others
+    """
+
+    n_features: int
+
+    def matrix(self) -> Vector:
+        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+
+
 class ZeroProofView(Protocol):
     """Ranges within which gradients can move, for proofs that zeros are zeros of the optimum."""
 

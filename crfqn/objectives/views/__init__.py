@@ -6,6 +6,7 @@ Importing this package registers all of them (`registry.py`).
 from crfqn.objectives.views import (
     curvature,
     feature_blocks,
+    gram,
     mistakes,
     online,
     proved_zeros,
@@ -13,4 +14,4 @@ from crfqn.objectives.views import (
     rows,
 )
 
-__all__ = ["curvature", "feature_blocks", "mistakes", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = ["curvature", "feature_blocks", "gram", "mistakes", "online", "proved_zeros", "row_learner", "rows"]
