@@ -278,9 +278,8 @@ def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Seque
                 raise InputError(f"item {i}, position {t}: {reason}") from None
         offsets.append(len(buffers.row_ends) - 1)
     if vocabulary is not None:
-        sequences = Sequences(buffers.matrix(len(vocabulary), None), offsets)
-        sequences.feature_names = vocabulary.names  # thousands, which need no second check for each sentence
-        return sequences
+        matrix = buffers.matrix(len(vocabulary), None)
+        return Sequences.from_checked(matrix, np.array(offsets, np.int64), vocabulary.names)
     found = list(buffers.columns_by_name)
     order = sorted(range(len(found)), key=found.__getitem__)
     rank = np.empty(len(found), np.int32)
