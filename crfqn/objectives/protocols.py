@@ -163,7 +163,13 @@ class ZeroProofView(Protocol):
 
 
 class SGDState(Protocol):
-    """Dense weights that learn an item at a time."""
+    """Dense weights that learn an item at a time.
+
+    Attributes
+    ----------
+    n_items : int, the items whose weight is not 0
+    item_square : float, the mean over these of weight * sum_t |x_t|^2: a step's curvature is in proportion
+    """
 
     @property
     def n_items(self) -> int: ...
@@ -171,11 +177,14 @@ class SGDState(Protocol):
     @property
     def item_square(self) -> float: ...
 
-    def restart(self, start: tuple[Coords, Vector]) -> None: ...
+    def restart(self, start: tuple[Coords, Vector]) -> None:
+        """Forget what was learned, and begin at these weights."""
 
-    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
+    def learn(self, order: NDArray[np.int64], eta0: float) -> None:
+        """Take a step on each of the items `order`, numbers below `n_items`, at rates that begin with eta0."""
 
-    def weights(self) -> tuple[Coords, Vector]: ...
+    def weights(self) -> tuple[Coords, Vector]:
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
 
 
 class OnlineView(Protocol):
@@ -205,16 +214,106 @@ class MistakeView(Protocol):
     def start(self, start: tuple[Coords, Vector]) -> AveragedState: ...
 
 
+class FobosState(Protocol):
+    """Dense rows of weights that take forward-backward steps on single items; methods as of `SGDState`."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
+
+    def weights(self) -> tuple[Coords, Vector]: ...
+
+
 class RowLearningView(Protocol):
     """Learning item by item under penalties of rows, for stochastic forward-backward splitting."""
 
-    def start(self, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0) -> Any: ...
+    def start(self, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0) -> FobosState: ...
+
+
+class BlockSweep(NamedTuple):
+    """Findings of the updates of B blocks.
+
+    Attributes
+    ----------
+    violations : float64 (B,), the largest KKT violation of each block before its update
+    is_kept : bool (B,), whether each stays after shrinking
+    n_moved, n_failed : blocks that have moved, and whose line search found no step
+    """
+
+    violations: Vector
+    is_kept: NDArray[np.bool_]
+    n_moved: int
+    n_failed: int
+
+
+class BlockState(Protocol):
+    """The loss while blocks of weights, all states of a feature or the edges, change one after the other.
+
+    Attributes
+    ----------
+    blocks : int64, all blocks, by number
+    weights : the weights that are not 0
+    value : float, the loss in nats; rounding : float, the size of the numbers that its changes are sums of
+    """
+
+    @property
+    def blocks(self) -> Coords: ...
+
+    @property
+    def weights(self) -> SparseWeights: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def rounding(self) -> float: ...
+
+    def point(self) -> Point:
+        """Return the point at the present weights, from scratch."""
+
+    def blocks_of(self, coords: Coords) -> Coords:
+        """Return the blocks that hold some of the coordinates, ascending."""
+
+    def coords(self, blocks: Coords) -> Coords:
+        """Return the coordinates of the blocks, one block after the other."""
+
+    def weights_of(self, block: int) -> Vector:
+        """Return all weights of a block, zeros included."""
+
+    def derivatives(self, block: int) -> tuple[Vector, Vector]:
+        """Return gradient and curvature of a block's weights."""
+
+    def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float:
+        """Return the change of the loss if the block moves by step * delta; then `accept`, `reject` or try again."""
+
+    def accept(self) -> None:
+        """Take over the move that was tried last."""
+
+    def reject(self) -> None:
+        """Forget the move that was tried last."""
+
+    def batches(self, blocks: Coords) -> list[Coords]:
+        """Cut blocks, in their order, into what one call of `descend` may take."""
+
+    def descend(
+        self,
+        blocks: Coords,
+        l1: Vector,
+        l2: Vector,
+        armijo: float,
+        backtrack: float,
+        floor: float,
+        shrink: tuple[float, float],
+        noise: float,
+    ) -> BlockSweep:
+        """Update blocks one after the other under the strengths l1 and l2 of their coordinates."""
 
 
 class FeatureBlockView(Protocol):
-    """The loss while blocks of weights, all states of a feature, change one after the other."""
+    """The loss while blocks of weights change, for block coordinate descent by feature."""
 
-    def at(self, point: Any) -> Any: ...
+    def at(self, point: Any) -> BlockState: ...
 
 
 class Swept(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError, ViewError
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
@@ -27,11 +28,9 @@ from crfqn.solvers.screening.proved_zeros import count_proved_zeros
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 Callback = Callable[[Progress], object]
-NO_COORDS = np.empty(0, np.int64)
-NO_WEIGHTS = np.empty(0)
 # Others are asked to stop at once.
 ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
-# Of the violation at the last bound with unpenalised coordinates: when to look for another.
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
 
 
@@ -39,7 +38,7 @@ def minimize(
     objective: Objective,
     penalty: Penalty,
     solver: Solver,
-    start: tuple[Coords, Vector] | Point = (NO_COORDS, NO_WEIGHTS),
+    start: tuple[Coords, Vector] | Point = NO_WEIGHTS,
     tol: float = 1e-3,
     max_iter: int = 500,
     max_seconds: float | None = None,
@@ -115,7 +114,7 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
 
 
 def relative_gap(value: float, dual_value: float) -> float:
-    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
+    """Return the distance to a lower bound as a share of the value; nan while one of them is not known."""
     if not (np.isfinite(value) and np.isfinite(dual_value)):
         return np.nan
     return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
@@ -171,7 +170,7 @@ class _Run:
             self.value, self.best = state.value, state.point.sparse_weights
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.penalty.unpenalised.size:
-            state = self._with_free_solved(state)
+            state = self._with_unpenalised_solved(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -186,11 +185,11 @@ class _Run:
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return self._verdict(state, progress, asked_to_stop)
 
-    def _with_free_solved(self, state: State) -> State:
+    def _with_unpenalised_solved(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
-        falls as the violation does, or as its square: the next look is due when it could be small enough.
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
@@ -263,7 +262,7 @@ class _Run:
         return None
 
     def result(self, status: Status) -> Result:
-        """The best weights and the record."""
+        """Return the best weights and the record."""
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]

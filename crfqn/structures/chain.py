@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
 from crfqn.kernels.chain.viterbi import viterbi
@@ -58,15 +59,15 @@ class Chain:
         """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts)
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None:
+    def check_targets(self, targets: Labels) -> None:
         """Accept all targets: every state is a label."""
 
     def infer(
         self,
-        scores: NDArray[np.float64],
-        edges: NDArray[np.float64],
-        targets: NDArray[np.int32] = NO_TARGETS,
-        weights: NDArray[np.float64] | None = None,
+        scores: Vector,
+        edges: Vector,
+        targets: Labels = NO_TARGETS,
+        weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
         """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
@@ -113,10 +114,8 @@ class Chain:
             edge_residual=edge_counts.sum(axis=0).reshape(-1),
         )
 
-    def counts(
-        self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """Observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
+    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
+        """Return the observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
         result = np.zeros((self.n_states, self.n_states))
         lengths = np.diff(self.offsets)
         is_inner = np.ones(targets.size, bool)
@@ -126,7 +125,7 @@ class Chain:
         np.add.at(result, (targets[to - 1], targets[to]), weight)
         return result
 
-    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.
 
         The counts range from 0 to T - 1 from a label to itself, to T // 2 to another; with one label they are fixed.
@@ -137,10 +136,8 @@ class Chain:
         np.fill_diagonal(result, to_itself if self.n_states > 1 else 0.0)
         return result.reshape(-1)
 
-    def decode(
-        self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
-    ) -> Decoded:
-        """The best labelling of every item and its score (Viterbi); ties go to the lower state."""
+    def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
+        """Return the best labelling of every item and its score (Viterbi); ties go to the lower state."""
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)

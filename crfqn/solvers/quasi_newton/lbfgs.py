@@ -65,7 +65,7 @@ class LBFGS:
         return Requirements((CurvatureView,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each knows the gradient at all coordinates."""
+        """Yield a state a step; each knows the gradient at all coordinates."""
         if penalty.dual_radius > 0:
             raise InputError(
                 f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
@@ -97,7 +97,7 @@ class LBFGS:
             yield here.state(is_step=True)
 
     def search(self, here: Evaluated, direction: Vector) -> Evaluated | None:
-        """The first trial along the direction that the strong Wolfe conditions accept."""
+        """Return the first trial along the direction that the strong Wolfe conditions accept."""
         trials: dict[float, Evaluated] = {}
 
         def at(step: float) -> tuple[float, float]:
@@ -126,12 +126,12 @@ class Evaluated:
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 
     def curvature(self) -> Vector:
-        """The diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
+        """Return the diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
         curvature, coords = self.point.view(CurvatureView), self.coords
         return curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
 
     def moved(self, step: Vector) -> Evaluated:
-        """The point w + step."""
+        """Return the point w + step, evaluated."""
         w = self.w + step
         used = np.flatnonzero(w)
         point = self.objective.at(self.coords[used], w[used])
