@@ -342,6 +342,9 @@ class RowGradients(Protocol):
 class RowHistory(Protocol):
     """The points of some sweeps, for Anderson acceleration."""
 
+    @property
+    def next_margins(self) -> Vector: ...
+
     def restart(self, first: RowBlocks) -> None: ...
 
     def add(self, blocks: RowBlocks) -> None: ...
@@ -370,8 +373,19 @@ class RowBlocks(Protocol):
 
     def store(self, features: NDArray[np.int64]) -> None: ...
 
-    def sweep(self, order: NDArray[np.int64], penalty: Any, search: tuple[float, float] | None) -> Swept:
-        """Update rows one after another; search: sigma and omega of equation 7, None for constant steps."""
+    def shuffled(self, features: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]: ...
+
+    def sweep(
+        self,
+        order: NDArray[np.int64],
+        penalty: Any,
+        search: tuple[float, float] | None,
+        margins_out: Vector | None,
+    ) -> Swept:
+        """Update rows one after another; search: sigma and omega of equation 7, None for constant steps.
+
+        margins_out : out, a copy of the margins after the sweep
+        """
 
     def value(self, penalty: Any) -> float: ...
 

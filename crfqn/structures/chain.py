@@ -141,7 +141,7 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
-        parts = cut_into_parts(self.offsets, self.n_parts)
+        parts = cut_into_parts(self.offsets, min(self.n_parts, max(self.n_items, 1)))
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:

@@ -126,9 +126,10 @@ class Evaluated:
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 
     def curvature(self) -> Vector:
-        """Return the diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
+        """Return the diagonal of the Hessian, (n,); above 0 where every position is decided, 1 for weights of no effect."""
         curvature, coords = self.point.view(CurvatureView), self.coords
-        return curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        return np.where(found > 0, found, 1.0)
 
     def moved(self, step: Vector) -> Evaluated:
         """Return the point w + step, evaluated."""
