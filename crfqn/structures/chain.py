@@ -80,30 +80,16 @@ class Chain:
         safe; their own rounding is not undone.
         """
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
-        if weights is None:
-            weights = np.ones(self.n_items)
+        weights = np.ones(self.n_items) if weights is None else weights
         parts = cut_into_parts(self.offsets, self.n_parts)
-        n_parts = parts.size - 1
-        residual = np.empty_like(scores)
-        sums = np.zeros((self.n_items, 3))
-        edge_counts = np.zeros((n_parts, *edges.shape))
-        expected_edges = np.zeros(n_parts)
+        n_parts, residual, sums = parts.size - 1, np.empty_like(scores), np.zeros((self.n_items, 3))
+        edge_counts, expected_edges = np.zeros((n_parts, *edges.shape)), np.zeros(n_parts)
+        arrays = self.offsets, scores, edges, targets, weights, residual
 
         def run(part: int) -> None:
             first, last = parts[part], parts[part + 1]
             if first < last:
-                expected_edges[part] = forward_backward(
-                    first,
-                    last,
-                    self.offsets,
-                    scores,
-                    edges,
-                    targets,
-                    weights,
-                    residual,
-                    edge_counts[part],
-                    sums,
-                )
+                expected_edges[part] = forward_backward(first, last, *arrays, edge_counts[part], sums)
 
         (pool or Pool(1)).each(n_parts, run, PASS * residual.size * self.n_states)
         return Inference(
