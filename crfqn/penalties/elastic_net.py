@@ -113,6 +113,11 @@ class ElasticNet:
             return np.inf
         return float(np.sum(excess**2 / np.where(l2 > 0, 2 * l2, 1.0)))
 
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
+        l1_norm = value / self.l1 if self.l1 > 0 else np.inf
+        return l1_norm, min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
+
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
         """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
         l1 = self.l1_of(coords)

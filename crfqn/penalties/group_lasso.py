@@ -23,7 +23,7 @@ from crfqn.kernels.subproblem.coordinates import QuadraticModel
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
-from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
+from crfqn.penalties.elastic_net import NO_COORDS, ElasticNet, check_strengths, strength_of
 from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
@@ -154,6 +154,17 @@ class GroupLasso:
         dual ball over 2 l2, and this distance is the length of the prox.
         """
         return self.at(coords).conjugate(g)
+
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
+
+        The sum of the rows' lengths bounds the Euclidean norm; a row's length is up to sqrt(K) times its largest size.
+        """
+        l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
+        if self.group_l1 > 0:
+            per_row = np.sqrt(self.n_states) if self.norm == "linf" else 1.0
+            l2_norm = min(l2_norm, float(per_row * value / self.group_l1))
+        return l1_norm, l2_norm
 
     def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
         """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""

@@ -120,6 +120,8 @@ class Penalty(Protocol):
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
+    def norm_bounds(self, value: float) -> tuple[float, float]: ...
+
 
 class SeparablePenalty(Penalty, Protocol):
     """A penalty of which `is_separable` is true: it is l1_of |w_j| + l2_of/2 w_j^2, a coordinate each."""
