@@ -162,6 +162,22 @@ class ZeroProofView(Protocol):
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
 
 
+class UnpenalisedReachView(Protocol):
+    """Bounds on weights without penalty at an optimum, for dual points whose gradient there is not 0."""
+
+    def at(self, point: Any) -> UnpenalisedReachView:
+        """Return itself: the bounds are those of an optimum, whatever the point."""
+
+    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
+
+        Parameters
+        ----------
+        value : the objective at any point, in nats: no item's loss at an optimum can be more
+        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
+        """
+
+
 class SGDState(Protocol):
     """Dense weights that learn an item at a time.
 

@@ -120,6 +120,8 @@ class Penalty(Protocol):
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
+    def norm_bounds(self, value: float) -> tuple[float, float]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class State:

@@ -55,6 +55,11 @@ class Chain:
         """Each state alone: the labels exclude each other."""
         return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """All states."""
+        return np.arange(self.n_states)
+
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts)

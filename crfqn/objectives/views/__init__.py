@@ -12,6 +12,17 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    unpenalised_reach,
 )
 
-__all__ = ["curvature", "feature_blocks", "gram", "mistakes", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = [
+    "curvature",
+    "feature_blocks",
+    "gram",
+    "mistakes",
+    "online",
+    "proved_zeros",
+    "row_learner",
+    "rows",
+    "unpenalised_reach",
+]

@@ -126,7 +126,7 @@ class Evaluated:
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 
     def curvature(self) -> Vector:
-        """Return the diagonal of the Hessian, (n,); above 0 where every position is decided, 1 for weights of no effect."""
+        """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
         curvature, coords = self.point.view(CurvatureView), self.coords
         found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
         return np.where(found > 0, found, 1.0)
