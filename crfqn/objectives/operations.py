@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
+RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
 FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
 
 

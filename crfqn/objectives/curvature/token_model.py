@@ -20,7 +20,7 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.dense_model import dense_model
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sparse_model import sparse_model
-from crfqn.objectives.operations import FETCHED
+from crfqn.objectives.operations import FETCHED, RARE
 from crfqn.objectives.protocols import Matrix
 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
@@ -65,11 +65,12 @@ def is_too_dear(marginals: Marginals, split: Split, n_pairs: float) -> bool:
     """Whether a model formed from so many pairs, and the steps with it, take longer than the passes that it saves.
 
     The diagonal takes some times as many steps, each of one pass; where passes are cheap and active sets large these
-    are done before a matrix is formed. Of single positions the model is the Hessian itself, and worth its price.
+    are done before a matrix is formed. Of single positions the model is the Hessian itself, and frequent features
+    depend on each other so much that a diagonal takes ten times as many (OCR: 150 passes, and 14): worth their price.
     """
-    if marginals.loss.n_edges == 0:
-        return False
     owner, n = marginals.objective, split.n_nodes
+    if marginals.loss.n_edges == 0 or owner.mean_occurrence > RARE:
+        return False
     of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
     of_model = PAIR_OPERATIONS * n_pairs + STEPS * SWEEPS * float(n) * n
     return of_model > STEPS * SAVED * of_pass

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.arrays import SparseWeights
+from crfqn.objectives.operations import RARE
 from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
@@ -29,7 +30,6 @@ class Stage(NamedTuple):
     stronger: float
 
 
-RARE = 50  # positions that have a feature, on average: OCR 2,500, CoNLL-2000 11
 FEW_WEIGHTS = 1000  # metrics know how all of them depend on each other: nothing to win by a better start
 DEAREST = 4.0  # passes that an epoch may cost: six epochs save some 25, or else samples are the cheaper start
 ONLINE = SGDL1(calibration_items=300)
