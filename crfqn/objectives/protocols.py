@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
+from crfqn.objectives.operations import Operations
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 V = TypeVar("V")
@@ -73,6 +74,7 @@ class Objective(Protocol):
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
+    operations : Operations, what a pass takes
     """
 
     n_passes: float
@@ -95,6 +97,9 @@ class Objective(Protocol):
 
     @property
     def total_weight(self) -> float: ...
+
+    @property
+    def operations(self) -> Operations: ...
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""

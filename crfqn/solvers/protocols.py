@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.errors import InputError, ViewError
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 
 __all__ = [
     "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
-    "Solver", "SparseWeights", "State", "Vector", "requirements",
+    "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
 
 
@@ -181,3 +182,17 @@ class Solver(Protocol):
 def requirements(solver: Solver, objective: Objective) -> Requirements:
     """Return what a solver asks of this objective and its penalty."""
     return solver.requires(objective) if hasattr(solver, "requires") else Requirements()
+
+
+def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
+    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
+    views, is_separable = requirements(solver, objective)
+    for kind in views:
+        try:
+            objective.view(kind)
+        except ViewError as error:
+            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
+    if is_separable and not penalty.is_separable:
+        raise InputError(
+            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
+        )
