@@ -15,6 +15,7 @@ class Status(Enum):
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
     STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
+    LEARNED = "finished: the online method made its passes; it minimises no objective"
     STALLED = "stopped: rounding hides any further decrease of the objective"
     LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
     MAX_ITER = "stopped: the limit of iterations is reached"
@@ -27,6 +28,11 @@ class Status(Enum):
     def is_success(self) -> bool:
         """Whether the tolerance was reached."""
         return self is Status.CONVERGED
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
+        return self in (Status.CONVERGED, Status.LEARNED)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class Progress:
     is_screening : whether gap and violation are over all coordinates
     sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, of which
         traces have no rows
+    n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
     """
 
     iteration: int
@@ -57,6 +64,7 @@ class Progress:
     seconds: float
     is_screening: bool
     sample_fraction: float = 1.0
+    n_wrong: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
@@ -57,6 +58,8 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "spa-rsa": SpaRSA,
     "l-bfgs": LBFGS,
     "sgd": SGDL1,
+    "averaged-perceptron": AveragedPerceptron,
+    "passive-aggressive": PassiveAggressive,
     "bcd": FeatureBCD,
 }
 SEEDS = ("random_state", "seed")  # what solvers call theirs
@@ -237,7 +240,7 @@ class SparseCRF(Fitted):
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
-        if not result.status.is_success and result.status is not Status.INTERRUPTED:
+        if not result.status.is_regular and result.status is not Status.INTERRUPTED:
             distance = (
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)

@@ -138,14 +138,25 @@ class LipschitzView(Protocol):
         """Return at least the largest eigenvalue of the Hessian."""
 
 
+class GramView(Protocol):
+    """A matrix over the features that bounds the Hessian everywhere, for steps in its metric.
+
+    Attributes
+    ----------
+    n_features : F; coordinates are those of K states with F features each, and there are no others
+    """
+
+    n_features: int
+
+    def matrix(self) -> Vector:
+        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+
+
 class ZeroProofView(Protocol):
     """Ranges within which gradients can move, for proofs that zeros are zeros of the optimum."""
 
     def range_of(self, coords: Coords) -> Vector:
         """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
-
-    def largest_range(self) -> float:
-        """Return the largest spread of a coordinate."""
 
     def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
@@ -173,6 +184,25 @@ class OnlineView(Protocol):
     def start(
         self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
     ) -> SGDState: ...
+
+
+class AveragedState(Protocol):
+    """Dense weights that learn from the mistakes of the best labellings, and the mean of all that they have been."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    def correct(self, order: NDArray[np.int64], aggressiveness: float) -> int:
+        """Label the items and learn from the mistakes; returns the number of wrong positions."""
+
+    def point(self) -> Point:
+        """Return the point of the mean of the weights, which costs a pass only if it is asked for values."""
+
+
+class MistakeView(Protocol):
+    """Learning from mistakes item by item, for the averaged perceptron and passive-aggressive learning."""
+
+    def start(self, start: tuple[Coords, Vector]) -> AveragedState: ...
 
 
 class RowLearningView(Protocol):

@@ -79,7 +79,7 @@ def minimize(
         states = solver.steps(objective, penalty, first)
         del first, start  # the solver drops it when it can: a point is as large as the data
         for state in states:
-            status = run.record(state) if state.sample_fraction == 1.0 else run.preview(state)
+            status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
         status = status or Status.STALLED
@@ -156,8 +156,9 @@ class _Run:
         return relative_gap(self.value, self.dual_value)
 
     def preview(self, state: State) -> Status | None:
-        """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
+        """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
         self.latest = state.point.sparse_weights
+        self.n_iter += state.n_wrong is not None
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
@@ -236,6 +237,7 @@ class _Run:
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
             sample_fraction=state.sample_fraction,
+            n_wrong=state.n_wrong,
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
@@ -248,7 +250,7 @@ class _Run:
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
-            return Status.RULE_MET
+            return Status.RULE_MET if state.n_wrong is None else Status.LEARNED
         if state.is_final:
             return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
         return self._limit(progress)

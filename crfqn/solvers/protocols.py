@@ -121,10 +121,6 @@ class Penalty(Protocol):
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
 
-class SeparablePenalty(Penalty, Protocol):
-    """A penalty of which `is_separable` is true: it is l1_of |w_j| + l2_of/2 w_j^2, a coordinate each."""
-
-
 @dataclass(frozen=True, eq=False)
 class State:
     """State of a solver after a step.
@@ -135,6 +131,7 @@ class State:
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
     `is_step`: a state that has looked at all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
+    `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
     """
 
     point: Point
@@ -148,6 +145,12 @@ class State:
     is_step: bool = False
     meets_rule: bool = False
     sample_fraction: float = 1.0
+    n_wrong: int | None = None
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it is a state of all items, and they were evaluated."""
+        return self.sample_fraction == 1.0 and (self.n_wrong is None or self.meets_rule)
 
 
 class Requirements(NamedTuple):

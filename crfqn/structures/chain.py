@@ -113,27 +113,6 @@ class Chain:
             edge_residual=edge_counts.sum(axis=0).reshape(-1),
         )
 
-    def marginals(
-        self, scores: NDArray[np.float64], edges: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Node marginals (K, N) and expected edge counts (K, K) over all items."""
-        inference = self.infer(scores, edges)
-        return inference.residual, inference.edge_residual.reshape(self.n_states, self.n_states)
-
-    def log_partition(self, scores: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """log Z of every item, (I,), in nats."""
-        return self.infer(scores, edges).log_partition
-
-    def entropy(self, scores: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Entropy of every item's distribution over labellings, (I,), in nats."""
-        result = np.empty(self.n_items)
-        for i in range(self.n_items):
-            begin, end = self.offsets[i], self.offsets[i + 1]
-            item = Chain(np.array([0, end - begin]), self.n_states)
-            inference = item.infer(np.ascontiguousarray(scores[:, begin:end]), edges)
-            result[i] = inference.log_partition[0] - inference.expected_score
-        return result
-
     def counts(
         self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:

@@ -138,15 +138,6 @@ class Taxonomy:
         self._each(lambda first, last: path_sums(first, last, self.parents, scores, out), pool)
         return out
 
-    def log_partition(self, scores: Vector, pool: Pool | None = None) -> Vector:
-        """log Z of every item, (N,), in nats."""
-        return self.infer(scores, pool=pool).log_partition
-
-    def entropy(self, scores: Vector, pool: Pool | None = None) -> Vector:
-        """Entropy of every item's distribution over the labels, (N,), in nats."""
-        inference = self.infer(scores, pool=pool)
-        return inference.log_partition - (inference.residual * scores).sum(axis=0)
-
     def counts(self, targets: NDArray[np.int32], weights: Vector | None = None) -> Vector:
         """Return the observed edges, none: (0,)."""
         return NO_EDGES

@@ -7,9 +7,10 @@ from problems import curvature_at
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import FEATURES, POSITIONS, DenseMap
+from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.logistic import MultinomialLogistic

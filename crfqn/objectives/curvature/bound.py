@@ -16,6 +16,7 @@ from typing import cast
 
 import numpy as np
 
+from crfqn.arrays import Vector
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
@@ -28,12 +29,18 @@ def lipschitz_bound(objective: Objective) -> float:
     multiclass squared hinge 2 K ||X||_2^2, where the global constant of Blondel et al. (2013), appendix A, is
     4 (K - 1) sum_tj x_tj^2.
     """
+    per_position, edges = hessian_bounds(objective)
+    return max(objective.map.eigenvalue_bound(per_position), edges)
+
+
+def hessian_bounds(objective: Objective) -> tuple[Vector, float]:
+    """Return c, (N,), and the bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
     loss, weights = objective.loss, objective.weights
     if not isinstance(loss, Likelihood):
-        return objective.map.eigenvalue_bound(weights * cast(MarginLoss, loss).score_bounds())
+        return weights * cast(MarginLoss, loss).score_bounds(), 0.0
     lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
     n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths
     depth = int(np.diff(loss.structure.ancestors.indptr).max(initial=1))
     per_item = 0.5 * depth * n_terms * weights
     edges = float(per_item @ np.maximum(lengths - 1, 0)) if n_edges else 0.0
-    return max(objective.map.eigenvalue_bound(np.repeat(per_item, lengths)), edges)
+    return np.repeat(per_item, lengths), edges

@@ -92,6 +92,9 @@ class FeatureMap(Protocol):
     def weighted_squares(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_tf^2, (F,)."""
 
+    def gram(self, weights: Vector) -> Vector:
+        """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F), or refuse with an InputError."""
+
     def eigenvalue_bound(self, c: Vector) -> float:
         """Return a bound on the largest eigenvalue of X' diag(c) X, c >= 0 (N,)."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
@@ -23,8 +24,11 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear import screening
 from crfqn.objectives.linear.dense_rows import DenseRows
 from crfqn.objectives.linear.eigenvalue import largest_eigenvalue
+from crfqn.objectives.linear.gram import GramSum
 from crfqn.objectives.linear.image import add_node_image
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
+
+DENSE_PRODUCTS = 100  # of a matrix product in the time of one over index arrays, about
 
 
 @dataclass(eq=False)
@@ -132,6 +136,23 @@ class SparseMap:
         store, out = self.store, np.empty(self.n_features)
         weighted_squares(store.indptr, store.indices, store.values, weights, out)
         return out
+
+    def gram(self, weights: Vector) -> Vector:
+        total, columns = GramSum(self.n_features, self.pool), self._matrix()
+        rows = columns.tocsr()
+        n_products = float(np.square(np.diff(rows.indptr).astype(np.float64)).sum())
+        if n_products * DENSE_PRODUCTS < float(self.n_positions) * self.n_features**2:
+            return (columns.T @ rows.multiply(weights[:, None]).tocsr()).toarray()
+        for first in range(0, self.n_positions, total.n_rows):
+            stretch = slice(first, first + total.n_rows)
+            total.add(rows[stretch].toarray(), weights[stretch])
+        return total.matrix()
+
+    def _matrix(self) -> csc_array:
+        """The entries as a matrix, (N, F)."""
+        store = self.store
+        values = np.ones(store.indices.size) if store.is_binary else store.values
+        return csc_array((values, store.indices, store.indptr), (self.n_positions, self.n_features))
 
     def eigenvalue_bound(self, c: Vector) -> float:
         return largest_eigenvalue(self.store, c)

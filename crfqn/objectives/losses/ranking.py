@@ -60,18 +60,6 @@ class MultilabelRanking:
         object.__setattr__(self, "starts", np.ascontiguousarray(starts, np.int64))
         object.__setattr__(self, "sets", np.ascontiguousarray(sets, np.int32))
 
-    @classmethod
-    def from_indicators(cls, indicators: NDArray) -> MultilabelRanking:
-        """From a table of 0 and 1, positions by labels, (N, K)."""
-        is_relevant = np.asarray(indicators)
-        if is_relevant.ndim != 2 or not np.isin(is_relevant, (0, 1)).all():
-            raise InputError(
-                f"expected a table of 0 and 1, positions by labels, got shape {is_relevant.shape}"
-            )
-        position, label = np.nonzero(is_relevant)
-        starts = np.searchsorted(position, np.arange(is_relevant.shape[0] + 1))
-        return cls(starts, label.astype(np.int32), is_relevant.shape[1])
-
     @property
     def n_positions(self) -> int:
         return self.starts.size - 1

@@ -52,7 +52,8 @@ class Evaluation:
 class ScoreLoss(Protocol):
     """A convex loss of the scores that knows its labels, but no weights and no features.
 
-    What only some losses have is a capability of its own: `Curved`, `MarginLoss`, a `Likelihood`'s probabilities.
+    Only some losses have more: a `MarginLoss` its margins, a `Likelihood` probabilities, the hinges second derivatives,
+    `curvature` and `mixed`.
     """
 
     @property
@@ -101,13 +102,3 @@ class MarginLoss(ScoreLoss, Protocol):
 
     def constants(self, features, weights: Vector) -> Vector:  # type: ignore[no-untyped-def]
         """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
-
-
-class Curved(ScoreLoss, Protocol):
-    """A loss of single positions with a (generalised) Hessian by the scores of a position."""
-
-    def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the diagonal of the Hessian, weighted, (K, N)."""
-
-    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""

@@ -3,6 +3,15 @@
 Importing this package registers all of them (`registry.py`).
 """
 
-from crfqn.objectives.views import curvature, feature_blocks, online, proved_zeros, row_learner, rows
+from crfqn.objectives.views import (
+    curvature,
+    feature_blocks,
+    gram,
+    mistakes,
+    online,
+    proved_zeros,
+    row_learner,
+    rows,
+)
 
-__all__ = ["curvature", "feature_blocks", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = ["curvature", "feature_blocks", "gram", "mistakes", "online", "proved_zeros", "row_learner", "rows"]

@@ -24,7 +24,7 @@ from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.objectives.registry import offers
-from crfqn.objectives.views.online import check_memory
+from crfqn.objectives.views.learned_rows import check_memory
 from crfqn.objectives.views.row_penalty import RowPenalty
 from crfqn.penalties import ElasticNet, GroupLasso
 
@@ -47,7 +47,7 @@ class FobosState:
     Raises
     ------
     InputError
-        For other penalties, and where the array would be larger than `online.LARGEST_BYTES`.
+        For other penalties, and where the array would be larger than `learned_rows.LARGEST_BYTES`.
     """
 
     def __init__(

@@ -10,9 +10,8 @@ weights far away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from crfqn.objectives.protocols import FeatureBlockView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.settings import check_integers, check_positive, check_shares, is_number
 
 ORDERS = ("random", "cyclic")
 
@@ -152,19 +152,13 @@ class FeatureBCD:
             raise InputError(f"order: expected one of {ORDERS}, got {self.order!r}")
         if not isinstance(self.shrinking, bool):
             raise InputError(f"shrinking: expected True or False, got {self.shrinking!r}")
-        for name, least in (("random_state", 0), ("max_sweeps", 1)):
-            setting = getattr(self, name)
-            if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
-        self._check("armijo cooling backtrack", "between 0 and 1", lambda x: 0 < x < 1)
-        self._check("shrink_margin", ">= 0 and below 1", lambda x: x is None or 0 <= x < 1)
-        self._check("floor", "> 0", lambda x: 0 < x < np.inf)
-
-    def _check(self, names: str, what: str, is_allowed: Callable[[float], bool]) -> None:
-        for name in names.split():
-            setting = getattr(self, name)
-            if not is_allowed(setting):
-                raise InputError(f"{name}: expected a number {what}, got {setting!r}")
+        check_integers(self, 0, "random_state")
+        check_integers(self, 1, "max_sweeps")
+        check_shares(self, "armijo", "cooling", "backtrack")
+        check_positive(self, "floor")
+        margin = self.shrink_margin
+        if not (margin is None or (is_number(margin) and 0 <= margin < 1)):
+            raise InputError(f"shrink_margin: expected None or a number from 0 to below 1, got {margin!r}")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: the loss while blocks of weights move."""

@@ -23,6 +23,7 @@ from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, f
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
+from crfqn.solvers.settings import check_numbers, check_shares
 
 LOOK_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 RESTARTS = ("function", "gradient", None)
@@ -53,10 +54,8 @@ class ProxGD:
         is_known = lipschitz in (None, "bound")
         if not (is_known or (isinstance(lipschitz, (int, float)) and 0 < lipschitz < np.inf)):
             raise InputError(f'lipschitz: expected a finite number > 0, "bound" or None, got {lipschitz!r}')
-        if not 0 < self.backtrack < 1:
-            raise InputError(f"backtrack: expected a number between 0 and 1, got {self.backtrack!r}")
-        if not self.growth >= 1:
-            raise InputError(f"growth: expected a number >= 1, got {self.growth!r}")
+        check_shares(self, "backtrack")
+        check_numbers(self, 1, "growth")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: a Lipschitz bound where steps come from it."""

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     MOST_TRIALS,
@@ -23,6 +22,7 @@ from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.damping import WARM_CAUTION, Damping, TriedStep
 from crfqn.solvers.prox_qn.metric import Metric, majorant_curvature
 from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
+from crfqn.solvers.settings import check_shares
 
 # Share of the metric's curvature along a step. Where data are separable the curvature falls by e with every step that a
 # new metric makes, and one of 20 steps before makes them as many times too short, as do its secant pairs.
@@ -71,13 +71,6 @@ class Globalisation(Protocol):
         ...
 
 
-def check_share(settings: object, name: str) -> None:
-    """Refuse a setting outside (0, 1)."""
-    setting = getattr(settings, name)
-    if not 0 < setting < 1:
-        raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
-
-
 @dataclass(frozen=True)
 class Backtracking:
     """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule holds.
@@ -92,8 +85,7 @@ class Backtracking:
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        check_share(self, "armijo")
-        check_share(self, "beta")
+        check_shares(self, "armijo", "beta")
 
     def begin(self, metric: Metric, is_warm: bool) -> Backtracking:
         return self
@@ -137,7 +129,7 @@ class Resolving:
     armijo: float = 0.01
 
     def __post_init__(self) -> None:
-        check_share(self, "armijo")
+        check_shares(self, "armijo")
 
     def begin(self, metric: Metric, is_warm: bool) -> ResolvingSearch:
         caution = WARM_CAUTION if is_warm else 1.0

@@ -17,6 +17,7 @@ from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Coords, Matrix, Point, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
+from crfqn.solvers.settings import check_numbers
 
 FLOOR = (
     1e-3  # of the curvature, in units of the feature's scale: where every position is decided there is none
@@ -103,7 +104,7 @@ class Diagonal:
     is_full: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_counts(self, "refresh")
+        check_numbers(self, 1, "refresh")
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """The curvature, not quite 0 anywhere."""
@@ -144,9 +145,8 @@ class TokenWise:
     is_full: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(self, "n_positions", "refresh")
-        if self.max_dense < 0:
-            raise InputError(f"max_dense: expected a number >= 0, got {self.max_dense!r}")
+        check_numbers(self, 1, "n_positions", "refresh")
+        check_numbers(self, 0, "max_dense")
         if not 0 < self.growing_share <= 1:
             raise InputError(
                 f"growing_share: expected a number above 0, at most 1, got {self.growing_share!r}"
@@ -172,14 +172,6 @@ class TokenWise:
 
     def for_samples(self) -> TokenWise:
         return replace(self, n_positions=min(self.n_positions, WARM_POSITIONS))
-
-
-def check_counts(settings: object, *names: str) -> None:
-    """Refuse settings below 1."""
-    for name in names:
-        setting = getattr(settings, name)
-        if not setting >= 1:
-            raise InputError(f"{name}: expected a number >= 1, got {setting!r}")
 
 
 def least_scale(active: ActiveSet) -> Vector:

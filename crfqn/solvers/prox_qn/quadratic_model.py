@@ -10,11 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from crfqn.errors import InputError
 from crfqn.solvers.protocols import Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
-from crfqn.solvers.prox_qn.metric import check_counts
+from crfqn.solvers.settings import check_numbers
 
 
 class Sweeps(Protocol):
@@ -35,7 +34,7 @@ class ByBudget:
     max_inner: int = 10
 
     def __post_init__(self) -> None:
-        check_counts(self, "max_inner")
+        check_numbers(self, 1, "max_inner")
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
         return min(self.max_inner, max(1, n_coords // n_active)), 0.0
@@ -59,9 +58,8 @@ class UntilSolved:
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
-        check_counts(self, "most")
-        if not self.tolerance >= 0:
-            raise InputError(f"tolerance: expected a number >= 0, got {self.tolerance!r}")
+        check_numbers(self, 1, "most")
+        check_numbers(self, 0, "tolerance")
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
         return self.most, self.tolerance

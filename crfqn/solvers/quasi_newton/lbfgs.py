@@ -22,6 +22,7 @@ from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_leng
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
+from crfqn.solvers.settings import check_numbers
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
@@ -51,13 +52,11 @@ class LBFGS:
     warm_up: bool = True
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
+        check_numbers(self, 1, "memory")
         if not 0 < self.armijo < self.wolfe < 1:
             raise InputError(
                 f"armijo, wolfe: expected 0 < armijo < wolfe < 1, got {self.armijo!r} and {self.wolfe!r}"
             )
-
         if not 0 <= self.scaling <= 1:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 

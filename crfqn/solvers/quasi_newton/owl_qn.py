@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
-from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
+from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,14 @@ class OWLQN:
     backtrack: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
-        for name in ("armijo", "backtrack"):
-            setting = getattr(self, name)
-            if not 0 < setting < 1:
-                raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+        check_numbers(self, 1, "memory")
+        check_shares(self, "armijo", "backtrack")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: a penalty of single weights."""
         return Requirements(is_separable=True)
 
-    def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step; each has looked at all coordinates."""
         here = screen_point(penalty, start)
         del start

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +20,8 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stochastic.sgd import is_number, screen_unless_lost, value_at
+from crfqn.solvers.settings import check_integers, check_positive, check_shares
+from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
@@ -78,15 +78,11 @@ class FOBOS:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        eta0 = self.eta0
-        if eta0 is not None and not (is_number(eta0) and np.isfinite(eta0) and eta0 > 0):
-            raise InputError(f"eta0: expected None or a finite number > 0, got {eta0!r}")
-        if not 0 < self.held_out < 1:
-            raise InputError(f"held_out: expected a number between 0 and 1, got {self.held_out!r}")
-        for name, least in (("calibration_items", 2), ("evaluate_every", 1), ("random_state", 0)):
-            setting = getattr(self, name)
-            if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        check_positive(self, "eta0", or_none=True)
+        check_shares(self, "held_out")
+        check_integers(self, 2, "calibration_items")
+        check_integers(self, 1, "evaluate_every")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: rows that learn item by item."""

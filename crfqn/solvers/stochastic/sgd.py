@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import OnlineView, SGDState
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.settings import check_integers, check_positive
 
 FACTOR = 2.0
 GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
@@ -56,13 +56,9 @@ class SGDL1:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        eta0 = self.eta0
-        if eta0 is not None and not (is_number(eta0) and np.isfinite(eta0) and eta0 > 0):
-            raise InputError(f"eta0: expected None or a finite number > 0, got {eta0!r}")
-        for name, least in (("calibration_items", 1), ("evaluate_every", 1), ("random_state", 0)):
-            setting = getattr(self, name)
-            if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        check_positive(self, "eta0", or_none=True)
+        check_integers(self, 1, "calibration_items", "evaluate_every")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
@@ -179,8 +175,3 @@ def value_at(penalty: Penalty, point: Point) -> float:
         return np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         return point.value + penalty.value(point.coords, point.weights)
-
-
-def is_number(setting: object) -> bool:
-    """Whether it is a real number, and not a boolean."""
-    return isinstance(setting, Real) and not isinstance(setting, bool)

@@ -1,0 +1,79 @@
+"""Gram matrices, sum_t c_t x_t x_t', summed up tile of rows by tile, blocks of the result shared out among threads.
+
+Only blocks on and above the diagonal are computed (dsyrk and dgemm). Shapes: N rows, F features.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.threads import Pool
+
+BLOCK = 512  # features of a block of the matrix, a thread's share: wide enough for products to be fast
+TILE_NUMBERS = 1 << 22  # of the rows that are multiplied at a time: 32 MB
+FEWEST_ROWS = 256  # of a tile, however many features: each adds a matrix to another
+MOST_FEATURES = 1 << 15  # 8 GiB
+
+
+class GramSum:
+    """A Gram matrix while it is summed up; the order of the rows is the order of the sums, whatever the threads.
+
+    Parameters
+    ----------
+    n_features : F
+    pool : Pool
+
+    Raises
+    ------
+    InputError
+        For more features than such a matrix is sensible for.
+    """
+
+    def __init__(self, n_features: int, pool: Pool) -> None:
+        check_width(n_features)
+        self.n_features, self.pool = n_features, pool
+        cuts = [*range(0, n_features, BLOCK), n_features]
+        self.blocks = [slice(first, last) for first, last in pairwise(cuts)]
+        self.pairs = [*combinations_with_replacement(range(len(self.blocks)), 2)]
+        self.sums = [np.zeros(self._shape(i, j)) for i, j in self.pairs]
+
+    def _shape(self, i: int, j: int) -> tuple[int, int]:
+        first, second = self.blocks[i], self.blocks[j]
+        return first.stop - first.start, second.stop - second.start
+
+    @property
+    def n_rows(self) -> int:
+        """The rows to add at a time."""
+        return max(FEWEST_ROWS, TILE_NUMBERS // max(self.n_features, 1))
+
+    def add(self, rows: Vector, weights: Vector) -> None:
+        """Add sum_t weights_t x_t x_t' of some rows, (n, F); weights >= 0, (n,)."""
+        roots = np.sqrt(weights)[:, None]
+        parts = [rows[:, block] * roots for block in self.blocks]
+
+        def multiply(number: int) -> None:
+            i, j = self.pairs[number]
+            self.sums[number] += parts[i].T @ parts[j]
+
+        self.pool.each(len(self.pairs), multiply, rows.size * float(self.n_features))
+
+    def matrix(self) -> Vector:
+        """Return the whole matrix, float64 (F, F), symmetric to the bit."""
+        out = np.empty((self.n_features, self.n_features))
+        for (i, j), total in zip(self.pairs, self.sums, strict=True):
+            out[self.blocks[j], self.blocks[i]] = total.T
+            out[self.blocks[i], self.blocks[j]] = total
+        return out
+
+
+def check_width(n_features: int) -> None:
+    """Refuse more features than a square matrix of them is sensible for."""
+    if n_features > MOST_FEATURES:
+        raise InputError(
+            f"expected at most {MOST_FEATURES:,} features for a matrix of features x features, got {n_features:,} "
+            f"({n_features**2 * 8 / 2**30:,.0f} GiB): train by stages of fewer features, or by another solver"
+        )

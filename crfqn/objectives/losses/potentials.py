@@ -1,0 +1,140 @@
+"""Links of generalised linear models as gradients of convex functions: g = grad Phi, E[y | x] = g(W x).
+
+Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`. What a subclass knows besides
+makes more of a training: a conjugate its certificate, second derivatives exact intercepts.
+
+Shapes: K states, N positions; scores, predictions and targets are float64 (K, N).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax, xlogy
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+
+
+@dataclass(frozen=True)
+class Potential(ABC):
+    """A convex function Phi of the scores of a position.
+
+    Parameters
+    ----------
+    lipschitz : float > 0
+        L with ||g(u) - g(v)|| <= L ||u - v|| for all scores of a position (Agarwal et al. 2014, equation 8).
+
+    Raises
+    ------
+    InputError
+    """
+
+    lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.lipschitz) and self.lipschitz > 0):
+            raise InputError(f"lipschitz: expected a finite number > 0, got {self.lipschitz!r}")
+
+    @abstractmethod
+    def value(self, scores: Vector) -> Vector:
+        """Return Phi of each position, (N,)."""
+
+    @abstractmethod
+    def gradient(self, scores: Vector) -> Vector:
+        """Return the predictions g(scores), (K, N)."""
+
+    def conjugate(self, predictions: Vector) -> Vector | None:
+        """Return sup_s <predictions, s> - Phi(s) of each position, (N,); None where it is not known."""
+        return None
+
+    def second(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return the second derivatives by the scores of states r and s, (N,); by default what L allows."""
+        return np.full(scores.shape[1], self.lipschitz if r == s else 0.0)
+
+
+@dataclass(frozen=True)
+class SquaredNorm(Potential):
+    """||s||^2 / 2, whose gradient is the identity: least squares."""
+
+    def value(self, scores: Vector) -> Vector:
+        """Return ||s||^2 / 2."""
+        return 0.5 * np.einsum("kn,kn->n", scores, scores)
+
+    def gradient(self, scores: Vector) -> Vector:
+        """Return the scores."""
+        return scores.copy()
+
+    def conjugate(self, predictions: Vector) -> Vector:
+        """Return the function itself."""
+        return self.value(predictions)
+
+    def second(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return the identity's entries."""
+        return np.full(scores.shape[1], float(r == s))
+
+
+@dataclass(frozen=True)
+class LogSumExp(Potential):
+    """log sum_k exp(s_k), whose gradient is the softmax: the multinomial logit model.
+
+    No eigenvalue of diag p - p p' exceeds 1/2, which is its Lipschitz constant; the paper uses 1.
+    """
+
+    lipschitz: float = 0.5
+
+    def value(self, scores: Vector) -> Vector:
+        """Return log sum_k exp(s_k)."""
+        return logsumexp(scores, axis=0)
+
+    def gradient(self, scores: Vector) -> Vector:
+        """Return the softmax."""
+        return softmax(scores, axis=0)
+
+    def conjugate(self, predictions: Vector) -> Vector:
+        """Return sum_k q_k log q_k, for q on the simplex."""
+        return xlogy(predictions, predictions).sum(axis=0)
+
+    def second(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return the entries of diag p - p p'."""
+        p = softmax(scores, axis=0)
+        return p[r] * (float(r == s) - p[s])
+
+
+@dataclass(frozen=True)
+class SoftPlus(Potential):
+    """sum_k log(1 + exp(s_k)), whose gradient is the logistic function of each score: labels that exclude no other."""
+
+    lipschitz: float = 0.25
+
+    def value(self, scores: Vector) -> Vector:
+        """Return sum_k log(1 + exp(s_k))."""
+        return np.logaddexp(0.0, scores).sum(axis=0)
+
+    def gradient(self, scores: Vector) -> Vector:
+        """Return 1 / (1 + exp(-s))."""
+        return expit(scores)
+
+    def conjugate(self, predictions: Vector) -> Vector:
+        """Return sum_k q_k log q_k + (1 - q_k) log(1 - q_k), for q in the hypercube."""
+        return (xlogy(predictions, predictions) + xlogy(1.0 - predictions, 1.0 - predictions)).sum(axis=0)
+
+    def second(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return p (1 - p) on the diagonal."""
+        p = expit(scores[r])
+        return p * (1.0 - p) if r == s else np.zeros(scores.shape[1])
+
+
+LINKS: Mapping[str, Potential] = {"identity": SquaredNorm(), "softmax": LogSumExp(), "sigmoid": SoftPlus()}
+
+
+def named_link(link: object) -> Potential:
+    """Return the potential whose gradient is the link of this name, or the object itself; else raise InputError."""
+    if isinstance(link, Potential):
+        return link
+    if not isinstance(link, str) or link not in LINKS:
+        raise InputError(f"link: expected one of {[*LINKS]} or a Potential, got {link!r}")
+    return LINKS[link]

@@ -1,0 +1,65 @@
+"""The Gram matrix of the features as a bound on the Hessian, for steps in its metric (Agarwal et al. 2014).
+
+    Hessian <= I_K (x) M,   M = sum_t c_t x_t x_t',   c_t the weight of the position times the loss's own bound
+
+`curvature/bound.py` says why. M is the paper's L Sigma, as a sum over the items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crfqn.arrays import Vector
+from crfqn.errors import ViewError
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.curvature.bound import hessian_bounds
+from crfqn.objectives.linear.gram import check_width
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import GramView
+from crfqn.objectives.registry import offers
+
+
+@dataclass(frozen=True)
+class Gram:
+    """The bound of an objective, summed over parts."""
+
+    parts: list[Objective]
+
+    @property
+    def n_features(self) -> int:
+        """F."""
+        return self.parts[0].map.n_features
+
+    def matrix(self) -> Vector:
+        """Return the matrix, float64 (F, F)."""
+        check_width(self.n_features)
+        total = None
+        for part in self.parts:
+            own = part.map.gram(hessian_bounds(part)[0])
+            total = own if total is None else total + own
+        assert total is not None  # there is a part
+        return total
+
+
+def check_coordinates(objective: Objective | BlockedObjective) -> None:
+    """Refuse weights that are not all of every state's features."""
+    if not objective.support.is_everything or objective.support.n_edges:
+        raise ViewError("a GramView needs a weight for every state and feature, and no edges")
+
+
+@offers(GramView, Objective)
+def gram_of(objective: Objective) -> Gram:
+    """Return the bound of an objective in one piece."""
+    check_coordinates(objective)
+    if not hasattr(objective.loss, "score_bounds") and not hasattr(objective.loss, "structure"):
+        raise ViewError(
+            f"a GramView needs a loss with a bounded Hessian; {type(objective.loss).__name__} has none"
+        )
+    return Gram([objective])
+
+
+@offers(GramView, BlockedObjective)
+def gram_of_blocks(objective: BlockedObjective) -> Gram:
+    """Return the sum of the parts' bounds."""
+    check_coordinates(objective)
+    return Gram(objective.parts)

@@ -1,0 +1,86 @@
+"""Generalised least squares: Agarwal, Kakade, Karampatziakis, Song, Valiant (ICML 2014), Algorithm 1.
+
+    W <- W - (M + l2)^-1 (gradient + l2 W),    M = sum_i L c_i x_i x_i' >= Hessian
+
+is gradient descent in the metric of the features' second moments, which no step size has to be found for: M is
+factorised once, and the number of steps does not grow with the condition number of the features (theorem 1). It does
+grow with that of the link: where predictions are nearly certain the Hessian is far below M.
+
+Theorem 1's bound is 2 ||W*||^2 / (t + 4) in the norm of M; the Frobenius norm, as printed, would change with the units
+of the features, and the iterates do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import GramView
+from crfqn.solvers.least_squares.factor import Factor
+from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.quasi_newton.lbfgs import Evaluated
+
+
+@dataclass(frozen=True)
+class GLS:
+    """Settings of generalised least squares.
+
+    Parameters
+    ----------
+    accelerated : bool
+        Nesterov's acceleration with distances in the metric (the paper's section 4), restarted where a step goes
+        uphill (O'Donoghue and Candes 2015). Without it the objective falls at every step. Either way least squares
+        itself is solved by the first.
+    """
+
+    accelerated: bool = True
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: a matrix that bounds the Hessian."""
+        return Requirements((GramView,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
+        if penalty.dual_radius > 0:
+            raise InputError(
+                f"GLS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
+                "ProxQN, OWLQN, ProxGD and FISTA know them"
+            )
+        coords = objective.all_coords()
+        factor, n_features = metric(objective, penalty, coords)
+        origin, w, length = start, dense(start, coords), 1.0
+        here = Evaluated(objective, penalty, coords, start)
+        del start
+        yield here.state()
+        while True:
+            step = -factor.solve(here.slopes.reshape(-1, n_features)).ravel()
+            if -0.5 * float(here.slopes @ step) <= ROUNDING * abs(here.value):
+                yield here.state(is_final=True)
+                return
+            direction = here.w + step - w
+            if float(here.slopes @ direction) > 0:
+                length = 1.0
+            length, before = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * length**2)), length
+            momentum = (before - 1.0) / length if self.accelerated else 0.0
+            ray = origin.along(coords, direction)
+            origin, w = ray.at(1.0), w + direction
+            here = Evaluated(objective, penalty, coords, ray.at(1.0 + momentum))
+            yield here.state(is_step=True)
+
+
+def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
+    """Return the factor of M + l2, and the number of features, F."""
+    gram = objective.view(GramView)
+    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
+    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features
+
+
+def dense(point: Point, coords: Coords) -> Vector:
+    """Return the point's weights at all coordinates."""
+    w = np.zeros(coords.size)
+    w[np.searchsorted(coords, point.coords)] = point.weights
+    return w
