@@ -434,6 +434,57 @@ class RowView(Protocol):
     def at(self, point: Any) -> RowBlocks: ...
 
 
+class ItemSweep(NamedTuple):
+    """Findings of a sweep over items with dual variables.
+
+    violation : the largest v_i met (equation 5); gap : the sum of the items' parts of the duality gap, each when it was
+    visited; n_updates; slacks : float64 (items,), how far each that is at a vertex is from leaving it, -inf for others
+    """
+
+    violation: float
+    gap: float
+    n_updates: int
+    slacks: Vector
+
+
+class Certified(NamedTuple):
+    """The objective at the weights, a lower bound on the optimum, and what a sweep without updates has met."""
+
+    value: float
+    dual_value: float
+    seen: ItemSweep
+
+
+class DualBlocks(Protocol):
+    """Dual variables of the items, a block each, and scores that follow every change of one.
+
+    Attributes
+    ----------
+    items : int64, the items that count
+    """
+
+    items: NDArray[np.int64]
+
+    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
+        """Solve the sub-problem of one item after another."""
+
+    def certify(self, order: NDArray[np.int64]) -> Certified:
+        """Evaluate both objectives at the present variables, which are first made feasible; order : of all items."""
+
+    def dual_value(self) -> float:
+        """Return the lower bound that the variables prove; -inf where `certify` has to make them feasible first."""
+
+    def point(self) -> Point:
+        """Return the weights as a point; it is to be read before the next sweep."""
+
+
+class DualView(Protocol):
+    """Dual variables of a loss that is the largest of linear functions, for dual decomposition."""
+
+    def start(self, penalty: Any, method: str, tol: float) -> DualBlocks:
+        """Return variables of zero under a penalty l2/2 ||w||^2; method: how sub-problems are solved."""
+
+
 def has_view(objective: Objective, kind: type) -> bool:
     """Return whether an objective has a view."""
     try:

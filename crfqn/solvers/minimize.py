@@ -10,6 +10,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -82,6 +83,9 @@ def minimize(
             status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
+        if status is not None and not state.is_evaluated:
+            state = state.evaluated(penalty)
+            status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
             status = run.finish(status)
@@ -93,7 +97,7 @@ def minimize(
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.unpenalised.size:
+        if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
@@ -139,11 +143,19 @@ class _Run:
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
-        self.latest = state.point.sparse_weights
-        self.n_iter += state.n_wrong is not None
+        if state.is_evaluated:
+            self.latest = state.point.sparse_weights
+        if state.sample_fraction == 1.0:
+            self.dual_value = max(self.dual_value, state.dual_value)
+        self.n_iter += state.n_wrong is not None or not state.is_evaluated
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
+
+    def last(self, state: State, status: Status) -> Status:
+        """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
+        verdict = self.record(state)
+        return verdict if verdict in (Status.CONVERGED, Status.DIVERGED) else status
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
@@ -155,7 +167,7 @@ class _Run:
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.unpenalised.size:
+        if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
             state = self._with_unpenalised_solved(state)
         if state.is_screening:
             self.violation = state.violation
@@ -234,7 +246,7 @@ class _Run:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=state.point.sparse_weights.n_nonzero,
+            n_nonzero=(state.point.sparse_weights if state.is_evaluated else self.best).n_nonzero,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,

@@ -5,6 +5,7 @@ Importing this package registers all of them (`registry.py`).
 
 from crfqn.objectives.views import (
     curvature,
+    dual_items,
     feature_blocks,
     gram,
     mistakes,
@@ -17,6 +18,7 @@ from crfqn.objectives.views import (
 
 __all__ = [
     "curvature",
+    "dual_items",
     "feature_blocks",
     "gram",
     "mistakes",
