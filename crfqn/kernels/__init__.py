@@ -62,3 +62,9 @@ def inner(function: Any) -> Any:
     """Compile into the callers, as a bare kernel: for loops within loops, where a call costs 30 ns."""
     flags = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "_nrt": False}
     return numba.njit(forceinline=True, **flags)(function)
+
+
+def exact_inner(function: Any) -> Any:
+    """Compile into the callers, with fused multiply-adds but nothing re-associated."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
+    return numba.njit(forceinline=True, **flags)(function)

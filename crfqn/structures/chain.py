@@ -7,13 +7,17 @@ from x to, serves every item (paper, section 6.1 and appendix D.1).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.chain.item_lanes import forward_backward_lanes
 from crfqn.kernels.chain.viterbi import viterbi
+from crfqn.kernels.rows import LANES
+from crfqn.structures.item_lanes import ItemPart, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
@@ -61,6 +65,15 @@ class Chain:
     def check_targets(self, targets: NDArray[np.int32]) -> None:
         """Accept all targets: every state is a label."""
 
+    @cached_property
+    def _item_parts(self) -> list[ItemPart]:
+        """The items of each part, in the order in which they are inferred."""
+        lengths, cuts = np.diff(self.offsets), cut_into_parts(self.offsets, self.n_parts)
+        return [
+            split_part(first, last, lengths, self.n_states, LANES)
+            for first, last in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+
     def infer(
         self,
         scores: NDArray[np.float64],
@@ -81,30 +94,24 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         if weights is None:
             weights = np.ones(self.n_items)
-        parts = cut_into_parts(self.offsets, self.n_parts)
-        n_parts = parts.size - 1
+        parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
-        edge_counts = np.zeros((n_parts, *edges.shape))
-        expected_edges = np.zeros(n_parts)
+        refused = np.zeros(self.n_items, bool)
+        edge_counts = np.zeros((len(parts), *edges.shape))
+        expected_edges = np.zeros(len(parts))
 
         def run(part: int) -> None:
-            first, last = parts[part], parts[part + 1]
-            if first < last:
-                expected_edges[part] = forward_backward(
-                    first,
-                    last,
-                    self.offsets,
-                    scores,
-                    edges,
-                    targets,
-                    weights,
-                    residual,
-                    edge_counts[part],
-                    sums,
-                )
+            in_lanes, longest, rest = parts[part]
+            arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
+            if in_lanes.size:
+                expected_edges[part] = forward_backward_lanes(in_lanes, longest, *arrays, refused)
+                if refused[in_lanes].any():
+                    rest = np.sort(np.concatenate([rest, in_lanes[refused[in_lanes]]]))
+            if rest.size:
+                expected_edges[part] += forward_backward(rest, *arrays)
 
-        (pool or Pool(1)).each(n_parts, run, PASS * residual.size * self.n_states)
+        (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
         return Inference(
             log_partition=sums[:, 0],
             target_score=sums[:, 2],
