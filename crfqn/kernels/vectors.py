@@ -166,3 +166,143 @@ def exponent(typing: Any, a: Any) -> Any:
         return builder.sitofp(unbiased, VECTOR)
 
     return Lanes(Lanes), generate
+
+
+def _mask(builder: Any, count: Any) -> Any:
+    """Return the lanes below `count`."""
+    lanes = ir.Constant(INTEGERS, list(range(LANES)))
+    whole = builder.insert_element(ir.Constant(INTEGERS, ir.Undefined), count, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
+    spread_count = builder.shuffle_vector(whole, ir.Constant(INTEGERS, ir.Undefined), zeros)
+    return builder.icmp_signed("<", lanes, spread_count)
+
+
+def load_first(builder: Any, place: Any, count: Any) -> Any:
+    """Load the first `count` numbers from a place, 0 in the other lanes; nothing behind them is read."""
+    mask = _mask(builder, count)
+    arguments = [VECTOR.as_pointer(), ir.IntType(32), mask.type, VECTOR]
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(VECTOR, arguments), f"llvm.masked.load.v{LANES}f64.p0"
+    )
+    return builder.call(function, [place, ir.IntType(32)(ALIGNMENT), mask, ir.Constant(VECTOR, [0.0] * LANES)])
+
+
+def store_first(builder: Any, value: Any, place: Any, count: Any) -> None:
+    """Store the first `count` lanes to a place; nothing behind them is written."""
+    mask = _mask(builder, count)
+    arguments = [VECTOR, VECTOR.as_pointer(), ir.IntType(32), mask.type]
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), arguments), f"llvm.masked.store.v{LANES}f64.p0"
+    )
+    builder.call(function, [value, place, ir.IntType(32)(ALIGNMENT), mask])
+
+
+def transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose LANES registers: entry j of register i becomes entry i of register j.
+
+    Blocks of 1, 2 and 4 lanes are exchanged between registers that are as far apart (Eklundh 1972).
+    """
+    step = 1
+    while step < LANES:
+        keeps = [i if not i & step else i - step + LANES for i in range(LANES)]
+        takes = [place + step for place in keeps]
+        found = list(rows)
+        for i in range(LANES):
+            if not i & step:
+                for target, chosen in ((i, keeps), (i + step, takes)):
+                    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), chosen)
+                    found[target] = builder.shuffle_vector(rows[i], rows[i + step], mask)
+        rows, step = found, 2 * step
+    return rows
+
+
+def _run(builder: Any, starts: Any, lengths: Any, lane: int, t: Any) -> tuple[Any, Any]:
+    """Return starts[lane] + t and lengths[lane] - t."""
+    start, length = (builder.load(builder.gep(array.data, [t.type(lane)])) for array in (starts, lengths))
+    return builder.add(start, t), builder.sub(length, t)
+
+
+@intrinsic
+def interleave_block(typing: Any, numbers: Any, starts: Any, lengths: Any, origin: Any, t: Any, out: Any, place: Any,
+                     stride: Any) -> Any:  # fmt: skip
+    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], i < LANES; 0 from lengths[lane] on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers, starts, lengths, out = (array_at(context, builder, signature, args, i) for i in (0, 1, 2, 5))
+        origin, t, place, stride = (args[i] for i in (3, 4, 6, 7))
+        rows = []
+        for lane in range(LANES):
+            at, count = _run(builder, starts, lengths, lane, t)
+            rows.append(load_first(builder, _place(builder, numbers, builder.add(origin, at)), count))
+        for i, row in enumerate(transposed(builder, rows)):
+            at = builder.add(place, builder.mul(stride, stride.type(i)))
+            builder.store(row, _place(builder, out, at), align=ALIGNMENT)
+        return context.get_dummy_value()
+
+    size = types.intp
+    return types.void(numbers, starts, lengths, size, size, out, size, size), generate
+
+
+@intrinsic
+def separate_block(typing: Any, numbers: Any, place: Any, stride: Any, starts: Any, lengths: Any, origin: Any, t: Any,
+                   out: Any) -> Any:  # fmt: skip
+    """Write out[origin + starts[lane] + t + i] = numbers[place + i stride + lane], i < LANES and t + i < lengths[lane]."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers, starts, lengths, out = (array_at(context, builder, signature, args, i) for i in (0, 3, 4, 7))
+        place, stride, origin, t = (args[i] for i in (1, 2, 5, 6))
+        rows = []
+        for i in range(LANES):
+            at = builder.add(place, builder.mul(stride, stride.type(i)))
+            rows.append(builder.load(_place(builder, numbers, at), align=ALIGNMENT))
+        for lane, row in enumerate(transposed(builder, rows)):
+            at, count = _run(builder, starts, lengths, lane, t)
+            store_first(builder, row, _place(builder, out, builder.add(origin, at)), count)
+        return context.get_dummy_value()
+
+    size = types.intp
+    return types.void(numbers, size, size, starts, lengths, size, size, out), generate
+
+
+def _outer(n_rows: int, n_columns: int) -> Any:
+    """Make an intrinsic that adds the products of n_rows registers and n_columns others over some positions."""
+
+    @intrinsic
+    def add_outer(typing: Any, out: Any, place: Any, a: Any, first_a: Any, b: Any, first_b: Any, stride: Any,
+                  n: Any) -> Any:  # fmt: skip
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            out, a, b = (array_at(context, builder, signature, args, i) for i in (0, 2, 4))
+            place, first_a, first_b, stride, n = (args[i] for i in (1, 3, 5, 6, 7))
+            size = stride.type
+
+            def registers_at(array: Any, at: Any, count: int) -> list[Any]:
+                return [_place(builder, array, builder.add(at, size(i * LANES))) for i in range(count)]
+
+            targets = [
+                target
+                for i in range(n_rows)
+                for target in registers_at(out, builder.add(place, builder.mul(stride, size(i))), n_columns)
+            ]
+            cells = [cgutils.alloca_once_value(builder, builder.load(at, align=ALIGNMENT)) for at in targets]
+            with cgutils.for_range(builder, n) as loop:
+                shift = builder.mul(loop.index, stride)
+                rows, columns = (
+                    [builder.load(at, align=ALIGNMENT) for at in registers_at(array, builder.add(first, shift), count)]
+                    for array, first, count in ((a, first_a, n_rows), (b, first_b, n_columns))
+                )
+                for i, row in enumerate(rows):
+                    for j, column in enumerate(columns):
+                        cell = cells[i * n_columns + j]
+                        product = builder.fmul(row, column, CONTRACT)
+                        builder.store(builder.fadd(builder.load(cell), product, CONTRACT), cell)
+            for at, cell in zip(targets, cells, strict=True):
+                builder.store(builder.load(cell), at, align=ALIGNMENT)
+            return context.get_dummy_value()
+
+        size = types.intp
+        return types.void(out, size, a, size, b, size, size, size), generate
+
+    return add_outer
+
+
+add_outer_4_2 = _outer(4, 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ from crfqn.kernels.chain.forward_backward import forward_backward
 from crfqn.kernels.chain.item_lanes import forward_backward_lanes
 from crfqn.kernels.chain.viterbi import viterbi
 from crfqn.kernels.rows import LANES
-from crfqn.structures.item_lanes import ItemPart, split_part
+from crfqn.structures.item_lanes import ItemPart, count_parts, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
-from crfqn.threads import N_PARTS, Pool, cut_into_parts
+from crfqn.threads import Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
@@ -32,13 +33,14 @@ class Chain:
     ----------
     offsets : ndarray of int64, shape (I + 1,)
     n_states : int
-    n_parts : int
-        Runs of items that threads share out. Edge counts are summed run by run, so that their last digits depend on it.
+    n_parts : int, optional
+        Runs of items that threads share out; by default as many as the items are worth. Edge counts are summed run by
+        run, so that their last digits depend on it.
     """
 
     offsets: NDArray[np.int64]
     n_states: int
-    n_parts: int = N_PARTS
+    n_parts: int | None = None
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -66,12 +68,16 @@ class Chain:
         """Accept all targets: every state is a label."""
 
     @cached_property
+    def _cuts(self) -> NDArray[np.int64]:
+        """The first item of each part, and the number of items."""
+        return cut_into_parts(self.offsets, self.n_parts or count_parts(self.n_items, self.n_states, LANES))
+
+    @cached_property
     def _item_parts(self) -> list[ItemPart]:
         """The items of each part, in the order in which they are inferred."""
-        lengths, cuts = np.diff(self.offsets), cut_into_parts(self.offsets, self.n_parts)
+        lengths = np.diff(self.offsets)
         return [
-            split_part(first, last, lengths, self.n_states, LANES)
-            for first, last in zip(cuts[:-1], cuts[1:], strict=True)
+            split_part(first, last, lengths, self.n_states, LANES) for first, last in pairwise(self._cuts)
         ]
 
     def infer(
@@ -172,7 +178,7 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
-        parts = cut_into_parts(self.offsets, self.n_parts)
+        parts = self._cuts
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:

@@ -25,7 +25,8 @@ from crfqn.kernels import inner, kernel
 from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, close_edges, padded_edges, subtract_targets
 from crfqn.kernels.exp import exp_lanes
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.vectors import exponent, is_less, larger, load, mantissa, smaller, spread, store
+from crfqn.kernels.vectors import (
+    add_outer_4_2, exponent, interleave_block, separate_block, is_less, larger, load, mantissa, smaller, spread, store)
 
 TOGETHER = 4  # sums that are formed at a time: each multiply-add waits four cycles for the one before
 BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers are 32 KB
@@ -54,7 +55,7 @@ class Group(NamedTuple):
 def new_group(longest, n_states):
     """Return the workspace for items of at most `longest` positions."""
     height = -(-n_states // TOGETHER) * TOGETHER
-    size = height * LANES
+    size, longest = height * LANES, -(-longest // LANES) * LANES
     return Group(
         np.zeros(LANES, np.int64),
         np.zeros(LANES, np.int64),
@@ -72,19 +73,13 @@ def new_group(longest, n_states):
 @kernel
 def interleave(scores, n_rows, group):
     """Write centred[t, k, lane] = scores[k, start of the lane's item + t], 0 behind its end, for t < n_rows."""
-    centred = group.centred
-    for lane in range(LANES):
-        start, length = group.starts[lane], group.lengths[lane]
-        whole = length // LANES * LANES
-        for k in range(scores.shape[0]):
-            place = k * LANES + lane
-            for tile in range(0, whole, LANES):
-                for i in range(LANES):  # a constant count: one load and eight stores
-                    centred[tile + i, place] = scores[k, start + tile + i]
-            for t in range(whole, length):
-                centred[t, place] = scores[k, start + t]
-            for t in range(length, n_rows):
-                centred[t, place] = 0.0
+    n_states, n_positions = scores.shape
+    size = group.centred.shape[1]
+    for t in range(0, n_rows, LANES):
+        for k in range(n_states):
+            interleave_block(
+                scores, group.starts, group.lengths, k * n_positions, t, group.centred, t * size + k * LANES, size
+            )
 
 
 @kernel
@@ -205,50 +200,24 @@ def add_pairs(n_rows, group):
     """raw[j, k] += sum_t alpha_t(j) u_{t+1}(k), lane by lane, by blocks of positions that stay in the first cache."""
     alpha, u, raw = group.alpha, group.psi, group.raw
     size = alpha.shape[1]
-    height = size // LANES
     for begin in range(0, n_rows - 1, BLOCK):
-        end = min(begin + BLOCK, n_rows - 1)
-        for j in range(0, height, TOGETHER):
-            for k in range(0, height, 2):
-                r0 = j * size + k * LANES
-                r1, r2, r3 = r0 + size, r0 + 2 * size, r0 + 3 * size
-                s00, s01 = load(raw, r0), load(raw, r0 + LANES)
-                s10, s11 = load(raw, r1), load(raw, r1 + LANES)
-                s20, s21 = load(raw, r2), load(raw, r2 + LANES)
-                s30, s31 = load(raw, r3), load(raw, r3 + LANES)
-                for t in range(begin, end):
-                    x, y = t * size + j * LANES, (t + 1) * size + k * LANES
-                    u0, u1 = load(u, y), load(u, y + LANES)
-                    a0, a1 = load(alpha, x), load(alpha, x + LANES)
-                    s00, s01 = s00 + a0 * u0, s01 + a0 * u1
-                    s10, s11 = s10 + a1 * u0, s11 + a1 * u1
-                    a2, a3 = load(alpha, x + 2 * LANES), load(alpha, x + 3 * LANES)
-                    s20, s21 = s20 + a2 * u0, s21 + a2 * u1
-                    s30, s31 = s30 + a3 * u0, s31 + a3 * u1
-                store(raw, r0, s00)
-                store(raw, r0 + LANES, s01)
-                store(raw, r1, s10)
-                store(raw, r1 + LANES, s11)
-                store(raw, r2, s20)
-                store(raw, r2 + LANES, s21)
-                store(raw, r3, s30)
-                store(raw, r3 + LANES, s31)
+        n = min(BLOCK, n_rows - 1 - begin)
+        for j in range(0, size, 4 * LANES):
+            for k in range(0, size, 2 * LANES):
+                before, after = begin * size + j, (begin + 1) * size + k
+                add_outer_4_2(raw, j // LANES * size + k, alpha, before, u, after, size, n)
 
 
 @kernel
-def distribute(group, residual):
+def separate(n_rows, group, residual):
     """residual[k, start of the lane's item + t] = p[t, k, lane]."""
-    p = group.centred
-    for lane in range(LANES):
-        start, length = group.starts[lane], group.lengths[lane]
-        whole = length // LANES * LANES
-        for k in range(residual.shape[0]):
-            place = k * LANES + lane
-            for tile in range(0, whole, LANES):
-                for i in range(LANES):
-                    residual[k, start + tile + i] = p[tile + i, place]
-            for t in range(whole, length):
-                residual[k, start + t] = p[t, place]
+    n_states, n_positions = residual.shape
+    size = group.centred.shape[1]
+    for t in range(0, n_rows, LANES):
+        for k in range(n_states):
+            separate_block(
+                group.centred, t * size + k * LANES, size, group.starts, group.lengths, k * n_positions, t, residual
+            )
 
 
 @kernel
@@ -302,7 +271,7 @@ def forward_backward_lanes(
         forward_lanes(m, n_states, n_rows, group)
         backward_lanes(m_transposed, n_states, n_rows, group)
         add_pairs(n_rows, group)
-        distribute(group, residual)
+        separate(n_rows, group, residual)
         for lane in range(n_items):
             i = items[first + lane]
             sums[i, 0] = group.sums[0, lane] + group.sums[1, lane] + (group.lengths[lane] - 1) * largest_edge
