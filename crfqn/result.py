@@ -14,6 +14,9 @@ class Status(Enum):
     """The reason for which a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
+    ESTIMATED = (
+        "converged by an estimate: the objective is probably within the tolerance of the optimum, not proved"
+    )
     STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
@@ -27,13 +30,13 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self is Status.CONVERGED
+        """Whether the tolerance was reached, by a proof or by an estimate."""
+        return self in (Status.CONVERGED, Status.ESTIMATED)
 
     @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
-        return self in (Status.CONVERGED, Status.LEARNED)
+        return self.is_success or self is Status.LEARNED
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Progress:
     sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, of which
         traces have no rows
     n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
+    estimated_gap : estimate of (value - optimum) / value by what the steps have won (`solvers/stopping.py`), no bound;
+        nan while there are too few steps to tell
     """
 
     iteration: int
@@ -66,6 +71,7 @@ class Progress:
     is_screening: bool
     sample_fraction: float = 1.0
     n_wrong: int | None = None
+    estimated_gap: float = float("nan")
 
 
 def _column(name: str, doc: str) -> Any:
@@ -101,6 +107,8 @@ class Result:
     coords, weights : sorted int64 coordinates of the non-zero weights, and their values
     value : objective, penalty included
     gap : certified relative gap, nan where no certificate exists (no penalty)
+    estimated_gap : estimate of the same distance by what the steps have won and what waits to come in, no bound; never
+        above `gap`; nan where there were too few steps to tell
     violation : largest KKT violation over all coordinates at the last full check
     status : the reason for which the run ended
     passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
@@ -120,6 +128,7 @@ class Result:
     seconds: float
     trace: Trace
     n_proved_zeros: int | None = None
+    estimated_gap: float = float("nan")
 
     @property
     def message(self) -> str:

@@ -22,7 +22,7 @@ import crfqn
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
     {"errors", "arrays", "threads", "kernels"},
-    {"data", "structures", "taxonomy", "penalties", "result"},
+    {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
     {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},

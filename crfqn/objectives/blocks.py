@@ -22,6 +22,7 @@ from crfqn.objectives.coordinates import Split, merge_weights
 from crfqn.objectives.linear.screening import ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
 from crfqn.objectives.registry import make_view
 from crfqn.objectives.support import Support
@@ -96,6 +97,12 @@ class BlockedObjective:
     def mean_occurrence(self) -> float:
         """Positions that have a feature, on average over the features."""
         return sum(part.mean_occurrence for part in self.parts)
+
+    @property
+    def operations(self) -> Operations:
+        """What a pass over the items takes."""
+        inference, entries, _ = np.sum([part.operations for part in self.parts], axis=0)
+        return Operations(float(inference), float(entries), self.n_states)
 
     @cached_property
     def weights(self) -> Vector:

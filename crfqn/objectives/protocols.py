@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
 from crfqn.kernels.subproblem.feature_blocks import SweepRule
+from crfqn.objectives.operations import Operations
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 V = TypeVar("V")
@@ -74,6 +75,7 @@ class Objective(Protocol):
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
+    operations : Operations, what a pass takes
     """
 
     n_passes: float
@@ -96,6 +98,9 @@ class Objective(Protocol):
 
     @property
     def total_weight(self) -> float: ...
+
+    @property
+    def operations(self) -> Operations: ...
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""
@@ -161,6 +166,22 @@ class ZeroProofView(Protocol):
 
     def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
+
+
+class UnpenalisedReachView(Protocol):
+    """Bounds on weights without penalty at an optimum, for dual points whose gradient there is not 0."""
+
+    def at(self, point: Any) -> UnpenalisedReachView:
+        """Return itself: the bounds are those of an optimum, whatever the point."""
+
+    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
+
+        Parameters
+        ----------
+        value : the objective at any point, in nats: no item's loss at an optimum can be more
+        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
+        """
 
 
 class SGDState(Protocol):
@@ -402,6 +423,57 @@ class RowView(Protocol):
     """Rows of the weights with margins that follow them, for block coordinate descent over rows."""
 
     def at(self, point: Any) -> RowBlocks: ...
+
+
+class ItemSweep(NamedTuple):
+    """Findings of a sweep over items with dual variables.
+
+    violation : the largest v_i met (equation 5); gap : the sum of the items' parts of the duality gap, each when it was
+    visited; n_updates; slacks : float64 (items,), how far each that is at a vertex is from leaving it, -inf for others
+    """
+
+    violation: float
+    gap: float
+    n_updates: int
+    slacks: Vector
+
+
+class Certified(NamedTuple):
+    """The objective at the weights, a lower bound on the optimum, and what a sweep without updates has met."""
+
+    value: float
+    dual_value: float
+    seen: ItemSweep
+
+
+class DualBlocks(Protocol):
+    """Dual variables of the items, a block each, and scores that follow every change of one.
+
+    Attributes
+    ----------
+    items : int64, the items that count
+    """
+
+    items: NDArray[np.int64]
+
+    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
+        """Solve the sub-problem of one item after another."""
+
+    def certify(self, order: NDArray[np.int64]) -> Certified:
+        """Evaluate both objectives at the present variables, which are first made feasible; order : of all items."""
+
+    def dual_value(self) -> float:
+        """Return the lower bound that the variables prove; -inf where `certify` has to make them feasible first."""
+
+    def point(self) -> Point:
+        """Return the weights as a point; it is to be read before the next sweep."""
+
+
+class DualView(Protocol):
+    """Dual variables of a loss that is the largest of linear functions, for dual decomposition."""
+
+    def start(self, penalty: Any, method: str, tol: float) -> DualBlocks:
+        """Return variables of zero under a penalty l2/2 ||w||^2; method: how sub-problems are solved."""
 
 
 def has_view(objective: Objective, kind: type) -> bool:

@@ -7,6 +7,8 @@ from x to, serves every item (paper, section 6.1 and appendix D.1).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,12 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.chain.item_lanes import forward_backward_lanes
 from crfqn.kernels.chain.viterbi import viterbi
+from crfqn.kernels.rows import LANES
+from crfqn.structures.item_lanes import ItemPart, count_parts, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
-from crfqn.threads import N_PARTS, Pool, cut_into_parts
+from crfqn.threads import Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
@@ -29,13 +34,14 @@ class Chain:
     ----------
     offsets : ndarray of int64, shape (I + 1,)
     n_states : int
-    n_parts : int
-        Runs of items that threads share out. Edge counts are summed run by run, so that their last digits depend on it.
+    n_parts : int, optional
+        Runs of items that threads share out; by default as many as the items are worth. Edge counts are summed run by
+        run, so that their last digits depend on it.
     """
 
     offsets: NDArray[np.int64]
     n_states: int
-    n_parts: int = N_PARTS
+    n_parts: int | None = None
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -55,12 +61,30 @@ class Chain:
         """Each state alone: the labels exclude each other."""
         return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """All states."""
+        return np.arange(self.n_states)
+
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts)
 
     def check_targets(self, targets: Labels) -> None:
         """Accept all targets: every state is a label."""
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.int64]:
+        """The first item of each part, and the number of items."""
+        return cut_into_parts(self.offsets, self.n_parts or count_parts(self.n_items, self.n_states, LANES))
+
+    @cached_property
+    def _item_parts(self) -> list[ItemPart]:
+        """The items of each part, in the order in which they are inferred."""
+        lengths = np.diff(self.offsets)
+        return [
+            split_part(first, last, lengths, self.n_states, LANES) for first, last in pairwise(self._cuts)
+        ]
 
     def infer(
         self,
@@ -80,18 +104,26 @@ class Chain:
         safe; their own rounding is not undone.
         """
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
-        weights = np.ones(self.n_items) if weights is None else weights
-        parts = cut_into_parts(self.offsets, self.n_parts)
-        n_parts, residual, sums = parts.size - 1, np.empty_like(scores), np.zeros((self.n_items, 3))
-        edge_counts, expected_edges = np.zeros((n_parts, *edges.shape)), np.zeros(n_parts)
-        arrays = self.offsets, scores, edges, targets, weights, residual
+        if weights is None:
+            weights = np.ones(self.n_items)
+        parts = self._item_parts
+        residual = np.empty_like(scores)
+        sums = np.zeros((self.n_items, 3))
+        refused = np.zeros(self.n_items, bool)
+        edge_counts = np.zeros((len(parts), *edges.shape))
+        expected_edges = np.zeros(len(parts))
 
         def run(part: int) -> None:
-            first, last = parts[part], parts[part + 1]
-            if first < last:
-                expected_edges[part] = forward_backward(first, last, *arrays, edge_counts[part], sums)
+            in_lanes, longest, rest = parts[part]
+            arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
+            if in_lanes.size:
+                expected_edges[part] = forward_backward_lanes(in_lanes, longest, *arrays, refused)
+                if refused[in_lanes].any():
+                    rest = np.sort(np.concatenate([rest, in_lanes[refused[in_lanes]]]))
+            if rest.size:
+                expected_edges[part] += forward_backward(rest, *arrays)
 
-        (pool or Pool(1)).each(n_parts, run, PASS * residual.size * self.n_states)
+        (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
         return Inference(
             log_partition=sums[:, 0],
             target_score=sums[:, 2],
@@ -127,7 +159,7 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
-        parts = cut_into_parts(self.offsets, min(self.n_parts, max(self.n_items, 1)))
+        parts = self._cuts
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:

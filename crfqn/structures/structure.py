@@ -78,6 +78,10 @@ class Structure(Protocol):
     def ancestors(self) -> Ancestors:
         """The states that hold wherever a state does."""
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """The states that a position can be labelled by, ascending."""
+
     def over(self, offsets: NDArray[np.int64]) -> Structure:
         """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1."""
 

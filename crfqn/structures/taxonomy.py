@@ -77,6 +77,11 @@ class Taxonomy:
             states[indptr[nodes] + n_below] = above
         return Ancestors(indptr, states)
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """The nodes that an item can be labelled by."""
+        return np.flatnonzero(self.is_label)
+
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
         """Yield (all nodes, themselves), then (nodes that have one, their parents), (..., grandparents), ..."""
         nodes: NDArray[np.int64] = np.arange(self.n_states)

@@ -20,6 +20,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.rowwise.losses import MULTICLASS, MULTITASK
 from crfqn.kernels.rowwise.margin_losses import multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
@@ -138,6 +139,10 @@ class SingleLabel:
         """Return the loss of some positions."""
         return type(self)(self.labels[positions], self.n_states)
 
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far labels may lead a position's own, by label: a hinge is no larger than the loss."""
+        return label_leads(self.labels, self.n_states, np.sqrt(losses) - 1.0 + rest, x)
+
     def own(self, table: Vector) -> Vector:
         """Return the entries of the labels in a (K, N) table, (N,)."""
         return table[self.labels, np.arange(self.labels.size)]
@@ -147,6 +152,10 @@ class MulticlassSquaredHinge(SingleLabel):
     """sum_i c_i sum_{r != y_i} max(1 - (s_y - s_r), 0)^2, equation 2 as a sum."""
 
     code = MULTICLASS
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return range_with_unseen(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         """Return losses, slacks and residual from one pass, O(N K)."""
@@ -187,6 +196,10 @@ class MultitaskSquaredHinge(SingleLabel):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
 
     code = MULTITASK
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return single_size(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         """Return losses, slacks and residual from one pass, O(N K)."""

@@ -18,6 +18,7 @@ from crfqn.kernels.rowwise.losses import RANKING
 from crfqn.kernels.rowwise.margin_losses import ranking_hinge
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
+from crfqn.objectives.losses.reach import pair_leads, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
@@ -119,6 +120,14 @@ class MultilabelRanking:
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far an irrelevant label may lead a relevant one, by pairs."""
+        return pair_leads(self.relevance == 1.0, np.sqrt(losses) - 1.0 + rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return pair_range(table, step)
 
     def score_bounds(self) -> Vector:
         """Return 2 K for positions with pairs, 0 for others.
