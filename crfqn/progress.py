@@ -39,6 +39,8 @@ class Record(Protocol):
     def passes(self) -> float: ...
     @property
     def sample_fraction(self) -> float: ...
+    @property
+    def n_wrong(self) -> int | None: ...
 
 
 def _number(value: float, pattern: str) -> str:
@@ -51,7 +53,9 @@ def _iteration(record: Any) -> str:
 
 
 def _objective(record: Any) -> str:
-    """Return the objective; that of a sample is scaled up, and marked as an estimate."""
+    """Return the objective, a sample's scaled up and marked as an estimate; or the mistakes of an epoch without one."""
+    if record.n_wrong is not None and record.value != record.value:
+        return f"{record.n_wrong:,d} wrong"
     return (
         _number(record.value, ",.3f")
         if record.sample_fraction == 1

@@ -22,7 +22,7 @@ import crfqn
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
     {"errors", "arrays", "threads", "kernels"},
-    {"data", "structures", "taxonomy", "penalties", "result"},
+    {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
     {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},
@@ -181,6 +181,33 @@ def test_kernels_hold_no_classes_but_records_no_exceptions_and_no_prints(name):
             assert is_record(node), f"line {node.lineno}"
         assert not isinstance(node, (ast.Raise, ast.Try, ast.Assert)), f"line {node.lineno}"
         assert not (isinstance(node, ast.Name) and node.id == "print"), f"line {node.lineno}"
+
+
+MOST_ARGUMENTS = 10  # outside of compiled code, `self` not counted
+
+
+def crowded(source: str) -> list[str]:
+    """Names of the functions that take more arguments than a call can be read with."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            names = [entry.arg for entry in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if len(names) - (names[:1] in (["self"], ["cls"])) > MOST_ARGUMENTS:
+                found.append(f"{getattr(node, 'name', 'lambda')}, line {node.lineno}")
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith("kernels.")])
+def test_no_function_takes_more_than_ten_arguments(name):
+    assert not crowded(SOURCES[name].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "given", ["a,b,c,d,e,f,g,h,i,j", "a,b,c,d,e,f,g,h,i,j,*,k", "self,a,b,c,d,e,f,g,h,i,j=0"]
+)
+def test_a_crowded_function_is_seen(given):
+    n_counted = given.replace("*,", "").replace("self,", "").count(",") + 1
+    assert len(crowded(f"def f({given}):\n    pass")) == (n_counted > MOST_ARGUMENTS)
 
 
 class TestImportingThePackage:

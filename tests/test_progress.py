@@ -22,6 +22,7 @@ class StandIn:
     passes: float = 7.5
     is_screening: bool = False
     sample_fraction: float = 1.0
+    n_wrong: int | None = None
 
 
 def log_console():
@@ -119,3 +120,9 @@ def test_default_goes_to_stderr(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "54,880.567" in captured.err
+
+
+def test_epochs_without_a_value_show_their_mistakes():
+    line = format_record(StandIn(value=math.nan, gap=math.nan, n_wrong=1234))
+    assert "1,234 wrong" in line
+    assert "54,880.567" in format_record(StandIn(n_wrong=1234))

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,37 +14,25 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.options import PathOptions
 from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
 from crfqn.data.whole_file import check_writable
 from crfqn.errors import RecipeError
 from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
 
 if TYPE_CHECKING:
-    from crfqn import regularization_path as paths
+    from crfqn.regularization_path import RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of the command, see `crfqn path --help`.
-
-    l1 is the smallest value, None: 1/100 of the largest. cv None: a fraction `holdout` of the training items is scored.
-    """
-
-    n_values: int
-    l1: float | None
-    holdout: float
-    cv: int | None
-    patience: int | None
-    max_time: float | None
-    csv: Path | None
-    plot: Path | None
-    as_json: bool
-
-
 def path(
-    name_or_path: str, output: Path | None, settings: Mapping[str, Any], options: Options, *, is_quiet: bool
+    name_or_path: str,
+    output: Path | None,
+    settings: Mapping[str, Any],
+    options: PathOptions,
+    *,
+    is_quiet: bool,
 ) -> int:
     """Train the regularisation path of a recipe; returns the exit code.
 
@@ -62,59 +49,59 @@ def path(
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
-        path_parameter = _walk(model, prepared, options, interrupts, is_quiet)
-        if path_parameter is None:
+        models = _walk(model, prepared, options, interrupts, is_quiet)
+        if models is None:
             say("Interrupted before the first model; nothing was saved.")
             return ExitCode.INTERRUPTED
         with interrupts.saving():
             if options.csv is not None:
-                path_parameter.write_csv(options.csv)
+                models.write_csv(options.csv)
             if options.plot is not None:
-                path_parameter.plot(options.plot)
+                models.plot(options.plot)
             if output is not None:
-                best = path_parameter.best_model
+                best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
                 save_model(best, output, recipe_facts(recipe, prepared, best))
-        print(
-            _json(path_parameter) if options.as_json else _table(path_parameter, prepared, output), flush=True
-        )
+        print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
-            _say_end(path_parameter)
-        return _code(path_parameter, interrupts)
+            _say_end(models)
+        return _code(models, interrupts)
 
 
 def _walk(
-    model: Any, prepared: Prepared, options: Options, interrupts: Interrupts, is_quiet: bool
-) -> "paths.Path | None":
+    model: Any, prepared: Prepared, options: PathOptions, interrupts: Interrupts, is_quiet: bool
+) -> "RegularizationPath | None":
     from sklearn.exceptions import ConvergenceWarning
 
-    from crfqn.regularization_path import crf_path
+    from crfqn.regularization_path import Grid, crf_path
 
     started = time.perf_counter()
     model.set_params(
         callback=lambda record: (
             interrupts.is_requested
-            or (options.max_time is not None and time.perf_counter() - started >= options.max_time)
+            or (options.max_seconds is not None and time.perf_counter() - started >= options.max_seconds)
         )
     )
     X, y, validation = prepared.take_train(), prepared.y_train, None
     if options.cv is None:
         X, y, validation = _held_out(X, y, options.holdout)
-    with warnings.catch_warnings(), interrupts.training(), _progress(options.n_values, is_quiet) as callback:
+    with (
+        warnings.catch_warnings(),
+        interrupts.training(),
+        _progress(options.n_values, model._path_parameter, is_quiet) as callback,
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
-        path_parameter = crf_path(
+        models = crf_path(
             model,
             X,
             y,
-            n_values=options.n_values,
-            smallest=options.l1,
+            grid=Grid(options.n_values, smallest=options.l1, patience=options.patience),
             validation=validation,
             cv=options.cv,
-            patience=options.patience,
             callback=callback,
         )
-    return path_parameter if len(path_parameter) else None
+    return models if len(models) else None
 
 
 def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
@@ -132,7 +119,7 @@ def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple
 
 
 @contextmanager
-def _progress(n_values: int, is_quiet: bool) -> Any:
+def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
     """Return a callback that shows each value: a bar on a terminal, lines elsewhere."""
     if is_quiet:
         yield None
@@ -145,11 +132,11 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         task = bar.add_task("path", total=n_values)
 
         def show(step: Any) -> None:
-            result, number = (
-                step.model.result_,
-                "" if math.isnan(step.score) else f", accuracy {step.score:.4f}",
+            result, value = step.model.result_, getattr(step.model, parameter)
+            accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
+            text = (
+                f"{parameter} = {value:.4g}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
             )
-            text = f"l1 = {step.model.l1:.4g}: {result.n_nonzero:,} non-zeros{number}, {result.seconds:.2f} s"
             bar.update(task, advance=1, description=text)
             if not console.is_terminal:
                 say(text)
@@ -157,62 +144,61 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         yield show
 
 
-def _table(path_parameter: "paths.Path", prepared: Prepared, output: Path | None) -> str:
-    lines = [f"{'l1':>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
-    best = None if np.isnan(path_parameter.score).all() else path_parameter.best_index
-    for i, row in enumerate(path_parameter.rows()):
+def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
+    name = models.path_parameter
+    lines = [f"{name:>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
+    best = None if np.isnan(models.score).all() else models.best_index
+    for i, row in enumerate(models.rows()):
         note = "  best" if i == best else ""
         note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
         lines.append(
-            f"{row['l1']:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
+            f"{row[name]:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
             f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
         )
-    lines.append(
-        f"{'together':>12} {'':>30} {path_parameter.passes.sum():7.1f} {path_parameter.seconds.sum():8.2f}"
-    )
+    lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
     if best is not None and prepared.y_test:
-        found = score(path_parameter.best_model, prepared.X_test, prepared.y_test)
-        lines.append(f"\nbest       l1 = {path_parameter.l1[best]:.6g}")
+        found = score(models.best_model, prepared.X_test, prepared.y_test)
+        lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
     if output is not None:
         lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
     return "\n".join(lines)
 
 
-def _say_end(path_parameter: "paths.Path") -> None:
+def _say_end(models: "RegularizationPath") -> None:
     """Tell the user if the best value is at an end of the grid, and how to extend it."""
-    if path_parameter.best_end == "smallest":
-        further = float(getattr(path_parameter, path_parameter.path_parameter)[-1]) / 10
-        say(f"Note: {path_parameter.note}; `--l1 {further:.3g}` walks on to them.")
-    elif path_parameter.note:
-        say(f"Note: {path_parameter.note}.")
+    if models.best_end == "smallest":
+        further = models.values[-1] / 10
+        say(f"Note: {models.note}; `--l1 {further:.3g}` walks on to them.")
+    elif models.note:
+        say(f"Note: {models.note}.")
 
 
 def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
 
-def _json(path_parameter: "paths.Path") -> str:
+def _json(models: "RegularizationPath") -> str:
     """Return the rows as JSON; numbers that are not known (NaN) are null."""
     rows = [
         {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in row.items()
         }
-        for row in path_parameter.rows()
+        for row in models.rows()
     ]
-    best = None if np.isnan(path_parameter.score).all() else path_parameter.best_index
+    best = None if np.isnan(models.score).all() else models.best_index
     content = {
-        "l1_max": path_parameter.l1_max,
+        "l1_max": models.l1_max,
         "best": best,
-        "best_end": path_parameter.best_end,
+        "best_end": models.best_end,
         "path": rows,
     }
     return json.dumps(content, indent=2)
 
 
-def _code(path_parameter: "paths.Path", interrupts: Interrupts) -> int:
-    statuses = {model.result_.status.name for model in path_parameter.models}
+def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
+    statuses = {model.result_.status.name for model in models.models}
     if interrupts.is_requested or "INTERRUPTED" in statuses:
         say("Interrupted; the table has the values so far.")
         return ExitCode.INTERRUPTED

@@ -6,7 +6,6 @@ among them), which would break the lines or steer a terminal, are these written 
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from crfqn.cli.exits import say
 from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
+from crfqn.cli.options import PredictOptions
 from crfqn.cli.terminal import printable
 from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
@@ -22,17 +22,7 @@ BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of the output; `top` and `threshold` are None unless the user gave them, `top` implies marginals."""
-
-    with_marginals: bool = False
-    with_score: bool = False
-    top: int | None = None
-    threshold: float | None = None
-
-
-def predict(path: Path, source: str, output: Path | None, options: Options) -> None:
+def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
     """Write a label a line, to `output` or stdout."""
     model = load_model(path)
     _check(model, path, options)
@@ -50,7 +40,7 @@ def predict(path: Path, source: str, output: Path | None, options: Options) -> N
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-def _check(model: Any, path: Path, options: Options) -> None:
+def _check(model: Any, path: Path, options: PredictOptions) -> None:
     if options.threshold is not None and tree_of(model) is None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
     if options.top is not None and labels_sequences(model):
@@ -68,7 +58,7 @@ def _check(model: Any, path: Path, options: Options) -> None:
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
 
 
-def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
+def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
     """Yield the text of each sequence, blank line included."""
     if options.with_score:
         paths, scores = model.decode(inputs)
@@ -87,7 +77,7 @@ def _sequences(model: Any, inputs: Any, options: Options) -> Iterator[str]:
         yield "\n".join(lines) + "\n\n"
 
 
-def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
+def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
     """Yield a line a document: its log-probability and the most probable labels if asked for, its label always."""
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
@@ -103,7 +93,7 @@ def _documents(model: Any, inputs: Any, options: Options) -> Iterator[str]:
         yield "".join("\t".join(line) + "\n" for line in columns)
 
 
-def _best(model: Any, inputs: Any, options: Options) -> tuple[Any, Any]:
+def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
     if ranks_labels(model):
         return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None

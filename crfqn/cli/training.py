@@ -107,7 +107,7 @@ def _fit_and_save(
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = ExitCode.INTERRUPTED
-    elif model.result_.status.is_success:
+    elif model.result_.status.is_regular:
         code = ExitCode.OK
     else:
         say(f"Not converged ({model.result_.message}); the model is saved and usable.")

@@ -185,12 +185,6 @@ class FeatureStore:
             arrays += self._rows
         return sum(array.nbytes for array in arrays)
 
-    @staticmethod
-    def nbytes_needed(nnz: int, n_positions: int, n_features: int, n_items: int, is_binary: bool) -> int:
-        """Size in bytes of a store before it is built (by feature only)."""
-        entry = index_dtype(n_positions).itemsize + (0 if is_binary else 8)
-        return nnz * entry + 8 * (n_features + 1) + 8 * (n_items + 1)
-
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """The entries of each feature, (F,)."""
@@ -273,11 +267,6 @@ class FeatureStore:
         indices = np.concatenate([self.indices, np.arange(n, dtype=self.indices.dtype)])
         values = ALL_ONES if self.is_binary else np.concatenate([self.values, np.ones(n)])
         return FeatureStore(indptr, indices, values, self.offsets)
-
-    def without_last(self) -> "FeatureStore":
-        """Return the same store without its last feature, a view: the inverse of `with_constant`."""
-        end = int(self.indptr[-2])
-        return FeatureStore(self.indptr[:-1], self.indices[:end], self.values[:end], self.offsets)
 
     @property
     def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:

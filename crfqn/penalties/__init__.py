@@ -5,7 +5,7 @@ stopping, shrinking, tests and reports. A penalty also knows its conjugate, for 
 quadratic model under itself: a solver need not know which penalty it has.
 """
 
-from crfqn.penalties.elastic_net import NO_COORDS, ElasticNet
+from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.group_lasso import NORMS, GroupLasso
 
-__all__ = ["NORMS", "NO_COORDS", "ElasticNet", "GroupLasso"]
+__all__ = ["NORMS", "ElasticNet", "GroupLasso"]

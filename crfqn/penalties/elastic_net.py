@@ -11,35 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
+from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.kernels.subproblem.coordinates import QuadraticModel, descend
 from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
-
-NO_COORDS = np.empty(0, np.int64)
-
-
-def check_strengths(penalty: Any, *names: str) -> None:
-    """Refuse strengths that are negative or not finite."""
-    for name in names:
-        strength = getattr(penalty, name)
-        if not (np.isfinite(strength) and strength >= 0):
-            raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
-
-
-def strength_of(
-    coords: NDArray[np.int64], strength: float, unpenalised: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the strength of each coordinate, (n,): 0 for the unpenalised ones."""
-    return (
-        np.where(np.isin(coords, unpenalised), 0.0, strength)
-        if unpenalised.size
-        else np.full(coords.size, strength)
-    )
 
 
 @dataclass(frozen=True, eq=False)
-class ElasticNet:
+class ElasticNet(Penalty):
     """l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
 
     Parameters
@@ -50,7 +30,7 @@ class ElasticNet:
 
     l1: float = 0.0
     l2: float = 0.0
-    unpenalised: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
+    unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
 
     def __post_init__(self) -> None:
         check_strengths(self, "l1", "l2")
@@ -69,61 +49,18 @@ class ElasticNet:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return ElasticNet(factor * self.l1, factor * self.l2, self.unpenalised)
 
-    def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the L1 strength of each coordinate, (n,)."""
-        return strength_of(coords, self.l1, self.unpenalised)
-
-    def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the L2 strength of each coordinate, (n,)."""
-        return strength_of(coords, self.l2, self.unpenalised)
-
-    def at(self, coords: NDArray[np.int64]) -> LocalElasticNet:
+    def at(self, coords: Coords) -> LocalElasticNet:
         """Return the penalty restricted to some coordinates."""
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
-
-    def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
-        """Return the penalty of weights w at `coords`, in nats."""
-        return self.at(coords).value(w)
-
-    def prox(self, coords: NDArray[np.int64], w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v): soft-threshold, then scale."""
-        shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1_of(coords), 0.0)
-        return shrunk / (1.0 + step * self.l2_of(coords))
-
-    def violation(
-        self, coords: NDArray[np.int64], w: NDArray[np.float64], g: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the distance of -g to the subdifferential at w, by coordinate, (n,) (paper, equation 16)."""
-        return self.at(coords).violation(w, g)
 
     def screen(self, point: Any) -> Any:
         """Return the coordinates with |gradient| above l1, the zeros that may move; unpenalised ones may be missing."""
         return point.screen(self.l1)
 
-    def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
-        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
-
-        `coords` must hold every coordinate with |g| above its L1 strength.
-        """
-        l1, l2 = self.l1_of(coords), self.l2_of(coords)
-        excess = np.maximum(np.abs(g) - l1, 0.0)
-        # A few roundings above the bound are the rounding of the scale that put the gradient on it.
-        excess[excess <= 1e-14 * l1] = 0.0
-        if np.any((l2 == 0) & (excess > 0)):
-            return np.inf
-        return float(np.sum(excess**2 / np.where(l2 > 0, 2 * l2, 1.0)))
-
-    def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
-        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
-        l1 = self.l1_of(coords)
-        above = np.abs(g) > l1
-        largest_ratio = float(
-            np.max(np.abs(g[above]) / np.where(l1[above] > 0, l1[above], np.nan), initial=1.0)
-        )
-        scales = [1.0 / largest_ratio] if np.isfinite(largest_ratio) else []
-        if self.l2 > 0:
-            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
-        return scales
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
+        l1_norm = value / self.l1 if self.l1 > 0 else np.inf
+        return l1_norm, min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +72,8 @@ class LocalElasticNet:
     l1, l2 : float64 (n,)
     """
 
-    l1: NDArray[np.float64]
-    l2: NDArray[np.float64]
+    l1: Vector
+    l2: Vector
 
     @property
     def blocks(self) -> Blocks:
@@ -144,42 +81,65 @@ class LocalElasticNet:
         return Blocks.single(self.l1.size)
 
     @property
-    def threshold(self) -> NDArray[np.float64]:
+    def threshold(self) -> Vector:
         """The bound that `dual_norm` of each zero has to exceed before it moves, (n,)."""
         return self.l1
 
-    def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def dual_norm(self, w: Vector, g: Vector) -> Vector:
         """Return |g| of zeros, infinite for other weights, (n,)."""
         return np.where(w != 0, np.inf, np.abs(g))
 
-    def value(self, w: NDArray[np.float64]) -> float:
+    def value(self, w: Vector) -> float:
         """Return the penalty of weights w, in nats."""
         return float(self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
-    def violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distance of -g to the subdifferential at w, by coordinate, (n,)."""
+    def prox(self, w: Vector, step: float) -> Vector:
+        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v): soft-threshold, then scale."""
+        return np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) / (1.0 + step * self.l2)
+
+    def violation(self, w: Vector, g: Vector) -> Vector:
+        """Return the distance of -g to the subdifferential at w, by coordinate, (n,) (Zhong et al., equation 16)."""
         slope = g + self.l2 * w
         return np.where(
             w != 0, np.abs(slope + np.sign(w) * self.l1), np.maximum(np.abs(slope) - self.l1, 0.0)
         )
 
-    def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
+    def largest_violation(self, w: Vector, g: Vector) -> float:
         """Return the largest of these distances."""
         return float(self.violation(w, g).max(initial=0.0))
 
-    def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def conjugate(self, g: Vector) -> float:
+        """Return the conjugate at -g; infinite where |g| is above l1 at a coordinate without l2."""
+        excess = np.maximum(np.abs(g) - self.l1, 0.0)
+        # A few roundings above the bound are the rounding of the scale that put the gradient on it.
+        excess[excess <= 1e-14 * self.l1] = 0.0
+        if np.any((self.l2 == 0) & (excess > 0)):
+            return np.inf
+        return float(np.sum(excess**2 / np.where(self.l2 > 0, 2 * self.l2, 1.0)))
+
+    def dual_scales(self, g: Vector) -> list[float]:
+        """Return factors s with which s g is feasible, or has a small conjugate."""
+        above = np.abs(g) > self.l1
+        bounds = np.where(self.l1[above] > 0, self.l1[above], np.nan)
+        largest_ratio = float(np.max(np.abs(g[above]) / bounds, initial=1.0))
+        scales = [1.0 / largest_ratio] if np.isfinite(largest_ratio) else []
+        if self.l2.any():
+            scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
+        return scales
+
+    def derivatives(self, w: Vector) -> tuple[Vector, Vector]:
         """Return gradient (n,) and Hessian (n, n) at weights of which only unpenalised ones may be zero."""
         return np.sign(w) * self.l1 + self.l2 * w, np.diag(self.l2)
 
     def descend(
         self,
         model: tuple[NDArray, ...],
-        damping: NDArray[np.float64],
-        g: NDArray[np.float64],
-        w: NDArray[np.float64],
+        damping: Vector,
+        g: Vector,
+        w: Vector,
         max_sweeps: int,
         tolerance: float,
-        d: NDArray[np.float64],
+        d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sorted_sets import found_in
@@ -23,7 +24,8 @@ from crfqn.kernels.subproblem.coordinates import QuadraticModel
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
-from crfqn.penalties.elastic_net import NO_COORDS, check_strengths, strength_of
+from crfqn.penalties.elastic_net import ElasticNet
+from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
@@ -33,7 +35,7 @@ FEWEST_SHARED = 2000  # rows of a dense matrix that threads share: a block's are
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLasso:
+class GroupLasso(Penalty):
     """group_l1 sum_f ||w_f|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
 
     w_f are the weights of feature f, the coordinates k F + f of all states k. Edge weights, from K F on, are a group
@@ -54,10 +56,10 @@ class GroupLasso:
     l1: float = 0.0
     l2: float = 0.0
     norm: str = "l2"
-    unpenalised: NDArray[np.int64] = field(default_factory=lambda: NO_COORDS)
+    unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
     n_features: int = field(kw_only=True)
     n_states: int = field(kw_only=True)
-    _last: tuple[NDArray[np.int64], LocalGroupLasso] | None = field(default=None, init=False, repr=False)
+    _last: tuple[Coords, LocalGroupLasso] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_strengths(self, "group_l1", "l1", "l2")
@@ -77,26 +79,18 @@ class GroupLasso:
         """Whether the penalty is a sum over coordinates: no."""
         return False
 
-    def l1_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the L1 strength of each coordinate, (n,), without that of its row."""
-        return strength_of(coords, self.l1, self.unpenalised)
-
-    def l2_of(self, coords: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the L2 strength of each coordinate, (n,)."""
-        return strength_of(coords, self.l2, self.unpenalised)
-
     def scaled(self, factor: float) -> GroupLasso:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
 
-    def at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
+    def at(self, coords: Coords) -> LocalGroupLasso:
         """Return the penalty restricted to some coordinates; the last is kept, as a screening uses it five times."""
         if self._last is None or self._last[0] is not coords:
             object.__setattr__(self, "_last", (coords, self._at(coords)))  # frozen otherwise
         assert self._last is not None
         return self._last[1]
 
-    def _at(self, coords: NDArray[np.int64]) -> LocalGroupLasso:
+    def _at(self, coords: Coords) -> LocalGroupLasso:
         if not self.unpenalised.size and self.are_whole_rows(coords):
             rows = Columns(self.n_states, coords.size // self.n_states)
             return self._on(rows, np.ones(rows.n_blocks, bool))
@@ -109,7 +103,7 @@ class GroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
 
-    def are_whole_rows(self, coords: NDArray[np.int64]) -> bool:
+    def are_whole_rows(self, coords: Coords) -> bool:
         """Return whether sorted coordinates are all weights of some features, and no others."""
         n_rows, rest = divmod(coords.size, self.n_states)
         if rest or n_rows == 0 or coords[-1] >= self.n_features * self.n_states:
@@ -117,24 +111,6 @@ class GroupLasso:
         table, shift = coords.reshape(self.n_states, n_rows), self.n_features
         is_same = (np.array_equal(table[k], table[0] + k * shift) for k in range(1, self.n_states))
         return bool(table[0, -1] < shift) and all(is_same)
-
-    def value(self, coords: NDArray[np.int64], w: NDArray[np.float64]) -> float:
-        """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
-        return self.at(coords).value(w)
-
-    def prox(self, coords: NDArray[np.int64], w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v), row by row."""
-        return self.at(coords).prox(w, step)
-
-    def violation(
-        self, coords: NDArray[np.int64], w: NDArray[np.float64], g: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the distance of -g to the subdifferential at w, in the Euclidean norm of a row, (n,).
-
-        Every coordinate of a row has the distance of the row: rows move as a whole. For a row of zeros under the
-        Euclidean norm it is ||max(|g| - l1, 0)|| - group_l1, if positive; for others ||g + group_l1 w / ||w|| + ...||.
-        """
-        return self.at(coords).violation(w, g)
 
     def screen(self, point: Any) -> Any:
         """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound."""
@@ -147,17 +123,16 @@ class GroupLasso:
         stays = local.blocks.spread(stays)
         return found.only(stays)
 
-    def conjugate(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> float:
-        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
 
-        `coords` must hold every row whose dual norm is above group_l1. A row adds the square of its distance to the
-        dual ball over 2 l2, and this distance is the length of the prox.
+        The sum of the rows' lengths bounds the Euclidean norm; a row's length is up to sqrt(K) times its largest size.
         """
-        return self.at(coords).conjugate(g)
-
-    def dual_scales(self, coords: NDArray[np.int64], g: NDArray[np.float64]) -> list[float]:
-        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
-        return self.at(coords).dual_scales(g)
+        l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
+        if self.group_l1 > 0:
+            per_row = np.sqrt(self.n_states) if self.norm == "linf" else 1.0
+            l2_norm = min(l2_norm, float(per_row * value / self.group_l1))
+        return l1_norm, l2_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +147,9 @@ class LocalGroupLasso:
     """
 
     blocks: Blocks
-    l1: NDArray[np.float64]
-    group: NDArray[np.float64]
-    l2: NDArray[np.float64]
+    l1: Vector
+    group: Vector
+    l2: Vector
     norm: str
 
     @property
@@ -183,49 +158,53 @@ class LocalGroupLasso:
         return self.norm == "linf"
 
     @property
-    def threshold(self) -> NDArray[np.float64]:
+    def threshold(self) -> Vector:
         """The bound that `dual_norm` of a row of zeros has to exceed before it moves, at each coordinate, (n,)."""
         return self.blocks.spread(self.group)
 
-    def dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def dual_norm(self, w: Vector, g: Vector) -> Vector:
         """Return the dual norm of rows of zeros, infinite for other rows, at each coordinate of the row, (n,)."""
         return self.blocks.spread(self.row_dual_norm(w, g))
 
-    def row_dual_norm(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def row_dual_norm(self, w: Vector, g: Vector) -> Vector:
         """Return the dual norm of rows of zeros, infinite for other rows, (n_blocks,)."""
         return np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g))
 
-    def dual_norms(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def dual_norms(self, g: Vector) -> Vector:
         """Return the dual norms of all rows' gradients, (n_blocks,): norms of max(|g| - l1, 0)."""
         excess = np.maximum(np.abs(g) - self.blocks.spread(self.l1), 0.0) if self.l1.any() else g
         return self.blocks.total(np.abs(excess)) if self.is_linf else np.sqrt(self.blocks.squares(excess))
 
-    def value(self, w: NDArray[np.float64]) -> float:
+    def value(self, w: Vector) -> float:
         """Return the penalty of weights w, in nats."""
         sizes, squares = np.abs(w), self.blocks.squares(w)
         norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
         l1_norms = self.blocks.total(sizes)
         return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
 
-    def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    def prox(self, w: Vector, step: float) -> Vector:
         """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
         out = np.empty(w.size)
         blocks, strengths = self.blocks, (step * self.l1, step * self.group, step * self.l2)
         prox_blocks(blocks.order, blocks.starts, w, *strengths, self.is_linf, out)
         return out
 
-    def violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distance of -g to the subdifferential at w, that of the row at each of its coordinates, (n,)."""
+    def violation(self, w: Vector, g: Vector) -> Vector:
+        """Return the distance of -g to the subdifferential at w, in the Euclidean norm of a row, (n,).
+
+        Every coordinate of a row has the distance of the row: rows move as a whole. For a row of zeros under the
+        Euclidean norm it is ||max(|g| - l1, 0)|| - group_l1, if positive; for others ||g + group_l1 w / ||w|| + ...||.
+        """
         return self.blocks.spread(self.distances(w, g))
 
-    def distances(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+    def distances(self, w: Vector, g: Vector) -> Vector:
         """Return the distance of -g to the subdifferential at w, by row, (n_blocks,)."""
         out = np.empty(self.blocks.n_blocks)
         blocks = self.blocks
         block_distances(blocks.order, blocks.starts, w, g, self.l1, self.group, self.l2, self.is_linf, out)
         return out
 
-    def largest_violation(self, w: NDArray[np.float64], g: NDArray[np.float64]) -> float:
+    def largest_violation(self, w: Vector, g: Vector) -> float:
         """Return the largest distance of a row; of coordinates in no group, the largest of a coordinate."""
         if self.is_linf:
             return float(self.distances(w, g).max(initial=0.0))
@@ -237,8 +216,11 @@ class LocalGroupLasso:
         excess[kept] = others.distances(w[places], g[places])
         return float(excess.max(initial=0.0))
 
-    def conjugate(self, g: NDArray[np.float64]) -> float:
-        """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2."""
+    def conjugate(self, g: Vector) -> float:
+        """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2.
+
+        A row adds the square of its distance to the dual ball over 2 l2, and this distance is the length of the prox.
+        """
         is_outside = self.dual_norms(g) - self.group > ROUNDING * (self.group + self.l1)
         if not is_outside.any():
             return 0.0
@@ -247,7 +229,7 @@ class LocalGroupLasso:
         excess = self.distances(np.zeros(g.size), g)[is_outside]
         return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
 
-    def dual_scales(self, g: NDArray[np.float64]) -> list[float]:
+    def dual_scales(self, g: Vector) -> list[float]:
         """Return factors s with which s g is feasible, or has a small conjugate."""
         largest = self.largest_scale(g)
         scales = [largest] if largest > 0 else []
@@ -255,7 +237,7 @@ class LocalGroupLasso:
             scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
         return scales
 
-    def largest_scale(self, g: NDArray[np.float64]) -> float:
+    def largest_scale(self, g: Vector) -> float:
         """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does.
 
         The excess of the worst row's dual norm is convex in s: Newton's method comes down from 1, and never too far.
@@ -279,7 +261,7 @@ class LocalGroupLasso:
             s -= excess[worst] / slope
         return 0.0
 
-    def derivatives(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def derivatives(self, w: Vector) -> tuple[Vector, Vector] | None:
         """Return gradient (n,) and Hessian (n, n), None for "linf"; only unpenalised weights may be zero.
 
         The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
@@ -298,12 +280,12 @@ class LocalGroupLasso:
     def descend(
         self,
         model: tuple[NDArray, ...],
-        damping: NDArray[np.float64],
-        g: NDArray[np.float64],
-        w: NDArray[np.float64],
+        damping: Vector,
+        g: Vector,
+        w: Vector,
         max_sweeps: int,
         tolerance: float,
-        d: NDArray[np.float64],
+        d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:

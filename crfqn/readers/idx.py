@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.lines import read_bytes
-from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.documents import Documents, concatenate
+from crfqn.errors import DataError
+from crfqn.readers.documents import Documents
 
 UNSIGNED_BYTES = 8
 WHITE = 255
-TRAIN, TEST = "train", "t10k"
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -80,29 +79,3 @@ def read_labelled_images(images: str | Path, labels: str | Path) -> Documents:
     matrix.data /= WHITE
     names = [f"p{row}_{column}" for row in range(n_rows) for column in range(n_columns)]
     return Documents(matrix, [str(digit) for digit in digits], feature_names=names)
-
-
-def read_mnist(folder: str | Path) -> Documents:
-    """Read MNIST's four files, gzip-compressed or not, from a folder: the training images first (`n_train`).
-
-    Raises
-    ------
-    DataUnavailableError
-        A file is missing.
-    DataError
-        As `read_labelled_images`.
-    """
-    parts = [
-        read_labelled_images(
-            _find(folder, f"{part}-images-idx3-ubyte"), _find(folder, f"{part}-labels-idx1-ubyte")
-        )
-        for part in (TRAIN, TEST)
-    ]
-    return concatenate(*parts)
-
-
-def _find(folder: str | Path, name: str) -> Path:
-    for candidate in (Path(folder, f"{name}.gz"), Path(folder, name)):
-        if candidate.is_file():
-            return candidate
-    raise DataUnavailableError(f"{folder}: neither {name}.gz nor {name} is there")

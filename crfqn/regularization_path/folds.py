@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing as take
 
 from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
+from crfqn.estimators.ranking.label_sets import are_sets
 from crfqn.estimators.sequence.chain import ChainCRF
 
 
@@ -31,9 +32,9 @@ class Fold:
 def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
-    """Yield the folds of a scikit-learn splitter; by default, classifiers of single items are stratified."""
+    """Yield the folds of a scikit-learn splitter; by default those of one label an item are stratified."""
     n_items = n_items_of(X)
-    is_stratified = is_classifier(estimator)
+    is_stratified = is_classifier(estimator) and not are_sets(y)
     splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)
     labels = y if is_stratified else None
     for train, test in splitter.split(np.empty((n_items, 1)), labels, groups):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,12 +41,12 @@ def check_plotting(file: str | PathLike[str]) -> None:
             "plots need matplotlib, which is not installed here: pip install 'crfqn[plot]'"
         ) from None
     kinds = sorted(Figure().canvas.get_supported_filetypes())
-    if FilePath(file).suffix.removeprefix(".") not in kinds:
+    if Path(file).suffix.removeprefix(".") not in kinds:
         raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
 
 
 def plot(path: Drawn, file: str | PathLike[str]) -> None:
-    """Draw a regularisation path into a file; see `Path.plot`."""
+    """Draw a regularisation path into a file; see `RegularizationPath.plot`."""
     check_plotting(file)
     from matplotlib.figure import Figure  # draws without a window system, whatever the backend is
 

@@ -18,7 +18,7 @@ OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class RegularizationPath:
     """Models from the largest l1 (or group_l1) to the smallest; all arrays have n values.
 
     Attributes
@@ -88,7 +88,7 @@ class Path:
             return None
         if self.best_index == len(self) - 1:
             return "smallest"
-        return "largest" if self.best_index == 0 and self._values[0] < self.l1_max else None
+        return "largest" if self.best_index == 0 and self.values[0] < self.l1_max else None
 
     @property
     def note(self) -> str:
@@ -98,11 +98,11 @@ class Path:
         smaller = "smaller" if self.best_end == "smallest" else "larger"
         return (
             f"the best score is that of the {self.best_end} of the {len(self)} values, {self.path_parameter} = "
-            f"{self._values[self.best_index]:.6g}: {smaller} ones may be better still"
+            f"{self.values[self.best_index]:.6g}: {smaller} ones may be better still"
         )
 
     @property
-    def _values(self) -> NDArray[np.float64]:
+    def values(self) -> NDArray[np.float64]:
         """The values of the parameter that the path varies, descending."""
         return self.group_l1 if self.path_parameter == "group_l1" else self.l1
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn.estimators.base import SparseCRF
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
+from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.prepared import PreparedPath
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -53,28 +54,18 @@ class Waiting:
         return self.patience is not None and self.best > self.first and self.n_worse >= self.patience
 
 
-def grid(l1_max: float, n_values: int, smallest: float) -> NDArray[np.float64]:
-    """Return values from l1_max down to `smallest`, evenly on a logarithmic scale; that alone if not below l1_max."""
-    if smallest >= l1_max:
-        return np.array([smallest])
-    if n_values == 1:
-        return np.array([l1_max])
-    return np.geomspace(l1_max, smallest, n_values)  # both ends are exact
-
-
 def walk(
     prepared: PreparedPath,
-    l1: NDArray[np.float64],
-    inner_tol: float,
+    values: NDArray[np.float64],
+    grid: Grid,
     score: Score | None = None,
-    patience: int | None = None,
 ) -> Iterator[Step]:
-    """Train at every l1 (descending), all but the last to `inner_tol`; `patience` as in `crf_path`."""
-    point, before = prepared.point, max(prepared.l1_max, float(l1[0]))
-    waiting = Waiting(patience)
-    after = np.append(l1[1:], 0.0)
-    for value, following in zip(l1.tolist(), after.tolist(), strict=True):
-        tol = inner_tol if following > 0 else prepared.model.tol
+    """Train at every value (descending) of the grid, or of those that are left of it, and yield each as it is done."""
+    point, before = prepared.point, max(prepared.l1_max, float(values[0]))
+    waiting = Waiting(grid.patience)
+    after = np.append(values[1:], 0.0)
+    for value, following in zip(values.tolist(), after.tolist(), strict=True):
+        tol = grid.tol(prepared.model.tol) if following > 0 else prepared.model.tol
         rule = StrongRule(prepared.solver, before, following, tol)
         result = train(prepared, value, rule, point)
         model = fitted(prepared, value, result)

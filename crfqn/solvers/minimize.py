@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from crfqn.errors import InputError, ViewError
+from crfqn.arrays import NO_WEIGHTS
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -21,17 +23,17 @@ from crfqn.solvers.protocols import (
     SparseWeights,
     State,
     Vector,
-    requirements,
+    check_requirements,
 )
+from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.screening.proved_zeros import count_proved_zeros
+from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 Callback = Callable[[Progress], object]
-NO_COORDS = np.empty(0, np.int64)
-NO_WEIGHTS = np.empty(0)
 # Others are asked to stop at once.
-ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
-# Of the violation at the last bound with unpenalised coordinates: when to look for another.
+ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
 
 
@@ -39,8 +41,8 @@ def minimize(
     objective: Objective,
     penalty: Penalty,
     solver: Solver,
-    start: tuple[Coords, Vector] | Point = (NO_COORDS, NO_WEIGHTS),
-    tol: float = 1e-3,
+    start: tuple[Coords, Vector] | Point = NO_WEIGHTS,
+    tol: float | Estimated = 1e-3,
     max_iter: int = 500,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -53,7 +55,8 @@ def minimize(
     all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
     coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
     proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
-    tol * l1, and below tol * its first value where it starts from zero or l1 = 0.
+    tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With `Estimated(tol)` the run also
+    ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the optimum is within the tolerance.
 
     Parameters
     ----------
@@ -67,8 +70,6 @@ def minimize(
     InputError
         For a negative tolerance or limits below 1.
     """
-    if not tol >= 0:
-        raise InputError(f"tol: expected a number >= 0, got {tol!r}")
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
@@ -79,9 +80,12 @@ def minimize(
         states = solver.steps(objective, penalty, first)
         del first, start  # the solver drops it when it can: a point is as large as the data
         for state in states:
-            status = run.record(state) if state.sample_fraction == 1.0 else run.preview(state)
+            status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
+        if status is not None and not state.is_evaluated:
+            state = state.evaluated(penalty)
+            status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
             status = run.finish(status)
@@ -93,32 +97,11 @@ def minimize(
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.unpenalised.size:
+        if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
         return result
-
-
-def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
-    views, is_separable = requirements(solver, objective)
-    for kind in views:
-        try:
-            objective.view(kind)
-        except ViewError as error:
-            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
-    if is_separable and not penalty.is_separable:
-        raise InputError(
-            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
-        )
-
-
-def relative_gap(value: float, dual_value: float) -> float:
-    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
-    if not (np.isfinite(value) and np.isfinite(dual_value)):
-        return np.nan
-    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
 
 
 class _Run:
@@ -129,13 +112,16 @@ class _Run:
         objective: Objective,
         penalty: Penalty,
         start: SparseWeights,
-        tol: float,
+        tol: float | Estimated,
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
-        self.tol, self.max_iter, self.max_seconds = tol, max_iter, max_seconds
+        self.tol, self.may_estimate = as_tolerance(tol)
+        self.max_iter, self.max_seconds = max_iter, max_seconds
+        self.distance = DistanceEstimate(objective, penalty, self.tol)
+        self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
@@ -156,11 +142,20 @@ class _Run:
         return relative_gap(self.value, self.dual_value)
 
     def preview(self, state: State) -> Status | None:
-        """Show a step on a sample of the items: it may be stopped, but proves nothing and leaves no trace."""
-        self.latest = state.point.sparse_weights
+        """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
+        if state.is_evaluated:
+            self.latest = state.point.sparse_weights
+        if state.sample_fraction == 1.0:
+            self.dual_value = max(self.dual_value, state.dual_value)
+        self.n_iter += state.n_wrong is not None or not state.is_evaluated
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
+
+    def last(self, state: State, status: Status) -> Status:
+        """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
+        verdict = self.record(state)
+        return verdict if verdict in (Status.CONVERGED, Status.DIVERGED) else status
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
@@ -168,9 +163,12 @@ class _Run:
             return Status.DIVERGED
         if state.value <= self.value:
             self.value, self.best = state.value, state.point.sparse_weights
+        is_step = state.is_step or not state.is_screening
+        if is_step:
+            state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.unpenalised.size:
-            state = self._with_free_solved(state)
+        if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
+            state = self._with_unpenalised_solved(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -179,17 +177,34 @@ class _Run:
                     if self.penalty.dual_radius == 0
                     else min(self.penalty.dual_radius, state.violation)
                 )
-        self.n_iter += state.is_step or not state.is_screening
+        self.n_iter += is_step
         progress = self._progress(state, self.gap)
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return self._verdict(state, progress, asked_to_stop)
 
-    def _with_free_solved(self, state: State) -> State:
+    def _estimated(self, state: State) -> State:
+        """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
+
+        What a solver has left out of its working set shows in no value: before the estimate ends a run, all
+        coordinates are looked at, and what the violating zeros promise is added.
+        """
+        self.estimate = self.distance.after_step(self.value)
+        if not (self.may_estimate and self.distance.wants_look(self.estimate)):
+            return state
+        seen = screen_point(self.penalty, state.point)
+        self.estimate += promise_of_zeros(seen) / abs(self.value)
+        if self.estimate > self.tol:
+            self.distance.put_off()
+        else:
+            self.is_near = True
+        return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+
+    def _with_unpenalised_solved(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
-        falls as the violation does, or as its square: the next look is due when it could be small enough.
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
@@ -231,11 +246,13 @@ class _Run:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=state.point.sparse_weights.n_nonzero,
+            n_nonzero=(state.point.sparse_weights if state.is_evaluated else self.best).n_nonzero,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
             sample_fraction=state.sample_fraction,
+            n_wrong=state.n_wrong,
+            estimated_gap=self.estimate,
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
@@ -245,10 +262,12 @@ class _Run:
             return Status.CONVERGED
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
             return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+        if self.is_near:
+            return Status.ESTIMATED
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
-            return Status.RULE_MET
+            return Status.RULE_MET if state.n_wrong is None else Status.LEARNED
         if state.is_final:
             return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
         return self._limit(progress)
@@ -261,7 +280,7 @@ class _Run:
         return None
 
     def result(self, status: Status) -> Result:
-        """The best weights and the record."""
+        """Return the best weights and the record."""
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]
@@ -270,6 +289,7 @@ class _Run:
             weights=self.best.weights,
             value=self.value,
             gap=self.gap,
+            estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
             violation=self.violation,
             status=status,
             passes=last.passes,

@@ -293,7 +293,7 @@ def test_attributes_and_sizes():
     store = from_matrix(dense, np.array([0, 4, 23], np.uint8))
     assert (store.n_items, store.n_positions, store.n_features) == (2, 23, 11)
     assert store.offsets.dtype == np.int64
-    needed = FeatureStore.nbytes_needed(store.nnz, 23, 11, 2, is_binary=False)
+    needed = (4 + 8) * store.nnz + 8 * (11 + 1) + 8 * (2 + 1)
     assert store.nbytes == needed
     store.by_position()
     assert store.nbytes == needed + 8 * 24 + 12 * store.nnz
@@ -302,8 +302,7 @@ def test_attributes_and_sizes():
         f"FeatureStore(2 items, 23 positions, 11 features, {store.nnz} real entries, 0.0"
     )
     binary = from_matrix(dense > 0, [0, 23])
-    assert binary.nbytes == FeatureStore.nbytes_needed(binary.nnz, 23, 11, 1, is_binary=True)
-    assert FeatureStore.nbytes_needed(10, 2**31, 0, 0, is_binary=True) == 80 + 8 + 8
+    assert binary.nbytes == 4 * binary.nnz + 8 * (11 + 1) + 8 * (1 + 1)
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
@@ -316,16 +315,6 @@ def test_with_constant(is_binary):
     assert (wider.is_binary, wider.n_items, wider.indices.dtype) == (is_binary, 2, store.indices.dtype)
     for array, copy in zip((store.indptr, store.indices, store.values), before, strict=True):
         np.testing.assert_array_equal(array, copy)
-
-
-@pytest.mark.parametrize("is_binary", [True, False])
-@pytest.mark.parametrize("n_features", [1, 11])
-def test_without_the_last_feature(is_binary, n_features):
-    dense = random_matrix(23, n_features, is_binary=is_binary)
-    store = from_matrix(dense, [0, 20, 23])
-    assert_same_store(store.with_constant().without_last(), store)
-    if n_features > 1:
-        assert_holds(store.without_last(), dense[:, :-1])
 
 
 def test_with_constant_where_no_feature_ever_fires():

@@ -22,6 +22,7 @@ from crfqn.estimators import automatic
 from crfqn.estimators.classification import multiclass as module
 from crfqn.model_file import read_model, write_model
 from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 
@@ -370,7 +371,7 @@ class TestPath:
     )  # fmt: skip
     def test_every_value_is_an_optimum(self, settings, path_parameter):
         path = crf_path(
-            MulticlassClassifier(**settings, tol=1e-6), X, Y, n_values=4, ratio=0.1, inner_tol=1e-6
+            MulticlassClassifier(**settings, tol=1e-6), X, Y, grid=Grid(4, ratio=0.1, inner_tol=1e-6)
         )
         values = getattr(path, path_parameter)
         assert path.path_parameter == path_parameter
@@ -384,26 +385,19 @@ class TestPath:
         assert below.kept_features_.size > 0
 
     def test_values_that_are_given(self):
-        path = crf_path(MulticlassClassifier(), X, Y, group_l1=[1, 4], validation=(X, Y))
+        path = crf_path(MulticlassClassifier(), X, Y, grid=Grid(group_l1=[1, 4]), validation=(X, Y))
         assert path.group_l1.tolist() == [4.0, 1.0]
         assert path.l1.tolist() == [0.0, 0.0]
         assert [next(iter(row)) for row in path.rows()] == ["group_l1"] * 2
         assert path.best_model.score(X, Y) == path.score.max()
-        mixed = crf_path(MulticlassCRF(penalty="sparse-group", l1=0.5), X, Y, group_l1=[2.0])
+        mixed = crf_path(MulticlassCRF(penalty="sparse-group", l1=0.5), X, Y, grid=Grid(group_l1=[2.0]))
         assert (mixed.models[0].l1, mixed.models[0].group_l1) == (0.5, 2.0)
 
-    @pytest.mark.parametrize(
-        ("model", "settings", "message"),
-        [
-            (MulticlassClassifier(), {"l1": [1.0], "group_l1": [1.0]}, "of l1 or of group_l1, got both$"),
-            (MulticlassClassifier(penalty="l2"), {}, "^penalty: expected one with l1 or group_l1 to walk, got 'l2'$"),
-            (MulticlassClassifier(), {"group_l1": [-1.0]}, r"^group_l1: expected finite numbers > 0"),
-        ],
-        ids=["both", "l2", "negative"],
-    )  # fmt: skip
-    def test_what_cannot_be_walked(self, model, settings, message):
-        with pytest.raises(InputError, match=message):
-            crf_path(model, X, Y, **settings)
+    def test_a_penalty_without_strengths_to_walk(self):
+        with pytest.raises(
+            InputError, match=r"^penalty: expected one with l1 or group_l1 to walk, got 'l2'$"
+        ):
+            crf_path(MulticlassClassifier(penalty="l2"), X, Y)
 
 
 class TestFiles:

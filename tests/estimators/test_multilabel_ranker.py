@@ -21,6 +21,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.ranking import multilabel_ranker as module
 from crfqn.estimators.ranking.thresholds import fewest_errors, item_thresholds, largest_f1
 from crfqn.model_file import read_model, write_model
+from crfqn.regularization_path import Grid
 
 X, TABLE = make_multilabel_classification(
     80, 6, n_classes=4, n_labels=2, allow_unlabeled=True, random_state=3
@@ -232,7 +233,7 @@ class TestThresholds:
             np.testing.assert_allclose(model.threshold_intercept_, np.mean(found, axis=0), atol=1e-2)
 
     def test_every_model_of_a_path_has_its_own(self):
-        path = crf_path(MultilabelRanker(tol=1e-6), X, TABLE, n_values=3, ratio=0.1, inner_tol=1e-6)
+        path = crf_path(MultilabelRanker(tol=1e-6), X, TABLE, grid=Grid(3, ratio=0.1, inner_tol=1e-6))
         for fitted in path.models[1:]:
             alone = MultilabelRanker(group_l1=fitted.group_l1, tol=1e-6).fit(X, TABLE)
             np.testing.assert_allclose(fitted.threshold_intercept_, alone.threshold_intercept_, atol=0.01)

@@ -267,7 +267,6 @@ BAD = [
         lambda: MultinomialLogistic.of_labels(LABELS / 2, 3),
         r"1-D array of integers, got shape \(3,\) and dtype float64",
     ),
-    (lambda: MultilabelRanking.from_indicators(np.array([[0, 2]])), r"table of 0 and 1"),
     (lambda: MultilabelRanking(np.array([0, 2]), np.array([1, 1]), 3), r"position 0 has label 1 twice"),
     (lambda: MultilabelRanking(np.array([0, 1]), np.array([3]), 3), r"labels within 0 ... 2, got 3 ... 3"),
     (lambda: MultilabelRanking(np.array([0, 2]), np.array([1]), 3), r"starts from 0 to 1"),

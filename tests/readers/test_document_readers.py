@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.documents import Documents, concatenate, drop_unseen_columns
-from crfqn.readers.idx import read_idx, read_labelled_images, read_mnist
+from crfqn.readers.idx import read_idx, read_labelled_images
 from crfqn.readers.newsgroups import groups_tree, read_newsgroups
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.taxonomy.tree import LabelTree
@@ -482,21 +482,15 @@ def test_bad_idx_files_are_named(write, content, message):
         read_idx(write("images", content))
 
 
-def test_mnist_from_a_folder(write, tmp_path):
+def test_images_with_their_labels(write):
     images = np.zeros((3, 2, 2))
     images[0, 0, 1], images[2, 1, 0] = 255, 51
-    write("train-images-idx3-ubyte.gz", idx(images))
-    write("train-labels-idx1-ubyte", idx(np.array([7, 0, 7])))
-    write("t10k-images-idx3-ubyte", idx(np.full((1, 2, 2), 102)))
-    with pytest.raises(
-        DataUnavailableError, match=r"neither t10k-labels-idx1-ubyte\.gz nor t10k-labels-idx1-ubyte is"
-    ):
-        read_mnist(tmp_path)
-    write("t10k-labels-idx1-ubyte.gz", idx(np.array([9])))
-    documents = read_mnist(tmp_path)
-    assert documents.inputs.toarray().tolist() == [[0, 1, 0, 0], [0] * 4, [0, 0, 0.2, 0], [0.4] * 4]
-    assert (documents.inputs.dtype, documents.inputs.nnz) == (np.float64, 6)
-    assert (documents.labels, documents.n_train) == (["7", "0", "7", "9"], 3)
+    documents = read_labelled_images(
+        write("images.gz", idx(images)), write("labels", idx(np.array([7, 0, 7])))
+    )
+    assert documents.inputs.toarray().tolist() == [[0, 1, 0, 0], [0] * 4, [0, 0, 0.2, 0]]
+    assert (documents.inputs.dtype, documents.inputs.nnz) == (np.float64, 2)
+    assert documents.labels == ["7", "0", "7"]
     assert documents.feature_names == ["p0_0", "p0_1", "p1_0", "p1_1"]
     assert documents.taxonomy is None
 
@@ -515,7 +509,12 @@ def test_images_and_labels_that_do_not_fit(write, images, labels, message):
 
 
 def test_real_mnist():
-    documents = read_mnist(real("train-images-idx3-ubyte.gz").parent)
+    documents = concatenate(
+        *(
+            read_labelled_images(real(f"{part}-images-idx3-ubyte.gz"), real(f"{part}-labels-idx1-ubyte.gz"))
+            for part in ("train", "t10k")
+        )
+    )
     assert (documents.inputs.shape, documents.n_train) == ((70_000, 784), 60_000)
     assert documents.distinct_labels() == list("0123456789")
     assert documents.labels[:5] == list("50419")

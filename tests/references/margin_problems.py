@@ -48,7 +48,8 @@ def make_problem(
 def loss_of(problem: MarginProblem) -> Any:
     """The library's loss of the scores."""
     if problem.loss == "ranking":
-        return MultilabelRanking.from_indicators(problem.sets)
+        starts = np.concatenate([[0], np.cumsum(problem.sets.sum(axis=1))])
+        return MultilabelRanking(starts, np.nonzero(problem.sets)[1], problem.n_states)
     return SINGLE[problem.loss](problem.labels, problem.n_states)
 
 

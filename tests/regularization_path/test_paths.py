@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 import crfqn
-from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
+from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, TaxonomyCRF, crf_path
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.penalties import ElasticNet
+from crfqn.regularization_path import Grid
 from crfqn.regularization_path.prepared import largest_gradient, prepare_path
 from crfqn.regularization_path.walking import Waiting, walk
 from crfqn.result import Status
@@ -49,7 +50,7 @@ def quiet(*args, **settings):
 class TestValues:
     @pytest.mark.parametrize("l2", [0.0, 0.3])
     def test_of_a_chain(self, l2):
-        path = quiet(ChainCRF(l2=l2, **EXACT), X, Y, n_values=7, ratio=0.05, inner_tol=1e-9)
+        path = quiet(ChainCRF(l2=l2, **EXACT), X, Y, grid=Grid(7, ratio=0.05, inner_tol=1e-9))
         assert path.l1[0] == path.l1_max == pytest.approx(PROBLEM.l1_max, rel=1e-12)
         np.testing.assert_allclose(path.l1, PROBLEM.l1_max * np.geomspace(1, 0.05, 7))
         for model, value in zip(path.models, path.value, strict=True):
@@ -68,26 +69,26 @@ class TestValues:
             if shape == "forest"
             else MulticlassCRF(fit_intercept=False, **EXACT)
         )
-        path = quiet(model, problem.x, labels, n_values=5, ratio=0.1, inner_tol=1e-9)
+        path = quiet(model, problem.x, labels, grid=Grid(5, ratio=0.1, inner_tol=1e-9))
         assert path.l1_max == pytest.approx(problem.l1_max, rel=1e-12)
         for l1, value in zip(path.l1, path.value, strict=True):
             assert value == pytest.approx(problem.optimum(l1, 0.0)[0], rel=1e-7)
 
     def test_in_blocks(self):
         """Data whose scores do not fit into memory: the same numbers."""
-        whole = quiet(ChainCRF(**EXACT), X, Y, n_values=4, ratio=0.2, inner_tol=1e-9)
+        whole = quiet(ChainCRF(**EXACT), X, Y, grid=Grid(4, ratio=0.2, inner_tol=1e-9))
         with prepare_path(ChainCRF(**EXACT), X, Y) as prepared:
             objective = BlockedObjective.of_blocks(prepared.objective, 20)
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
             l1_max = largest_gradient(objective, prepared.penalty, point)
             in_blocks = replace(prepared, objective=objective, point=point, l1_max=l1_max)
-            values = [step.model.result_.value for step in walk(in_blocks, whole.l1, 1e-9)]
+            values = [step.model.result_.value for step in walk(in_blocks, whole.l1, Grid(inner_tol=1e-9))]
         np.testing.assert_allclose(values, whole.value, rtol=1e-8)
         assert l1_max == pytest.approx(whole.l1_max, rel=1e-12)
 
     def test_models_are_those_of_independent_fits(self):
-        path = quiet(ChainCRF(**EXACT), X, Y, l1=[0.5, 2.0, 1.0], inner_tol=1e-9)
+        path = quiet(ChainCRF(**EXACT), X, Y, grid=Grid(l1=[0.5, 2.0, 1.0], inner_tol=1e-9))
         assert path.l1.tolist() == [2.0, 1.0, 0.5]
         for model in path.models:
             with warnings.catch_warnings():
@@ -98,14 +99,14 @@ class TestValues:
             assert model.get_params() == alone.get_params()
 
     def test_a_model_can_be_saved(self, tmp_path):
-        path = crf_path(ChainCRF(), X, Y, n_values=3)
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(3))
         path.models[2].save(tmp_path / "m")
         loaded = crfqn.load(tmp_path / "m")
         assert loaded.l1 == path.l1[2]
         assert loaded.result_.n_proved_zeros == path.models[2].result_.n_proved_zeros
 
     def test_tolerances(self):
-        path = crf_path(ChainCRF(tol=1e-4), X, Y, n_values=6, inner_tol=0.1)
+        path = crf_path(ChainCRF(tol=1e-4), X, Y, grid=Grid(6, inner_tol=0.1))
         assert path.gap[-1] <= 1e-4
         assert (path.gap <= 0.1).all()
 
@@ -114,19 +115,19 @@ class TestValues:
         monkeypatch.setattr(
             FeatureStore, "from_matrix", lambda *args, **options: calls.append(1) or build(*args, **options)
         )
-        crf_path(ChainCRF(), X, Y, n_values=6)
+        crf_path(ChainCRF(), X, Y, grid=Grid(6))
         assert len(calls) == 1
 
     def test_passes(self):
         problem = make_problem(3, n_items=300, n_features=40, n_states=5)
-        path = crf_path(ChainCRF(), problem.sequences, problem.labels, n_values=20, ratio=0.02)
+        path = crf_path(ChainCRF(), problem.sequences, problem.labels, grid=Grid(20, ratio=0.02))
         alone = ChainCRF(l1=path.l1[-1]).fit(problem.sequences, problem.labels)
         assert path.passes.sum() < 5 * alone.result_.passes
         assert path.passes.sum() < 250
 
     def test_the_estimator_is_left_alone(self):
         model = ChainCRF(l1=7.0, tol=1e-2)
-        crf_path(model, X, Y, n_values=2)
+        crf_path(model, X, Y, grid=Grid(2))
         assert model.l1 == 7.0
         assert not hasattr(model, "coef_")
 
@@ -136,16 +137,16 @@ class TestLargestValue:
     def test_it_is_the_smallest_that_leaves_nothing(self, seed):
         problem = make_problem(seed, is_binary=seed % 2 == 0)
         model = ChainCRF(tol=1e-11)
-        path = crf_path(model, problem.items, problem.labels, n_values=1)
+        path = crf_path(model, problem.items, problem.labels, grid=Grid(1))
         assert path.n_nonzero.tolist() == [0]
         assert path.gap[0] <= 1e-12
-        below = quiet(model, problem.items, problem.labels, l1=[(1 - 1e-3) * path.l1_max])
+        below = quiet(model, problem.items, problem.labels, grid=Grid(l1=[(1 - 1e-3) * path.l1_max]))
         assert below.n_nonzero[0] > 0
 
     def test_intercepts_come_first(self):
         """Those of the label's shares; then the largest gradient of the others."""
         problem, _, labels = tree_case("flat")
-        path = crf_path(MulticlassCRF(tol=1e-6), problem.x, labels, n_values=2, ratio=0.99)
+        path = crf_path(MulticlassCRF(tol=1e-6), problem.x, labels, grid=Grid(2, ratio=0.99))
         onehot = np.array(labels)[:, None] == np.unique(labels)
         gradient = (onehot.mean(axis=0) - onehot).T @ problem.x
         assert path.l1_max == pytest.approx(np.abs(gradient).max(), rel=1e-8)
@@ -159,7 +160,7 @@ class TestLargestValue:
         x = np.random.default_rng(0).normal(size=(30, 5))
         labels = np.arange(30) % 3
         x[:, 0] += labels
-        path = quiet(MulticlassCRF(tol=1e-6), x, labels, n_values=5, inner_tol=1e-6)
+        path = quiet(MulticlassCRF(tol=1e-6), x, labels, grid=Grid(5, inner_tol=1e-6))
         alone = MulticlassCRF(l1=path.l1[-1], tol=1e-6).fit(x, labels)
         assert (path.violation <= 1e-5).all()
         assert path.value[-1] == pytest.approx(alone.result_.value, rel=1e-8)
@@ -217,13 +218,13 @@ class TestStrongRule:
     @pytest.mark.parametrize("solver", ["owl-qn", "fista"])
     def test_with_other_solvers(self, solver):
         path = quiet(
-            ChainCRF(solver=solver, tol=1e-6, max_iter=3000), X, Y, n_values=4, ratio=0.3, inner_tol=1e-6
+            ChainCRF(solver=solver, tol=1e-6, max_iter=3000), X, Y, grid=Grid(4, ratio=0.3, inner_tol=1e-6)
         )
-        plain = quiet(ChainCRF(tol=1e-6), X, Y, n_values=4, ratio=0.3, inner_tol=1e-6)
+        plain = quiet(ChainCRF(tol=1e-6), X, Y, grid=Grid(4, ratio=0.3, inner_tol=1e-6))
         np.testing.assert_allclose(path.value, plain.value, rtol=1e-6)
 
     def test_rows_are_walked_without_it(self):
-        path = quiet(ChainCRF(group_l1=0.5, tol=1e-6), X, Y, n_values=4, ratio=0.3, inner_tol=1e-6)
+        path = quiet(ChainCRF(group_l1=0.5, tol=1e-6), X, Y, grid=Grid(4, ratio=0.3, inner_tol=1e-6))
         alone = ChainCRF(l1=path.l1[-1], group_l1=0.5, tol=1e-6).fit(X, Y)
         assert path.n_nonzero[0] == 0
         assert path.value[-1] == pytest.approx(alone.result_.value, rel=1e-5)
@@ -231,7 +232,7 @@ class TestStrongRule:
 
 class TestScores:
     def test_validation(self):
-        path = crf_path(ChainCRF(), X[:20], Y[:20], n_values=6, validation=(X[20:], Y[20:]))
+        path = crf_path(ChainCRF(), X[:20], Y[:20], grid=Grid(6), validation=(X[20:], Y[20:]))
         assert path.score.tolist() == [model.score(X[20:], Y[20:]) for model in path.models]
         assert path.best_index == np.argmax(path.score)
         assert path.best_model is path.models[path.best_index]
@@ -242,7 +243,7 @@ class TestScores:
     def test_folds_are_those_of_scikit_learn(self, is_flat):
         labels = np.concatenate(Y).tolist() if is_flat else Y
         folds = KFold(3, shuffle=True, random_state=0)
-        path = crf_path(ChainCRF(tol=1e-5), X, labels, l1=[3.0, 1.0], cv=folds, inner_tol=1e-5)
+        path = crf_path(ChainCRF(tol=1e-5), X, labels, grid=Grid(l1=[3.0, 1.0], inner_tol=1e-5), cv=folds)
         for l1, scores, mean in zip(path.l1, path.fold_scores, path.score, strict=True):
             expected = cross_val_score(
                 ChainCRF(l1=l1, tol=1e-5), np.array(X, object), np.array(Y, object), cv=folds
@@ -259,7 +260,7 @@ class TestScores:
             return model.score(items, labels)
 
         path = crf_path(
-            ChainCRF(), PROBLEM.sequences, Y, l1=[2.0], cv=GroupKFold(5), groups=groups, scoring=scorer,
+            ChainCRF(), PROBLEM.sequences, Y, grid=Grid(l1=[2.0]), cv=GroupKFold(5), groups=groups, scoring=scorer,
             sample_weight=weights,
         )  # fmt: skip
         assert seen == [6] * 5
@@ -273,8 +274,18 @@ class TestScores:
     def test_stratified_folds_of_a_classifier(self):
         problem, _, labels = tree_case("flat")
         model = MulticlassCRF(tol=1e-6, fit_intercept=False)
-        path = crf_path(model, problem.x, labels, l1=[2.0], cv=2)
+        path = crf_path(model, problem.x, labels, grid=Grid(l1=[2.0]), cv=2)
         expected = cross_val_score(MulticlassCRF(2.0, tol=1e-6, fit_intercept=False), problem.x, labels, cv=2)
+        np.testing.assert_allclose(path.fold_scores[0], expected)
+
+    def test_folds_of_label_sets(self):
+        x = np.random.default_rng(0).normal(size=(30, 3))
+        sets = [{"abc"[k] for k in np.flatnonzero(row > -0.5)} for row in x]
+        path = crf_path(MultilabelRanker(), x, sets, grid=Grid(group_l1=[1.0]), cv=KFold(3))
+        expected = []
+        for train, test in KFold(3).split(x):
+            alone = MultilabelRanker(group_l1=1.0).fit(x[train], [sets[i] for i in train])
+            expected.append(alone.score(x[test], [sets[i] for i in test]))
         np.testing.assert_allclose(path.fold_scores[0], expected)
 
     def test_metrics_by_name(self):
@@ -283,7 +294,7 @@ class TestScores:
             MulticlassCRF(),
             problem.x,
             labels,
-            n_values=3,
+            grid=Grid(3),
             validation=(problem.x, labels),
             scoring="neg_log_loss",
         )
@@ -293,7 +304,7 @@ class TestScores:
         scripted = [0.1, 0.1, 0.1, 0.3, 0.2, 0.3, 0.2, 0.9, 0.9]
         calls = iter(scripted)
         path = crf_path(
-            ChainCRF(), X, Y, n_values=9, validation=(X, Y), scoring=lambda *_: next(calls), patience=3
+            ChainCRF(), X, Y, grid=Grid(9, patience=3), validation=(X, Y), scoring=lambda *_: next(calls)
         )
         assert path.score[:3].tolist() == scripted[:3]
         assert len(path) == 7
@@ -304,7 +315,7 @@ class TestScores:
         assert [waiting.is_over(score) for score in (0.5, 0.4, 0.5, 0.6, 0.6, 0.5)] == [False] * 5 + [True]
 
     def test_folds_that_stop_end_the_path(self):
-        path = crf_path(ChainCRF(), X, Y, n_values=12, cv=3, patience=1)
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(12, patience=1), cv=3)
         assert len(path) == len(path.fold_scores) < 12
         assert not np.isnan(path.fold_scores).any()
 
@@ -315,7 +326,7 @@ class TestScores:
     def test_the_best_may_lie_beyond_the_grid(self, scores, end):
         calls = iter(scores)
         path = crf_path(
-            ChainCRF(), X, Y, l1=[3.0, 2.0, 1.0], validation=(X, Y), scoring=lambda *_: next(calls)
+            ChainCRF(), X, Y, grid=Grid(l1=[3.0, 2.0, 1.0]), validation=(X, Y), scoring=lambda *_: next(calls)
         )
         assert path.best_end == end
         expected = {
@@ -325,14 +336,14 @@ class TestScores:
         assert path.note == (f"the best score is {expected[end]}" if end else "")
 
     def test_above_the_largest_value_there_is_nothing(self):
-        path = crf_path(ChainCRF(), X, Y, n_values=3, validation=(X, Y), scoring=lambda *_: 0.5)
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(3), validation=(X, Y), scoring=lambda *_: 0.5)
         assert path.best_index == 0
         assert path.best_end is None
-        alone = crf_path(ChainCRF(), X, Y, l1=[2.0], validation=(X, Y))
+        alone = crf_path(ChainCRF(), X, Y, grid=Grid(l1=[2.0]), validation=(X, Y))
         assert alone.best_end is None
 
     def test_no_best_without_scores(self):
-        path = crf_path(ChainCRF(), X, Y, n_values=2)
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(2))
         assert np.isnan(path.score).all()
         with pytest.raises(InputError, match="without validation"):
             _ = path.best_model
@@ -344,14 +355,14 @@ class TestEnds:
         rows = []
         model = ChainCRF(tol=1e-9, callback=lambda row: rows.append(row) or len(rows) > 12)
         with pytest.warns(ConvergenceWarning, match="did not converge"):
-            path = crf_path(model, X, Y, n_values=10)
+            path = crf_path(model, X, Y, grid=Grid(10))
         assert len(path) < 10
         assert path.models[-1].result_.status is Status.CALLBACK
         assert len(rows) == 13
 
     def test_one_warning_for_all_values(self):
         with pytest.warns(ConvergenceWarning, match=r"3 of 4 values did not converge, first l1 = ") as caught:
-            crf_path(ChainCRF(max_iter=1, tol=1e-9), X, Y, n_values=4)
+            crf_path(ChainCRF(max_iter=1, tol=1e-9), X, Y, grid=Grid(4))
         assert len(caught) == 1
 
     def test_an_interrupt_keeps_what_there_is(self):
@@ -359,14 +370,14 @@ class TestEnds:
             if row.n_nonzero > 4:
                 raise KeyboardInterrupt
 
-        path = crf_path(ChainCRF(callback=interrupt), X, Y, n_values=10)
+        path = crf_path(ChainCRF(callback=interrupt), X, Y, grid=Grid(10))
         assert 1 < len(path) < 10
         assert path.models[-1].result_.status is Status.INTERRUPTED
 
 
 @pytest.fixture(scope="module")
 def path_parameter():
-    return crf_path(ChainCRF(), X[:20], Y[:20], n_values=4, validation=(X[20:], Y[20:]))
+    return crf_path(ChainCRF(), X[:20], Y[:20], grid=Grid(4), validation=(X[20:], Y[20:]))
 
 
 class TestTable:
@@ -381,7 +392,7 @@ class TestTable:
     def test_of_rows_whose_best_was_refined(self, tmp_path):
         """The strength that was walked, not l1, which is 0."""
         path = crf_path(
-            ChainCRF(l1=0.0, group_l1=1.0), X, Y, group_l1=[4.0, 2.0, 1.0], inner_tol=0.5, validation=(X, Y),
+            ChainCRF(l1=0.0, group_l1=1.0), X, Y, grid=Grid(group_l1=[4.0, 2.0, 1.0], inner_tol=0.5), validation=(X, Y),
             scoring=lambda model, *_: -abs(model.group_l1 - 2.0),
         )  # fmt: skip
         assert path.best_index == 1
@@ -399,7 +410,7 @@ class TestTable:
         assert [float(row["score"]) for row in rows] == path_parameter.score.tolist()
 
     def test_unknown_numbers_are_left_empty(self, tmp_path):
-        crf_path(ChainCRF(), X, Y, n_values=2).write_csv(tmp_path / "path.csv")
+        crf_path(ChainCRF(), X, Y, grid=Grid(2)).write_csv(tmp_path / "path.csv")
         with open(tmp_path / "path.csv", newline="") as file:
             assert [row["score"] for row in csv.DictReader(file)] == ["", ""]
 
@@ -413,7 +424,7 @@ class TestTable:
     def test_plot_of_what_is_not_known(self, tmp_path):
         pytest.importorskip("matplotlib")
         problem, _, labels = tree_case("flat")
-        crf_path(MulticlassCRF(), problem.x, labels, n_values=1).plot(tmp_path / "path.png")
+        crf_path(MulticlassCRF(), problem.x, labels, grid=Grid(1)).plot(tmp_path / "path.png")
 
     def test_no_such_picture(self, path_parameter, tmp_path):
         pytest.importorskip("matplotlib")
@@ -429,6 +440,8 @@ class TestTable:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"l1": [1.0], "group_l1": [1.0]}, "expected values of l1 or of group_l1, got both$"),
+        ({"group_l1": [-1.0]}, r"^group_l1: expected finite numbers > 0"),
         ({"l1": []}, "l1: expected finite numbers > 0, at least one"),
         ({"l1": [1.0, 0.0]}, "l1: expected finite numbers > 0"),
         ({"l1": [np.nan]}, "l1: expected finite numbers > 0"),
@@ -439,7 +452,18 @@ class TestTable:
         ({"smallest": 0.0}, "smallest: expected None or a finite number > 0"),
         ({"inner_tol": -1.0}, "inner_tol: expected None or a number >= 0"),
         ({"patience": 0}, "patience: expected an integer >= 1"),
-        ({"patience": 2}, "patience: expected validation items or cv to score by, got neither"),
+    ],
+)
+def test_bad_grids(settings, message):
+    with pytest.raises(InputError, match=message):
+        Grid(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid, got int"),
+        ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
         ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
         ({"validation": (X, Y), "cv": 3}, "got both"),
     ],
@@ -492,6 +516,23 @@ class TestCommand:
         assert content["best_end"] == "smallest"
         assert run.stderr == ""
         assert list(tmp_path.iterdir()) == []
+
+    def test_rows(self, here, tmp_path):
+        (tmp_path / "train.txt").write_text("a 0:1\nb 1:1\nc 2:1\n" * 10)
+        (tmp_path / "recipe.toml").write_text(
+            'name = "mine"\ntitle = "Mine"\n[data]\ntrain = "train.txt"\ntest = "train.txt"\n'
+            '[features]\nkind = "given"\n'
+            '[structure]\nkind = "flat"\n[objective]\nloss = "squared-hinge"\npenalty = "l1/l2"\n'
+        )
+        run = here("recipe.toml", "--values", 3, "--csv", "p.csv")
+        assert run.returncode == 0, run.stderr
+        lines = run.stdout.splitlines()
+        assert lines[0].split()[0] == "group_l1"
+        assert "best       group_l1 = " in run.stdout
+        assert run.stderr.startswith("group_l1 = ")
+        values = [float(line.split(",")[0]) for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+        assert [float(line.split()[0]) for line in lines[1:4]] == pytest.approx(values, rel=1e-5)
+        assert values[0] == pytest.approx(100 * values[-1])
 
     def test_time_is_up(self, here):
         run = here("digits", "--values", 4, "--max-time", 0.01, "-q")

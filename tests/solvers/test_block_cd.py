@@ -426,8 +426,8 @@ def test_bad_settings_are_refused():
         (("armijo", 1.0),): "armijo: expected a number between 0 and 1, got 1.0",
         (("cooling", 0.0),): "cooling: expected a number between 0 and 1, got 0.0",
         (("backtrack", 1.5),): "backtrack: expected a number between 0 and 1, got 1.5",
-        (("shrink_margin", 1.0),): "shrink_margin: expected a number >= 0 and below 1, got 1.0",
-        (("floor", 0.0),): "floor: expected a number > 0, got 0.0",
+        (("shrink_margin", 1.0),): "shrink_margin: expected None or a number from 0 to below 1, got 1.0",
+        (("floor", 0.0),): "floor: expected a finite number > 0, got 0.0",
     }.items():
         with pytest.raises(InputError, match=f"^{message}$"):
             FeatureBCD(**dict(settings))

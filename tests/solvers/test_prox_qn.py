@@ -47,7 +47,7 @@ from crfqn.solvers.prox_qn import (
     UntilSolved,
     WarmStart,
 )  # fmt: skip
-from crfqn.solvers.prox_qn.prox_qn import PROGRESS
+from crfqn.solvers.prox_qn.ending import PROGRESS
 from crfqn.structures.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -22,7 +22,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crfqn.arrays import SparseWeights
+from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.labels import encode_labels
 from crfqn.errors import InputError, ModelFileError
@@ -45,7 +45,6 @@ from crfqn.estimators.storage.content import (
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.penalties import NO_COORDS
 from crfqn.result import Result
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool

@@ -83,7 +83,7 @@ def _result(file: ModelFile, model: SparseCRF) -> Result:
         weights=weights,
         status=_status(file, saved["status"]),
         trace=_trace(file),
-        **{name: _number(file, name, saved[name]) for name in SUMMARY},
+        **{name: _number(file, name, saved.get(name)) for name in SUMMARY},
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
         n_proved_zeros=None
         if saved.get("n_proved_zeros") is None

@@ -20,10 +20,14 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.dense_model import dense_model
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sparse_model import sparse_model
+from crfqn.objectives.operations import FETCHED, RARE
 from crfqn.objectives.protocols import Matrix
 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
+PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
+STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
+SAVED = 4.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
 
 
 def token_model(
@@ -44,6 +48,8 @@ def token_model(
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
+    if is_too_dear(marginals, split, n * n * n_dense / pair):
+        return None
     budget = most_pairs if n > max_dense else n * n * n_dense / pair
     if n <= max_dense and features.count_entries(split) ** 2 * n_dense > budget * features.n_positions**2:
         # By Cauchy and Schwarz the pairs of n_dense positions cost more than the products: no need to count them.
@@ -53,3 +59,18 @@ def token_model(
     if n_sparse < n_dense:
         return None if n > max_dense else dense_model(marginals, split, diagonal, n_sampled)
     return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
+
+
+def is_too_dear(marginals: Marginals, split: Split, n_pairs: float) -> bool:
+    """Whether a model formed from so many pairs, and the steps with it, take longer than the passes that it saves.
+
+    The diagonal takes some times as many steps, each of one pass; where passes are cheap and active sets large these
+    are done before a matrix is formed. Of single positions the model is the Hessian itself, and frequent features
+    depend on each other so much that a diagonal takes ten times as many (OCR: 150 passes, and 14): worth their price.
+    """
+    owner, n = marginals.objective, split.n_nodes
+    if marginals.loss.n_edges == 0 or owner.mean_occurrence > RARE:
+        return False
+    of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
+    of_model = PAIR_OPERATIONS * n_pairs + STEPS * SWEEPS * float(n) * n
+    return of_model > STEPS * SAVED * of_pass

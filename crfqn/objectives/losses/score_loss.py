@@ -52,7 +52,8 @@ class Evaluation:
 class ScoreLoss(Protocol):
     """A convex loss of the scores that knows its labels, but no weights and no features.
 
-    What only some losses have is a capability of its own: `Curved`, `MarginLoss`, a `Likelihood`'s probabilities.
+    Only some losses have more: a `MarginLoss` its margins, a `Likelihood` probabilities, the hinges second derivatives,
+    `curvature` and `mixed`.
     """
 
     @property
@@ -79,6 +80,26 @@ class ScoreLoss(Protocol):
         """Return the dual loss of an evaluation with the same weights."""
 
 
+class AnchoredLoss(ScoreLoss, Protocol):
+    """A loss that bounds intercepts by the losses of single items (`reach.py`)."""
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return bounds on differences of intercepts, each the least that a position proves.
+
+        Parameters
+        ----------
+        losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
+        rest : the most that other weights can change the difference of two labels' scores, each position
+        x : the value of the constant feature; all (N,)
+        """
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on |b| at some optimum from the least `leads`.
+
+        step : the largest (1 + rest) / x, infinite where an x is not positive.
+        """
+
+
 class MarginLoss(ScoreLoss, Protocol):
     """A loss of single positions that row descent can follow by its margins.
 
@@ -101,13 +122,3 @@ class MarginLoss(ScoreLoss, Protocol):
 
     def constants(self, features, weights: Vector) -> Vector:  # type: ignore[no-untyped-def]
         """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
-
-
-class Curved(ScoreLoss, Protocol):
-    """A loss of single positions with a (generalised) Hessian by the scores of a position."""
-
-    def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the diagonal of the Hessian, weighted, (K, N)."""
-
-    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""

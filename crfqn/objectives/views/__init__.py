@@ -3,6 +3,28 @@
 Importing this package registers all of them (`registry.py`).
 """
 
-from crfqn.objectives.views import curvature, feature_blocks, gram, online, proved_zeros, row_learner, rows
+from crfqn.objectives.views import (
+    curvature,
+    dual_items,
+    feature_blocks,
+    gram,
+    mistakes,
+    online,
+    proved_zeros,
+    row_learner,
+    rows,
+    unpenalised_reach,
+)
 
-__all__ = ["curvature", "feature_blocks", "gram", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = [
+    "curvature",
+    "dual_items",
+    "feature_blocks",
+    "gram",
+    "mistakes",
+    "online",
+    "proved_zeros",
+    "row_learner",
+    "rows",
+    "unpenalised_reach",
+]

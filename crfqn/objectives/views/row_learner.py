@@ -24,7 +24,7 @@ from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import RowLearningView
 from crfqn.objectives.registry import offers
-from crfqn.objectives.views.online import check_memory
+from crfqn.objectives.views.learned_rows import check_memory
 from crfqn.objectives.views.row_penalty import RowPenalty
 from crfqn.penalties import ElasticNet, GroupLasso
 
@@ -47,7 +47,7 @@ class FobosState:
     Raises
     ------
     InputError
-        For other penalties, and where the array would be larger than `online.LARGEST_BYTES`.
+        For other penalties, and where the array would be larger than `learned_rows.LARGEST_BYTES`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FobosState:
         return self.items.size
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """A step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
+        """Take a step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
 
         t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
         outstanding.
@@ -107,7 +107,7 @@ class FobosState:
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
-        """The sorted coordinates of the weights that are not 0, and their values."""
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
         dense = self.table[:, : self.n_states]
         states, features = np.nonzero(dense.T)
         return states * self.n_features + features, dense[features, states]
@@ -122,7 +122,7 @@ class RowLearning:
     def start(
         self, start: tuple[Coords, Vector], penalty: ElasticNet | GroupLasso, share: float = 1.0
     ) -> FobosState:
-        """Return rows that learn item by item; parameters as of `RowLearner`."""
+        """Return rows that learn item by item; parameters as of `FobosState`."""
         return FobosState(self.objective, start, penalty, share)
 
 

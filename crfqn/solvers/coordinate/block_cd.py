@@ -10,93 +10,19 @@ weights far away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral
-from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.objectives.protocols import BlockState, BlockSweep, FeatureBlockView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.settings import check_integers, check_positive, check_shares, is_number
 
 ORDERS = ("random", "cyclic")
-
-
-class Sweep(Protocol):
-    """Findings of the updates of some blocks, an entry a block."""
-
-    @property
-    def violations(self) -> Vector: ...
-
-    @property
-    def is_kept(self) -> NDArray[np.bool_]: ...
-
-    @property
-    def n_moved(self) -> int: ...
-
-    @property
-    def n_failed(self) -> int: ...
-
-
-class BlockState(Protocol):
-    """A loss that follows the changes of single blocks of weights, items that do not hold them left alone."""
-
-    @property
-    def blocks(self) -> Coords: ...
-
-    @property
-    def weights(self) -> SparseWeights: ...
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def rounding(self) -> float: ...
-
-    def point(self) -> Point: ...
-
-    def blocks_of(self, coords: Coords) -> Coords: ...
-
-    def coords(self, blocks: Coords) -> Coords: ...
-
-    def weights_of(self, block: int) -> Vector: ...
-
-    def derivatives(self, block: int) -> tuple[Vector, Vector]: ...
-
-    def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float: ...
-
-    def accept(self) -> None: ...
-
-    def reject(self) -> None: ...
-
-    def batches(self, blocks: Coords) -> list[Coords]: ...
-
-    def descend(
-        self,
-        blocks: Coords,
-        l1: Vector,
-        l2: Vector,
-        armijo: float,
-        backtrack: float,
-        floor: float,
-        shrink: tuple[float, float],
-        noise: float,
-    ) -> Sweep: ...
-
-
-class Updates(NamedTuple):
-    """Findings of block updates under a penalty with groups; see `Sweep`."""
-
-    violations: Vector
-    is_kept: NDArray[np.bool_]
-    n_moved: int
-    n_failed: int
 
 
 @dataclass(frozen=True)
@@ -152,26 +78,20 @@ class FeatureBCD:
             raise InputError(f"order: expected one of {ORDERS}, got {self.order!r}")
         if not isinstance(self.shrinking, bool):
             raise InputError(f"shrinking: expected True or False, got {self.shrinking!r}")
-        for name, least in (("random_state", 0), ("max_sweeps", 1)):
-            setting = getattr(self, name)
-            if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
-        self._check("armijo cooling backtrack", "between 0 and 1", lambda x: 0 < x < 1)
-        self._check("shrink_margin", ">= 0 and below 1", lambda x: x is None or 0 <= x < 1)
-        self._check("floor", "> 0", lambda x: 0 < x < np.inf)
-
-    def _check(self, names: str, what: str, is_allowed: Callable[[float], bool]) -> None:
-        for name in names.split():
-            setting = getattr(self, name)
-            if not is_allowed(setting):
-                raise InputError(f"{name}: expected a number {what}, got {setting!r}")
+        check_integers(self, 0, "random_state")
+        check_integers(self, 1, "max_sweeps")
+        check_shares(self, "armijo", "cooling", "backtrack")
+        check_positive(self, "floor")
+        margin = self.shrink_margin
+        if not (margin is None or (is_number(margin) and 0 <= margin < 1)):
+            raise InputError(f"shrink_margin: expected None or a number from 0 to below 1, got {margin!r}")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: the loss while blocks of weights move."""
         return Requirements((FeatureBlockView,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a sweep, and one each time the full gradient is scanned."""
+        """Yield a state a sweep, and one each time the full gradient is scanned."""
         point, random = start, np.random.default_rng(self.random_state)
         while True:
             view = screen_point(penalty, point)
@@ -197,7 +117,7 @@ class FeatureBCD:
         initial: float,
         random: np.random.Generator,
     ) -> Generator[State, None, tuple[int, int]]:
-        """Sweeps over blocks until the violation has fallen from `opening` far enough; says how many have moved.
+        """Sweep over blocks until the violation has fallen far enough below the `initial` one; yields a state a sweep.
 
         Returns the number of blocks that have moved in all sweeps, and of those that could not in the last one.
         """
@@ -223,9 +143,11 @@ class FeatureBCD:
         """Return how far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
         return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
 
-    def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]) -> Sweep:
+    def sweep(
+        self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]
+    ) -> BlockSweep:
         """Update the blocks one after the other."""
-        parts: list[Sweep] = []
+        parts: list[BlockSweep] = []
         for batch in loss.batches(blocks):
             noise = ROUNDING * loss.rounding
             if penalty.is_separable:  # l1 |w_j| + l2/2 w_j^2, a coordinate each: then a sweep is compiled
@@ -236,7 +158,7 @@ class FeatureBCD:
                 )
             else:
                 parts += [self.update(penalty, loss, int(block), shrink, noise) for block in batch]
-        return Updates(
+        return BlockSweep(
             np.concatenate([part.violations for part in parts] or [np.empty(0)]),
             np.concatenate([part.is_kept for part in parts] or [np.empty(0, bool)]),
             sum(part.n_moved for part in parts),
@@ -245,8 +167,8 @@ class FeatureBCD:
 
     def update(
         self, penalty: Penalty, loss: BlockState, block: int, shrink: tuple[float, float], noise: float
-    ) -> Updates:
-        """The update of one block, under any penalty that has a proximal map.
+    ) -> BlockSweep:
+        """Update one block, under any penalty that has a proximal map.
 
         With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
         """
@@ -261,7 +183,7 @@ class FeatureBCD:
         is_promising = is_kept and -slope > noise
         has_moved = is_promising and self.search(penalty, loss, block, coords, w, d, slope, noise)
         violation = local.violation(w, g).max(keepdims=True, initial=0.0)
-        return Updates(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
+        return BlockSweep(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
 
     def search(
         self,
@@ -274,7 +196,7 @@ class FeatureBCD:
         slope: float,
         noise: float,
     ) -> bool:
-        """Armijo's rule: step 1, beta, beta^2, ... until the objective falls enough; whether one did."""
+        """Try the steps 1, beta, beta^2, ... until the objective falls enough (Armijo); returns whether one did."""
         before = penalty.value(coords, w)
 
         def attempt(step: float) -> Trial[float] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from crfqn.errors import InputError
 from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
+from crfqn.solvers.settings import check_integers, check_shares
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,8 @@ class SpaRSA:
     most_curvature: float = 1e30
 
     def __post_init__(self) -> None:
-        if not isinstance(self.memory, Integral) or isinstance(self.memory, bool) or self.memory < 0:
-            raise InputError(f"memory: expected an integer >= 0, got {self.memory!r}")
-        if not 0 < self.sigma < 1:
-            raise InputError(f"sigma: expected a number between 0 and 1, got {self.sigma!r}")
+        check_integers(self, 0, "memory")
+        check_shares(self, "sigma")
         if not 1 < self.factor < np.inf:
             raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
         if not 0 < self.least_curvature <= self.most_curvature < np.inf:
@@ -71,7 +69,7 @@ class SpaRSA:
             )
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each has looked at all coordinates."""
+        """Yield a state a step; each has screened all coordinates."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -82,7 +80,8 @@ class SpaRSA:
 
             def accepts(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
                 asked = 0.5 * self.sigma * float(predicted.d @ predicted.d) / predicted.t
-                return self.value_of(here, trial, predicted) <= max(values) - asked + predicted.rounding
+                value = trial.value + penalty.value(here.coords, here.w) + predicted.change
+                return value <= max(values) - asked + predicted.rounding
 
             step, has_failed = proximal_step(here, size, here.point, accepts)
             if step is None:
@@ -95,18 +94,13 @@ class SpaRSA:
             del step
             yield here.state(is_step=True)
 
-    @staticmethod
-    def value_of(here: ScreenedPoint, trial: Point, predicted: Predicted) -> float:
-        """The objective at a trial."""
-        return trial.value + here.penalty.value(here.coords, here.w) + predicted.change
-
     def within(self, alpha: float) -> float:
-        """alpha, between its bounds."""
+        """Return alpha, or the nearer of its bounds."""
         return min(max(alpha, self.least_curvature), self.most_curvature)
 
 
 def spectral_curvature(here: ScreenedPoint, step: Step) -> float:
-    """s'r / s's of Barzilai and Borwein (1988)."""
+    """Return s'r / s's of Barzilai and Borwein (1988)."""
     moved = np.flatnonzero(step.w != here.w)
     s = (step.w - here.w)[moved]
     r = step.point.gradient(here.coords[moved]) - here.g[moved]

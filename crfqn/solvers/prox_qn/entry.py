@@ -12,16 +12,12 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.kernels.sorted_sets import union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Screening, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
-from crfqn.solvers.prox_qn.metric import check_counts, curvature_at_entry
-
-# Of an epoch's largest gain: where others wait to come in, a step that wins less ends it. LSHTC1 (l1 = 2): 20 passes to
-# 1e-4 instead of 30; OCR, l1 = 50: 15 to 1e-3 instead of 19.
-EXHAUSTED = 0.1
+from crfqn.solvers.prox_qn.metric import curvature_at_entry
+from crfqn.solvers.settings import check_numbers
 
 
 class Entry(Protocol):
@@ -37,7 +33,7 @@ class Entry(Protocol):
         ...
 
     def goal(self, goal: float, active: ActiveSet) -> float:
-        """The violation at which an epoch ends, given the one that the coordinates left out allow."""
+        """Return the violation at which an epoch ends, given the one that the coordinates left out allow."""
         ...
 
 
@@ -99,9 +95,8 @@ class MostPromising:
 
     def __post_init__(self) -> None:
         if self.most is not None:
-            check_counts(self, "most")
-        if not self.outside >= 0:
-            raise InputError(f"outside: expected a number >= 0, got {self.outside!r}")
+            check_numbers(self, 1, "most")
+        check_numbers(self, 0, "outside")
 
     @property
     def uses_curvature(self) -> bool:
@@ -128,7 +123,7 @@ class MostPromising:
 
 
 def seen(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, Vector, Vector]:
-    """The screened coordinates, the point's and the unpenalised ones: sorted, with weights and gradient, (n,) each."""
+    """Return the screened coordinates, the point's and the unpenalised ones, with weights and gradient, (n,) each."""
     coords = union(screening.coords, point.coords, penalty.unpenalised)
     w, g = np.zeros(coords.size), np.zeros(coords.size)
     w[np.searchsorted(coords, point.coords)] = point.weights
@@ -142,7 +137,7 @@ def seen(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, 
 def most_promising(
     penalty: Penalty, point: Point, coords: Coords, w: Vector, g: Vector, limit: int
 ) -> tuple[NDArray[np.intp], float]:
-    """About `limit` coordinates, the blocks that promise the largest decrease, and the largest violation left out.
+    """Return about `limit` coordinates, the blocks that promise most, and the largest violation left out.
 
     A block alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most frequent
     features in, which are the most correlated ones.
@@ -192,9 +187,7 @@ class ByShareOfBound:
     least: float = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("margin", "least"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name}: expected a number >= 0, got {getattr(self, name)!r}")
+        check_numbers(self, 0, "margin", "least")
 
     def shrink(self, active: ActiveSet, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
         """Drop what is well within the bound."""

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     MOST_TRIALS,
@@ -20,9 +19,10 @@ from crfqn.solvers.line_search import (  # fmt: skip
 )
 from crfqn.solvers.protocols import Point, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
-from crfqn.solvers.prox_qn.damping import WARM_CAUTION, Damping, TriedStep
+from crfqn.solvers.prox_qn.damping import WARM_SHARE, Damping, TriedStep
 from crfqn.solvers.prox_qn.metric import Metric, majorant_curvature
 from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
+from crfqn.solvers.settings import check_shares
 
 # Share of the metric's curvature along a step. Where data are separable the curvature falls by e with every step that a
 # new metric makes, and one of 20 steps before makes them as many times too short, as do its secant pairs.
@@ -67,15 +67,8 @@ class Globalisation(Protocol):
     """Settings."""
 
     def begin(self, metric: Metric, is_warm: bool) -> Search:
-        """The search of a run; `is_warm`: there are weights to start from."""
+        """Return the search of a run; `is_warm`: there are weights to start from."""
         ...
-
-
-def check_share(settings: object, name: str) -> None:
-    """Refuse a setting outside (0, 1)."""
-    setting = getattr(settings, name)
-    if not 0 < setting < 1:
-        raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,7 @@ class Backtracking:
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        check_share(self, "armijo")
-        check_share(self, "beta")
+        check_shares(self, "armijo", "beta")
 
     def begin(self, metric: Metric, is_warm: bool) -> Backtracking:
         return self
@@ -105,7 +97,7 @@ class Backtracking:
         """Do nothing: a backtracking search remembers nothing."""
 
     def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
-        """Lines 21-38."""
+        """Solve the model and search along d (lines 21-38)."""
         slope = model.solve(np.zeros(active.w.size))
         if is_hidden(-slope, active.value):
             return Globalised(None, has_failed=False)
@@ -137,11 +129,11 @@ class Resolving:
     armijo: float = 0.01
 
     def __post_init__(self) -> None:
-        check_share(self, "armijo")
+        check_shares(self, "armijo")
 
     def begin(self, metric: Metric, is_warm: bool) -> ResolvingSearch:
-        caution = WARM_CAUTION if is_warm else 1.0
-        return ResolvingSearch(self.armijo, Damping(metric.is_measured, initial=caution, caution=caution))
+        share = WARM_SHARE if is_warm else 1.0
+        return ResolvingSearch(self.armijo, Damping(metric.is_measured, initial=share, majorant_share=share))
 
 
 @dataclass
@@ -154,9 +146,8 @@ class ResolvingSearch:
     def open_epoch(self, active: ActiveSet) -> None:
         """Measure the curvature that the coordinates may meet."""
         self.damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
-        is_cautious = self.damping.is_cautious
-        n = active.coords.size
-        self.majorant = majorant_curvature(active) if is_cautious else np.zeros(n)
+        uses_majorant = self.damping.uses_majorant
+        self.majorant = majorant_curvature(active) if uses_majorant else np.zeros(active.coords.size)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from itertools import count
 
 import numpy as np
 
-from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
+from crfqn.solvers.prox_qn.ending import TO_THE_END, EpochEnd
 from crfqn.solvers.prox_qn.entry import (
-    EXHAUSTED,
     AllCoordinates,
     ByLastViolation,
     ByShareOfBound,
@@ -31,22 +29,11 @@ from crfqn.solvers.prox_qn.entry import (
     MostPromising,
     Shrinking,
 )
-from crfqn.solvers.prox_qn.globalisation import Backtracking, Globalisation, Resolving, Search, check_share
-from crfqn.solvers.prox_qn.metric import Identity, Metric, TokenWise, check_counts
+from crfqn.solvers.prox_qn.globalisation import Backtracking, Globalisation, Globalised, Resolving, Search
+from crfqn.solvers.prox_qn.metric import Identity, Metric, TokenWise
 from crfqn.solvers.prox_qn.quadratic_model import ByBudget, QuadraticModel, Sweeps, UntilSolved
 from crfqn.solvers.prox_qn.warm_start import WarmStart
-
-PROGRESS = 0.5  # an epoch that has brought its violation to this share ends where its metric would be renewed
-TO_THE_END = 1e-9  # of an epoch's first violation: a goal that rounding reaches first
-
-
-class Outcome(Enum):
-    """The end of an epoch."""
-
-    MOVED = "w has moved"
-    OUTDATED = "w has moved to where the curvature is far below the metric's"
-    AT_REST = "the model's minimum is here, or rounding hides its decrease"
-    FAILED = "no trial decreased the objective enough"
+from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass
@@ -63,26 +50,19 @@ class ProxQN:
 
     Parameters
     ----------
-    metric : Identity, Diagonal or TokenWise
-        B0 (section 2.1): gamma I in the paper, the Hessian without the covariance between positions by default.
-    memory : int
-        Secant pairs m (paper: 10).
-    sweeps : ByBudget or UntilSolved
-        How well the quadratic model is solved (line 22).
-    globalisation : Backtracking or Resolving
-        What makes a step a descent (lines 31-35).
-    entry : AllCoordinates or MostPromising
-        The coordinates that open an epoch (lines 3 and 17).
-    shrinking : ByLastViolation or ByShareOfBound
-        The zeros that leave it (line 8).
+    metric : Identity, Diagonal or TokenWise, which B0 is (section 2.1): gamma I in the paper
+    memory : int, the secant pairs m (paper: 10)
+    sweeps : ByBudget or UntilSolved, how well the quadratic model is solved (line 22)
+    globalisation : Backtracking or Resolving, what makes a step a descent (lines 31-35)
+    entry : AllCoordinates or MostPromising, the coordinates that open an epoch (lines 3 and 17)
+    shrinking : ByLastViolation or ByShareOfBound, the zeros that leave it (line 8)
     cooling : float
         An epoch ends when its violation has fallen to this share of the one that it opened with (lines 13 and 18; the
         paper gives no number).
     few_weights : int
         A problem of fewer weights is solved to the end in one epoch, once all that violate are active and the metric
         knows how they depend on each other: that costs milliseconds.
-    warm_start : WarmStart or None
-        Where to begin when no weights are given.
+    warm_start : WarmStart or None, where to begin when no weights are given
 
     Notes
     -----
@@ -108,10 +88,9 @@ class ProxQN:
     warm_start: WarmStart | None = field(default_factory=WarmStart)
 
     def __post_init__(self) -> None:
-        check_counts(self, "memory")
-        check_share(self, "cooling")
-        if not self.few_weights >= 0:
-            raise InputError(f"few_weights: expected a number >= 0, got {self.few_weights!r}")
+        check_numbers(self, 1, "memory")
+        check_numbers(self, 0, "few_weights")
+        check_shares(self, "cooling")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: curvature, unless the metric and the entry do without."""
@@ -122,23 +101,19 @@ class ProxQN:
     def paper(cls) -> ProxQN:
         """Return the method as printed; the notes above say what deviates."""
         return cls(
-            metric=Identity(),
-            sweeps=ByBudget(max_inner=10),
-            globalisation=Backtracking(),
-            entry=AllCoordinates(),
-            shrinking=ByLastViolation(),
-            few_weights=0,
-            warm_start=None,
-        )
+            metric=Identity(), sweeps=ByBudget(max_inner=10), globalisation=Backtracking(), entry=AllCoordinates(),
+            shrinking=ByLastViolation(), few_weights=0, warm_start=None,
+        )  # fmt: skip
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step, and one each time all coordinates are screened."""
+        """Yield a state for each step, and one each time all coordinates are screened."""
         point = start
         if self.warm_start is not None and start.coords.size == 0:
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples())
             point = yield from self.warm_start.states(sampled, objective, penalty, start)
-        # Line 3: M^ = infinity.
-        run = Run(self.globalisation.begin(self.metric, is_warm=point.coords.size > 0))
+        run = Run(
+            self.globalisation.begin(self.metric, is_warm=point.coords.size > 0)
+        )  # line 3: M^ = infinity
         is_growing = False
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
@@ -146,76 +121,61 @@ class ProxQN:
             is_growing = active.is_growing
             del start, point  # their scores and residuals are as large as the data: only the newest stays
             yield active.state(dual_value, is_screening=True)  # line 14: the loop around may return w
-            n_steps, outcome = yield from self.epoch(objective, active, run)
+            n_steps, has_failed = yield from self.epoch(objective, active, run)
             if n_steps == 0:  # nothing moves, although every promising coordinate may
                 last = active.state(dual_value, is_screening=True)
-                yield replace(last, is_final=True, has_failed=outcome is Outcome.FAILED)
+                yield replace(last, is_final=True, has_failed=has_failed)
                 return
             start = point = active.point
 
     def epoch(
         self, objective: Objective, active: ActiveSet, run: Run
-    ) -> Generator[State, None, tuple[int, Outcome]]:
-        """Lines 4-42 until the shrinking stopping criterion is attained; returns the number of steps made."""
-        initial = max(active.violation, active.outside)
-        goal = self.goal(objective, active, initial)  # line 18
-        # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        metric = CompactBFGS(*self.metric.base(active), self.memory)
+    ) -> Generator[State, None, tuple[int, bool]]:
+        """Run lines 4-42; returns the number of steps made, and whether a search has failed."""
+        end = EpochEnd(active, self.goal(objective, active))
+        metric = CompactBFGS(*self.metric.base(active), self.memory)  # lines 3 and 17: S, Y, Q, Q^ are empty
         run.search.open_epoch(active)
-        first_violation, largest_gain, is_exhausted = active.violation, 0.0, False
         for n in count():
             # Lines 5-12: shrink the working set, and take M^ for the next time.
-            self.shrink(objective, active, metric, run)
+            kept = self.shrinking.shrink(active, run.last_violation, objective.n_items)
+            if kept is not None:
+                metric.restrict(kept)
+                run.search.restrict(kept)
+            run.last_violation = active.violation
             # Line 13: the shrinking stopping criterion.
-            if n > 0 and (run.last_violation <= goal or is_exhausted):
-                return n, Outcome.MOVED
+            if n > 0 and end.is_reached(active):
+                return n, False
             if n > 0 and n % self.metric.refresh == 0:
-                has_done_enough = (
-                    active.violation <= PROGRESS * first_violation or goal <= TO_THE_END * initial
-                )
-                if self.metric.is_measured and has_done_enough:
-                    return (
-                        n,
-                        Outcome.MOVED,
-                    )  # as the metric is formed anew anyway, all coordinates may be screened
+                if self.metric.is_measured and end.spares_metric(active):
+                    return n, False
                 self.metric.renew(metric, active)
             before = active.value
-            outcome = self.step(objective, active, metric, run.search)
-            if outcome in (Outcome.AT_REST, Outcome.FAILED):
-                return n, outcome
+            step, has_failed = self.step(objective, active, metric, run.search)
+            if step is None:
+                return n, has_failed
             yield active.state()
-            if outcome is Outcome.OUTDATED:
-                return n + 1, Outcome.MOVED
-            gain = before - active.value
-            largest_gain = max(largest_gain, gain)
-            is_exhausted = active.outside > 0 and gain < EXHAUSTED * largest_gain
+            if step.is_outdated:
+                return n + 1, False
+            end.after_step(active, before - active.value)
         raise AssertionError("count() has no end")
 
-    def step(self, objective: Objective, active: ActiveSet, metric: CompactBFGS, search: Search) -> Outcome:
-        """Lines 21-41."""
+    def step(
+        self, objective: Objective, active: ActiveSet, metric: CompactBFGS, search: Search
+    ) -> Globalised:
+        """Make a step, lines 21-41."""
         if active.coords.size == 0:
-            return Outcome.AT_REST
+            return Globalised(None, has_failed=False)
         # Line 22: inner_iter.
         limits = self.sweeps.limits(objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
-        model = QuadraticModel(active, metric, limits, objective.pool)
-        step, has_failed = search.move(active, model)
-        if step is None:
-            return Outcome.FAILED if has_failed else Outcome.AT_REST
+        found = search.move(active, QuadraticModel(active, metric, limits, objective.pool))
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
-        metric.update(step.s, step.y, step.base_s)
-        return Outcome.OUTDATED if step.is_outdated else Outcome.MOVED
+        if found.step is not None:
+            metric.update(found.step.s, found.step.y, found.step.base_s)
+        return found
 
-    def shrink(self, objective: Objective, active: ActiveSet, metric: CompactBFGS, run: Run) -> None:
-        """Lines 5-12."""
-        kept = self.shrinking.shrink(active, run.last_violation, objective.n_items)
-        run.last_violation = active.violation
-        if kept is not None:
-            metric.restrict(kept)
-            run.search.restrict(kept)
-
-    def goal(self, objective: Objective, active: ActiveSet, initial: float) -> float:
-        """Line 18: the violation at which the epoch ends, a share of the one that it opens with."""
+    def goal(self, objective: Objective, active: ActiveSet) -> float:
+        """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
         is_small = objective.n_coords < self.few_weights and self.metric.is_full
         cooling = TO_THE_END if is_small and active.outside == 0 else self.cooling
-        return self.entry.goal(cooling * initial, active)
+        return self.entry.goal(cooling * max(active.violation, active.outside), active)

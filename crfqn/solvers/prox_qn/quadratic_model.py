@@ -10,18 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from crfqn.errors import InputError
 from crfqn.solvers.protocols import Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
-from crfqn.solvers.prox_qn.metric import check_counts
+from crfqn.solvers.settings import check_numbers
 
 
 class Sweeps(Protocol):
     """Settings of the coordinate descent."""
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
-        """The most sweeps, and the share of the first sweep's largest move below which no more are made."""
+        """Return the most sweeps, and the share of the first sweep's largest move below which no more are made."""
         ...
 
 
@@ -35,7 +34,7 @@ class ByBudget:
     max_inner: int = 10
 
     def __post_init__(self) -> None:
-        check_counts(self, "max_inner")
+        check_numbers(self, 1, "max_inner")
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
         return min(self.max_inner, max(1, n_coords // n_active)), 0.0
@@ -59,9 +58,8 @@ class UntilSolved:
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
-        check_counts(self, "most")
-        if not self.tolerance >= 0:
-            raise InputError(f"tolerance: expected a number >= 0, got {self.tolerance!r}")
+        check_numbers(self, 1, "most")
+        check_numbers(self, 0, "tolerance")
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
         return self.most, self.tolerance
@@ -81,12 +79,12 @@ class QuadraticModel:
         self.restart()
 
     def restart(self) -> None:
-        """Line 21: d = 0, d^ = 0."""
+        """Begin at d = 0, d^ = 0 (line 21)."""
         self.d, self.base_d = np.zeros(self.active.w.size), np.zeros(self.active.w.size, np.float32)
         self.is_fresh = True
 
     def solve(self, damping: Vector) -> float:
-        """Lines 23-30, from the present d on; returns the slope Delta of Armijo's rule along d."""
+        """Descend from the present d on (lines 23-30); returns the slope Delta of Armijo's rule along d."""
         active, metric = self.active, self.metric
         active.local.descend(
             (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
@@ -101,5 +99,5 @@ class QuadraticModel:
         return slope
 
     def metric_times_d(self) -> Vector:
-        """B d, (n,)."""
+        """Return B d, (n,)."""
         return self.metric.times(self.d, self.base_d)

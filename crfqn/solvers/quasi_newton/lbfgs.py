@@ -23,6 +23,7 @@ from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_leng
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
+from crfqn.solvers.settings import check_numbers
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
@@ -56,13 +57,11 @@ class LBFGS:
     warm_up: bool = True
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
+        check_numbers(self, 1, "memory")
         if not 0 < self.armijo < self.wolfe < 1:
             raise InputError(
                 f"armijo, wolfe: expected 0 < armijo < wolfe < 1, got {self.armijo!r} and {self.wolfe!r}"
             )
-
         if not 0 <= self.scaling <= 1:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
@@ -71,7 +70,7 @@ class LBFGS:
         return Requirements((CurvatureView, GramView) if self.in_gram_metric else (CurvatureView,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each knows the gradient at all coordinates."""
+        """Yield a state a step; each knows the gradient at all coordinates."""
         if penalty.dual_radius > 0:
             raise InputError(
                 f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
@@ -107,7 +106,7 @@ class LBFGS:
             yield here.state(is_step=True)
 
     def search(self, here: Evaluated, direction: Vector) -> Evaluated | None:
-        """The first trial along the direction that the strong Wolfe conditions accept."""
+        """Return the first trial along the direction that the strong Wolfe conditions accept."""
         trials: dict[float, Evaluated] = {}
 
         def at(step: float) -> tuple[float, float]:
@@ -173,12 +172,13 @@ class Evaluated:
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 
     def curvature(self) -> Vector:
-        """The diagonal of the Hessian, (n,); not quite 0 where every position is decided."""
+        """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
         curvature, coords = self.point.view(CurvatureView), self.coords
-        return curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        return np.where(found > 0, found, 1.0)
 
     def moved(self, step: Vector) -> Evaluated:
-        """The point w + step."""
+        """Return the point w + step, evaluated."""
         w = self.w + step
         used = np.flatnonzero(w)
         point = self.objective.at(self.coords[used], w[used])

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
-from crfqn.solvers.protocols import Objective, Point, Requirements, SeparablePenalty, State, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
+from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,15 @@ class OWLQN:
     backtrack: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise InputError(f"memory: expected a number >= 1, got {self.memory!r}")
-        for name in ("armijo", "backtrack"):
-            setting = getattr(self, name)
-            if not 0 < setting < 1:
-                raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+        check_numbers(self, 1, "memory")
+        check_shares(self, "armijo", "backtrack")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: a penalty of single weights."""
         return Requirements(is_separable=True)
 
-    def steps(self, objective: Objective, penalty: SeparablePenalty, start: Point) -> Iterator[State]:
-        """One state a step; each has looked at all coordinates."""
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield a state a step; each has screened all coordinates."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -111,7 +107,7 @@ def remember(pairs: SecantPairs, here: ScreenedPoint, there: ScreenedPoint) -> N
 
 
 def pseudo_gradient(view: ScreenedPoint) -> Vector:
-    """The slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
+    """Return the slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
     l1 = view.penalty.l1_of(view.coords)
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
     at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)
@@ -119,19 +115,19 @@ def pseudo_gradient(view: ScreenedPoint) -> Vector:
 
 
 def aligned_direction(view: ScreenedPoint, slopes: Vector, pairs: SecantPairs) -> Vector:
-    """- H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
+    """Return - H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
     direction = -pairs.times(slopes)
     direction[(direction * slopes >= 0) & (view.penalty.l1_of(view.coords) > 0)] = 0.0
     return direction
 
 
 def projected(w: Vector, orthant: Vector, is_bound: NDArray[np.bool_]) -> Vector:
-    """w with zeros where it has left the orthant."""
+    """Return w with zeros where it has left the orthant."""
     return np.where(is_bound & (np.sign(w) != orthant), 0.0, w)
 
 
 def evaluate(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
-    """The point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
+    """Return the point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
     if np.count_nonzero(w != here.w) < np.count_nonzero(w):
         return here.way_to(w).at(1.0)
     used = np.flatnonzero(w)

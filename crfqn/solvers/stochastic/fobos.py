@@ -10,42 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import RowLearningView
+from crfqn.objectives.protocols import FobosState, RowLearningView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stochastic.sgd import is_number, screen_unless_lost, value_at
+from crfqn.solvers.settings import check_integers, check_positive, check_shares
+from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
 
-class FobosState(Protocol):
-    """Weights that take forward-backward steps on single items."""
-
-    @property
-    def n_items(self) -> int: ...
-
-    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
-
-    def weights(self) -> tuple[Coords, Vector]: ...
-
-
 class LearningObjective(Objective, Protocol):
-    """An objective with such weights, and of which some items can be held out."""
+    """An objective of which some items can be held out."""
 
     def take(self, items: NDArray[np.integer]) -> LearningObjective: ...
 
 
 @dataclass(frozen=True)
 class FOBOS:
-    """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and a look at the objective.
+    """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
     ----------
@@ -78,22 +66,18 @@ class FOBOS:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        eta0 = self.eta0
-        if eta0 is not None and not (is_number(eta0) and np.isfinite(eta0) and eta0 > 0):
-            raise InputError(f"eta0: expected None or a finite number > 0, got {eta0!r}")
-        if not 0 < self.held_out < 1:
-            raise InputError(f"held_out: expected a number between 0 and 1, got {self.held_out!r}")
-        for name, least in (("calibration_items", 2), ("evaluate_every", 1), ("random_state", 0)):
-            setting = getattr(self, name)
-            if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        check_positive(self, "eta0", or_none=True)
+        check_shares(self, "held_out")
+        check_integers(self, 2, "calibration_items")
+        check_integers(self, 1, "evaluate_every")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: rows that learn item by item."""
         return Requirements((RowLearningView,))
 
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """A look at the start, then one after every iteration."""
+        """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
@@ -116,10 +100,9 @@ class FOBOS:
         origin: SparseWeights,
         random: np.random.Generator,
     ) -> Generator[State, None, float]:
-        """The rate that leaves the objective of the held-out items lowest, after an epoch over the others.
+        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others.
 
-        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share, and
-        returns the rate.
+        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share.
         """
         drawn = random.permutation(objective.n_items)[: self.calibration_items]
         n_held = min(max(round(self.held_out * drawn.size), 1), drawn.size - 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import OnlineView, SGDState
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.settings import check_integers, check_positive
 
 FACTOR = 2.0
 GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
@@ -25,7 +25,7 @@ MOST_CANDIDATES = 20
 
 @dataclass(frozen=True)
 class SGDL1:
-    """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and a look at the objective.
+    """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
     ----------
@@ -56,20 +56,16 @@ class SGDL1:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        eta0 = self.eta0
-        if eta0 is not None and not (is_number(eta0) and np.isfinite(eta0) and eta0 > 0):
-            raise InputError(f"eta0: expected None or a finite number > 0, got {eta0!r}")
-        for name, least in (("calibration_items", 1), ("evaluate_every", 1), ("random_state", 0)):
-            setting = getattr(self, name)
-            if not is_number(setting) or not isinstance(setting, Integral) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        check_positive(self, "eta0", or_none=True)
+        check_integers(self, 1, "calibration_items", "evaluate_every")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
         return Requirements((OnlineView,), is_separable=True)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """A look at the start, then one after every iteration."""
+        """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
             raise InputError("SGDL1 needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
@@ -88,7 +84,7 @@ class SGDL1:
     def calibrate(
         self, objective: Objective, penalty: Penalty, origin: SparseWeights
     ) -> Generator[State, None, float]:
-        """The learning rate whose half and double leave the objective of a sample higher after one pass over it.
+        """Return the learning rate whose half and double leave the objective of a sample higher after one pass over it.
 
         The sample's steps are those that the run would begin with. The first candidate is `GUESS` / (mean over the
         items of their sum of squares), the next ones are found by doubling or halving until the objective rises
@@ -162,25 +158,20 @@ class RateSearch:
 def start_online(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
 ) -> SGDState:
-    """Weights that learn under the penalty."""
+    """Return weights that learn under the penalty."""
     return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
 
 
 def screen_unless_lost(penalty: Penalty, point: Point) -> State:
-    """The objective, and what all coordinates say of it unless it has run away."""
+    """Return the state at a point, of a full gradient scan unless the weights have run away."""
     if not np.isfinite(value_at(penalty, point)):
         return State(point, np.inf, np.inf, point.coords.size, is_step=True)
     return screen_point(penalty, point).state(is_step=True)
 
 
 def value_at(penalty: Penalty, point: Point) -> float:
-    """The objective; infinite where weights have run away, which no rate worth having does."""
+    """Return the objective; infinite where weights have run away, which no rate worth having does."""
     if not np.isfinite(point.weights).all():
         return np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         return point.value + penalty.value(point.coords, point.weights)
-
-
-def is_number(setting: object) -> bool:
-    """Whether it is a real number, and not a boolean."""
-    return isinstance(setting, Real) and not isinstance(setting, bool)

@@ -1,0 +1,70 @@
+"""Base of the penalties: what all of them do at some coordinates, by way of the penalty at these (`at`).
+
+Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import InputError
+
+
+class Penalty:
+    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones."""
+
+    l1: float
+    l2: float
+    unpenalised: Coords
+
+    def at(self, coords: Coords) -> Any:
+        """Return the penalty restricted to some coordinates."""
+        raise NotImplementedError
+
+    def l1_of(self, coords: Coords) -> Vector:
+        """Return the strength of |w_j| for each coordinate, (n,)."""
+        return self._strength_of(coords, self.l1)
+
+    def l2_of(self, coords: Coords) -> Vector:
+        """Return the strength of w_j^2 / 2 for each coordinate, (n,)."""
+        return self._strength_of(coords, self.l2)
+
+    def _strength_of(self, coords: Coords, strength: float) -> Vector:
+        """Return the strength at each coordinate, 0 at unpenalised ones, (n,)."""
+        if not self.unpenalised.size:
+            return np.full(coords.size, strength)
+        return np.where(np.isin(coords, self.unpenalised), 0.0, strength)
+
+    def value(self, coords: Coords, w: Vector) -> float:
+        """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
+        return self.at(coords).value(w)
+
+    def prox(self, coords: Coords, w: Vector, step: float) -> Vector:
+        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
+        return self.at(coords).prox(w, step)
+
+    def violation(self, coords: Coords, w: Vector, g: Vector) -> Vector:
+        """Return the distance of -g to the subdifferential at w, (n,): the one measure of optimality."""
+        return self.at(coords).violation(w, g)
+
+    def conjugate(self, coords: Coords, g: Vector) -> float:
+        """Return the conjugate at -g, subtracted in the dual value; infinite where the dual point is infeasible.
+
+        `coords` must hold every coordinate, or every row, whose gradient is above its bound.
+        """
+        return self.at(coords).conjugate(g)
+
+    def dual_scales(self, coords: Coords, g: Vector) -> list[float]:
+        """Return factors s to try in a certificate: s g is feasible, or has a small conjugate."""
+        return self.at(coords).dual_scales(g)
+
+
+def check_strengths(penalty: Penalty, *names: str) -> None:
+    """Raise InputError for strengths that are negative or not finite."""
+    for name in names:
+        strength = getattr(penalty, name)
+        if not (np.isfinite(strength) and strength >= 0):
+            raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")

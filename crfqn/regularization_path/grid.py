@@ -1,0 +1,114 @@
+"""The grid of a regularisation path: the values of l1 or group_l1, how precisely each is solved, when to stop early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import SparseCRF, is_number
+
+LOOSER = 10.0  # times tol: the tolerance of all values but the last
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Values of l1, or of group_l1, for `crf_path`; without arguments, 20 of them from l1_max to a hundredth of it.
+
+    l1_max is the smallest strength under which all penalised weights are zero (an upper bound of it for l1 where
+    `group_l1` > 0); intercepts without penalty are fitted first. Of estimators whose penalty is over rows, group_l1
+    varies unless `l1` is given, and all that is said of l1 is then true of group_l1.
+
+    Parameters
+    ----------
+    n_values : int >= 1
+        The number of values, evenly on a logarithmic scale from l1_max down.
+    ratio : float between 0 and 1
+        The smallest value as a fraction of l1_max.
+    smallest : float > 0, optional
+        The smallest value itself, instead of `ratio`.
+    l1, group_l1 : array-like of float > 0, optional
+        The values themselves, in any order; the parameters above do not count then. With `group_l1`, l1 is that of the
+        estimator. At most one of both.
+    inner_tol : float >= 0, optional
+        The relative distance from the optimum, as `tol` of the estimator, to which the values on the way are solved;
+        10 `tol` by default. The last one is solved to `tol`, and so is the best.
+    patience : int >= 1, optional
+        Stop when so many values in succession have not improved the score, once it has been better than that of the
+        first value; with `cv` each fold stops by its own score, and the path ends where the first of them does.
+
+    Raises
+    ------
+    InputError
+        Says what was expected and what came.
+    """
+
+    n_values: int = 20
+    ratio: float = 0.01
+    smallest: float | None = None
+    l1: ArrayLike | None = None
+    group_l1: ArrayLike | None = None
+    inner_tol: float | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("n_values", self.n_values)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        if not (is_number(self.ratio) and 0 < self.ratio < 1):
+            raise InputError(f"ratio: expected a number between 0 and 1, got {self.ratio!r}")
+        if self.smallest is not None and not (is_number(self.smallest) and 0 < self.smallest < np.inf):
+            raise InputError(f"smallest: expected None or a finite number > 0, got {self.smallest!r}")
+        tol = self.inner_tol
+        if tol is not None and not (is_number(tol) and 0 <= tol < np.inf):
+            raise InputError(f"inner_tol: expected None or a number >= 0, got {tol!r}")
+        if self.l1 is not None and self.group_l1 is not None:
+            raise InputError("expected values of l1 or of group_l1, got both")
+        for name in ("l1", "group_l1"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, descending(getattr(self, name), name))
+
+    def parameter(self, estimator: SparseCRF) -> str:
+        """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
+        given = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
+        parameter = given[0] if given else estimator._path_parameter
+        if parameter == "l2":
+            raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
+        return parameter
+
+    def values(self, l1_max: float) -> NDArray[np.float64]:
+        """Return the values, descending; a `smallest` that is not below l1_max is the only one."""
+        for given in (self.l1, self.group_l1):
+            if given is not None:
+                return np.asarray(given, np.float64)
+        smallest = self.ratio * l1_max if self.smallest is None else self.smallest
+        if smallest >= l1_max:
+            return np.array([smallest])
+        if self.n_values == 1:
+            return np.array([l1_max])
+        return np.geomspace(l1_max, smallest, self.n_values)  # both ends are exact
+
+    def tol(self, tol: float) -> float:
+        """Return the tolerance of values on the way, for an estimator with this `tol`."""
+        return LOOSER * tol if self.inner_tol is None else self.inner_tol
+
+
+def descending(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return the values, the largest first and none twice; InputError unless all are positive numbers."""
+    try:
+        found = np.unique(np.asarray(values, np.float64).reshape(-1))[::-1]
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected numbers > 0, got {values!r}") from None
+    if found.size == 0 or not (np.isfinite(found) & (found > 0)).all():
+        raise InputError(f"{name}: expected finite numbers > 0, at least one, got {values!r}")
+    return found
+
+
+def check_count(name: str, count: Any) -> None:
+    """Raise InputError unless `count` is a whole number from 1 on."""
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+        raise InputError(f"{name}: expected an integer >= 1, got {count!r}")

@@ -1,0 +1,98 @@
+"""Averaged perceptron (Collins 2002) and passive-aggressive learning (Crammer et al. 2006): quick baselines.
+
+Both label an item, compare with what was observed and correct the weights, item after item, for some epochs; the model
+is the mean of the weights after each item. They minimise no objective: the result's value is that of the objective at
+the mean, for comparison, and there is no gap. Penalties take no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import AveragedState, MistakeView
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.settings import check_integers, check_positive
+
+
+@dataclass(frozen=True)
+class AveragedPerceptron:
+    """Settings of the averaged perceptron; an iteration is an epoch.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes over the items; fewer if one finds no mistake.
+    random_state : int
+        Seed of the order of the items, new in every epoch.
+
+    References
+    ----------
+    Collins: Discriminative training methods for hidden Markov models: theory and experiments with perceptron
+    algorithms. EMNLP 2002, Figure 2 and section 2.5.
+    """
+
+    n_epochs: int = 20
+    random_state: int = 0
+
+    aggressiveness: ClassVar[float] = 0.0  # steps of 1
+
+    def __post_init__(self) -> None:
+        check_integers(self, 1, "n_epochs")
+        check_integers(self, 0, "random_state")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: weights that learn from mistakes item by item."""
+        return Requirements((MistakeView,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """A state after each epoch, and the last one with its value."""
+        if not objective.total_weight > 0:
+            raise InputError(f"{type(self).__name__} needs at least one item with a weight above 0, got none")
+        online: AveragedState = objective.view(MistakeView).start(start.sparse_weights)
+        del start
+        random = np.random.default_rng(self.random_state)
+        for epoch in range(self.n_epochs):
+            n_wrong = online.correct(random.permutation(online.n_items), self.aggressiveness)
+            point = online.point()
+            if epoch + 1 == self.n_epochs or n_wrong == 0:
+                yield self.last(point, penalty, n_wrong)
+                return
+            yield State(point, np.nan, np.nan, point.coords.size, n_wrong=n_wrong)
+
+    def last(self, point: Point, penalty: Penalty, n_wrong: int) -> State:
+        """Return the end's state, with the objective at the mean of the weights."""
+        value = point.value + penalty.value(point.coords, point.weights)
+        return State(point, value, np.nan, point.coords.size, is_step=True, meets_rule=True, n_wrong=n_wrong)
+
+
+@dataclass(frozen=True)
+class PassiveAggressive(AveragedPerceptron):
+    """Settings of passive-aggressive learning (PA-I): the least change that puts an item right, within a limit.
+
+    Parameters
+    ----------
+    n_epochs, random_state : as of `AveragedPerceptron`
+    C : float
+        The limit of a step, in units of weight a unit of feature value.
+
+    References
+    ----------
+    Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online passive-aggressive algorithms. JMLR 7, 2006, Figure 1 (PA-I)
+    and section 9; the loss of a labelling is the square root of its wrong positions.
+    """
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "C")
+
+    @property
+    def aggressiveness(self) -> float:  # type: ignore[override]
+        """The limit of a step."""
+        return self.C
