@@ -74,14 +74,17 @@ def width(blocks: Iterator[Any]) -> tuple[Any, int]:
 
 
 def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
-    """Return up to SAMPLE rows, evenly spread over the blocks, float64 (rows, d)."""
+    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d).
+
+    Of fewer rows all are taken, in an order of their own: neither repetitions nor their order make a difference.
+    """
     found = []
     for block in blocks:
         some = block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]
         found.append(np.asarray(some.toarray() if hasattr(some, "toarray") else some, np.float64))
     if not found:
         raise InputError("expected at least one block of rows, got none")
-    rows = np.concatenate(found)
+    rows = np.unique(np.concatenate(found), axis=0)
     return rows[:: max(1, rows.shape[0] // SAMPLE)][:SAMPLE]
 
 

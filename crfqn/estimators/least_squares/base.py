@@ -18,6 +18,7 @@ from crfqn.estimators.ranking.label_sets import LabelSets
 from crfqn.estimators.ranking.set_labels import SetLabels
 from crfqn.penalties import ElasticNet
 
+NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
 HALF = 0.5  # of a label's probability: from there on an item has it
 
 
@@ -55,7 +56,12 @@ class LeastSquaresModel(SetLabels):
     def predict_proba(self, X: Any) -> Vector:
         """The probability of each label, (I, n_labels); rows sum to 1 where an item has one label."""
         check_is_fitted(self)
-        return np.concatenate([self._probabilities(scores).T for scores in self._class_scores(X)])
+        return np.concatenate([self._shown(scores) for scores in self._class_scores(X)])
+
+    def _shown(self, scores: Vector) -> Vector:
+        """The probabilities of items, (items, K); of labels that exclude no other none is quite 0 or 1."""
+        found = self._probabilities(scores).T
+        return found if self._is_exclusive else np.clip(found, NEVER, 1.0 - NEVER)
 
     def predict_log_proba(self, X: Any) -> Vector:
         """The logarithms of the probabilities, (I, n_labels); -inf for 0."""

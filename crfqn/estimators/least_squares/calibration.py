@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lstsq
 
 from crfqn.arrays import Vector
 from crfqn.estimators.features import item_features
@@ -23,6 +24,8 @@ from crfqn.estimators.least_squares.updates import moments, residual_sums, ridge
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.solvers.least_squares.factor import Factor
 from crfqn.threads import Pool
+
+SMALLEST = 1e-10  # singular value of the functions, in units of the largest: below, it is rounding
 
 
 @dataclass(eq=False)
@@ -116,9 +119,9 @@ class Learner:
         between = predictions.copy()
         for features, part in self.maps:
             between[:, part] += scores_of(features, table)
-        functions = stages.basis(between)
-        weighted = functions * items.weights
-        calibration = Factor.of(weighted @ functions.T).solve(items.targets @ weighted.T)
+        functions, roots = stages.basis(between), np.sqrt(items.weights)
+        # Powers are nearly dependent: their second moments would lose half of the digits.
+        calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
         stages.residual_tables.append(table)
         stages.calibration_tables.append(calibration)
         return clipped(calibration @ functions, stages.is_exclusive)

@@ -69,8 +69,8 @@ class GeneralizedLeastSquares(LeastSquaresModel):
 
     Notes
     -----
-    Time O(I F^2 + F^3) once, and O(I F K) a step; memory F^2 numbers besides the data. y may have several labels an item
-    (a table of 0 and 1, or label sets): `predict` gives those of probability 1/2 and more.
+    Time O(I F^2 + F^3) once, and O(I F K) a step; memory F^2 numbers besides the data. An item may have several labels
+    (y a table of 0 and 1, or label sets): `predict` gives those of probability 1/2 and more.
 
     Examples
     --------

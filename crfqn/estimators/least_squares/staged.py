@@ -260,7 +260,7 @@ class StagedModel(LeastSquaresModel):
     def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
         """Yield `predict_proba(X)` after each stage."""
         for scores in self._staged_scores(X):
-            yield self._probabilities(scores).T
+            yield self._shown(scores)
 
     def _weights(self) -> SparseWeights:
         """All weights of all stages, one after the other."""
