@@ -26,7 +26,18 @@ from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, close_edges, pad
 from crfqn.kernels.exp import exp_lanes
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.vectors import (
-    add_outer_4_2, exponent, interleave_block, separate_block, is_less, larger, load, mantissa, smaller, spread, store)
+    add_outer_4_2,
+    exponent,
+    interleave_block,
+    is_less,
+    larger,
+    load,
+    mantissa,
+    separate_block,
+    smaller,
+    spread,
+    store,
+)
 
 TOGETHER = 4  # sums that are formed at a time: each multiply-add waits four cycles for the one before
 BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers are 32 KB
@@ -48,7 +59,9 @@ class Group(NamedTuple):
     alpha: np.ndarray  # x, then weight * a
     inverse: np.ndarray  # 1 / c_t, float64 (T, LANES)
     raw: np.ndarray  # float64 (height, height, LANES): sum_t weight a_t(j) u_{t+1}(k), of all groups
-    sums: np.ndarray  # float64 (3, LANES): sum_t largest score, log Z without it and without edges, expected score
+    sums: (
+        np.ndarray
+    )  # float64 (3, LANES): sum_t largest score, log Z without it and without edges, expected score
 
 
 @kernel
@@ -78,7 +91,14 @@ def interleave(scores, n_rows, group):
     for t in range(0, n_rows, LANES):
         for k in range(n_states):
             interleave_block(
-                scores, group.starts, group.lengths, k * n_positions, t, group.centred, t * size + k * LANES, size
+                scores,
+                group.starts,
+                group.lengths,
+                k * n_positions,
+                t,
+                group.centred,
+                t * size + k * LANES,
+                size,
             )
 
 
@@ -123,11 +143,14 @@ def four_sums(start, x, place, m, n_states, k):
 
 @kernel
 def forward_lanes(m, n_states, n_rows, group):
-    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1]."""
+    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1].
+
+    Returns False where a score is NaN: the rows from K on, which stay from group to group, must not learn of it.
+    """
     alpha, psi, ends = group.alpha, group.psi, load(group.ends, 0)
     size = alpha.shape[1]
     product, exponents = spread(1.0), spread(0.0)
-    inverse = spread(1.0)
+    inverse, totals = spread(1.0), spread(0.0)
     for t in range(n_rows):
         base = t * size
         total = is_less(ends, spread(t + 0.5))
@@ -148,13 +171,18 @@ def forward_lanes(m, n_states, n_rows, group):
             total = total + ((s0 + s1) + (s2 + s3))
         inverse = spread(1.0) / total
         store(group.inverse, t * LANES, inverse)
+        totals = totals + total  # NaN for good, once it is
         product = product * total
         exponents = exponents + exponent(product)
         product = mantissa(product)
+    store(group.sums, LANES, totals)
+    if np.isnan(group.sums[1].sum()):
+        return False
     store(group.sums, LANES, exponents)
     store(group.sums, 2 * LANES, product)
     for lane in range(LANES):
         group.sums[1, lane] = group.sums[1, lane] * np.log(2.0) + np.log(group.sums[2, lane])
+    return True
 
 
 @inner
@@ -172,7 +200,7 @@ def end_state(place, b, inverse, weighted_inverse, group):
 
 @kernel
 def backward_lanes(m_transposed, n_states, n_rows, group):
-    """Run the backward recursion: u_t for psi_t, p_t for centred, weight * a_t for x_t; expected scores into sums[2]."""
+    """Run the backward recursion: u_t for psi_t, p_t for centred, weight a_t for x_t; expected scores into sums[2]."""
     psi, ends, weights = group.psi, load(group.ends, 0), load(group.weights, 0)
     size = psi.shape[1]
     expected, shifts = spread(0.0), load(group.sums, 0)
@@ -216,7 +244,14 @@ def separate(n_rows, group, residual):
     for t in range(0, n_rows, LANES):
         for k in range(n_states):
             separate_block(
-                group.centred, t * size + k * LANES, size, group.starts, group.lengths, k * n_positions, t, residual
+                group.centred,
+                t * size + k * LANES,
+                size,
+                group.starts,
+                group.lengths,
+                k * n_positions,
+                t,
+                residual,
             )
 
 
@@ -233,7 +268,7 @@ def sum_lanes(raw, n_states):
 
 @kernel
 def fill_lanes(items, first, offsets, weights, group):
-    """Put the items items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
+    """Put items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
     n_rows, n_items = 0, min(LANES, items.size - first)
     for lane in range(LANES):
         if lane < n_items:
@@ -264,11 +299,11 @@ def forward_backward_lanes(
     for first in range(0, items.size, LANES):
         n_items, n_rows = fill_lanes(items, first, offsets, weights, group)
         interleave(scores, n_rows, group)
-        if not exponentiate(n_states, n_rows, group) < allowed:
+        is_safe = exponentiate(n_states, n_rows, group) < allowed
+        if not (is_safe and forward_lanes(m, n_states, n_rows, group)):
             for lane in range(n_items):
                 refused[items[first + lane]] = True
             continue
-        forward_lanes(m, n_states, n_rows, group)
         backward_lanes(m_transposed, n_states, n_rows, group)
         add_pairs(n_rows, group)
         separate(n_rows, group, residual)
