@@ -241,7 +241,7 @@ def _run(builder: Any, starts: Any, lengths: Any, lane: int, t: Any) -> tuple[An
 @intrinsic
 def interleave_block(typing: Any, numbers: Any, starts: Any, lengths: Any, origin: Any, t: Any, out: Any, place: Any,
                      stride: Any) -> Any:  # fmt: skip
-    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], 0 from lengths[lane] on; i < LANES."""
+    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], 0 from lengths[lane] on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers, starts, lengths, out = (array_at(context, builder, signature, args, i) for i in (0, 1, 2, 5))
