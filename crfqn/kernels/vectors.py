@@ -1,8 +1,8 @@
 """Eight numbers in a vector register, as a type for kernels: the arithmetic of one lane is that of all.
 
 The compiler keeps what a loop stores in an array in memory, since it cannot know that no other array overlaps it, and
-re-orders lanes as it likes. With `Lanes` a kernel says itself what stays in a register; a + b, a - b, a * b, a / b
-and comparisons by `larger` and `smaller` act lane by lane, and every lane is rounded as a lone number would be. On
+often finds no vector form. With `Lanes` a kernel says itself what stays in a register; a + b, a - b, a * b, a / b
+and `larger` and `smaller` act lane by lane, and every lane is rounded as a lone number would be. On
 processors with shorter registers the compiler takes two or four of them.
 
 Numbers are float64; `a * b + c` is contracted to one rounding where the processor can.
@@ -192,7 +192,19 @@ def load_first(builder: Any, place: Any, count: Any) -> Any:
 
 
 def store_first(builder: Any, value: Any, place: Any, count: Any) -> None:
-    """Store the first `count` lanes to a place; nothing behind them is written."""
+    """Store the first `count` lanes to a place; nothing behind them is written.
+
+    A masked store takes some processors ten times as long as a plain one: for what is not whole only.
+    """
+    is_whole = builder.icmp_signed(">=", count, count.type(LANES))
+    with builder.if_else(is_whole) as (whole, partly):
+        with whole:
+            builder.store(value, place, align=ALIGNMENT)
+        with partly:
+            _store_masked(builder, value, place, count)
+
+
+def _store_masked(builder: Any, value: Any, place: Any, count: Any) -> None:
     mask = _mask(builder, count)
     arguments = [VECTOR, VECTOR.as_pointer(), ir.IntType(32), mask.type]
     function = cgutils.get_or_insert_function(
@@ -229,7 +241,7 @@ def _run(builder: Any, starts: Any, lengths: Any, lane: int, t: Any) -> tuple[An
 @intrinsic
 def interleave_block(typing: Any, numbers: Any, starts: Any, lengths: Any, origin: Any, t: Any, out: Any, place: Any,
                      stride: Any) -> Any:  # fmt: skip
-    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], i < LANES; 0 from lengths[lane] on."""
+    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], 0 from lengths[lane] on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers, starts, lengths, out = (array_at(context, builder, signature, args, i) for i in (0, 1, 2, 5))
@@ -250,7 +262,7 @@ def interleave_block(typing: Any, numbers: Any, starts: Any, lengths: Any, origi
 @intrinsic
 def separate_block(typing: Any, numbers: Any, place: Any, stride: Any, starts: Any, lengths: Any, origin: Any, t: Any,
                    out: Any) -> Any:  # fmt: skip
-    """Write out[origin + starts[lane] + t + i] = numbers[place + i stride + lane], i < LANES and t + i < lengths[lane]."""
+    """Write out[origin + starts[lane] + t + i] = numbers[place + i stride + lane], t + i < lengths[lane]; i < LANES."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers, starts, lengths, out = (array_at(context, builder, signature, args, i) for i in (0, 3, 4, 7))

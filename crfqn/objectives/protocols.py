@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
+from crfqn.kernels.subproblem.feature_blocks import SweepRule
 from crfqn.objectives.operations import Operations
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
@@ -317,17 +318,7 @@ class BlockState(Protocol):
     def batches(self, blocks: Coords) -> list[Coords]:
         """Cut blocks, in their order, into what one call of `descend` may take."""
 
-    def descend(
-        self,
-        blocks: Coords,
-        l1: Vector,
-        l2: Vector,
-        armijo: float,
-        backtrack: float,
-        floor: float,
-        shrink: tuple[float, float],
-        noise: float,
-    ) -> BlockSweep:
+    def descend(self, blocks: Coords, l1: Vector, l2: Vector, rule: SweepRule) -> BlockSweep:
         """Update blocks one after the other under the strengths l1 and l2 of their coordinates."""
 
 

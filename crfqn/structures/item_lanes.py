@@ -1,4 +1,4 @@
-"""Which items of a chain are inferred eight at a time, one in each lane of the vector registers, and which one by one."""
+"""Which items of a chain are inferred eight at a time, one in each lane of a register, and which one by one."""
 
 from __future__ import annotations
 

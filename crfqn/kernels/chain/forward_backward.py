@@ -198,7 +198,7 @@ def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
 
 @kernel
 def chunk_end(first, items, offsets):
-    """Return the place in `items` behind the largest chunk of neighbouring items from place `first` on: at least one."""
+    """Return the place behind the largest chunk of neighbours in `items` from place `first` on: at least one item."""
     stop, start = first + 1, offsets[items[first]]
     while (
         stop < items.size and items[stop] == items[stop - 1] + 1 and offsets[items[stop] + 1] - start <= CHUNK

@@ -143,11 +143,14 @@ def four_sums(start, x, place, m, n_states, k):
 
 @kernel
 def forward_lanes(m, n_states, n_rows, group):
-    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1]."""
+    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1].
+
+    Returns False where a score is NaN: the rows from K on, which stay from group to group, must not learn of it.
+    """
     alpha, psi, ends = group.alpha, group.psi, load(group.ends, 0)
     size = alpha.shape[1]
     product, exponents = spread(1.0), spread(0.0)
-    inverse = spread(1.0)
+    inverse, totals = spread(1.0), spread(0.0)
     for t in range(n_rows):
         base = t * size
         total = is_less(ends, spread(t + 0.5))
@@ -168,13 +171,18 @@ def forward_lanes(m, n_states, n_rows, group):
             total = total + ((s0 + s1) + (s2 + s3))
         inverse = spread(1.0) / total
         store(group.inverse, t * LANES, inverse)
+        totals = totals + total  # NaN for good, once it is
         product = product * total
         exponents = exponents + exponent(product)
         product = mantissa(product)
+    store(group.sums, LANES, totals)
+    if np.isnan(group.sums[1].sum()):
+        return False
     store(group.sums, LANES, exponents)
     store(group.sums, 2 * LANES, product)
     for lane in range(LANES):
         group.sums[1, lane] = group.sums[1, lane] * np.log(2.0) + np.log(group.sums[2, lane])
+    return True
 
 
 @inner
@@ -192,7 +200,7 @@ def end_state(place, b, inverse, weighted_inverse, group):
 
 @kernel
 def backward_lanes(m_transposed, n_states, n_rows, group):
-    """Run the backward recursion: u_t for psi_t, p_t for centred, weight * a_t for x_t; expected scores into sums[2]."""
+    """Run the backward recursion: u_t for psi_t, p_t for centred, weight a_t for x_t; expected scores into sums[2]."""
     psi, ends, weights = group.psi, load(group.ends, 0), load(group.weights, 0)
     size = psi.shape[1]
     expected, shifts = spread(0.0), load(group.sums, 0)
@@ -260,7 +268,7 @@ def sum_lanes(raw, n_states):
 
 @kernel
 def fill_lanes(items, first, offsets, weights, group):
-    """Put the items items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
+    """Put items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
     n_rows, n_items = 0, min(LANES, items.size - first)
     for lane in range(LANES):
         if lane < n_items:
@@ -291,11 +299,11 @@ def forward_backward_lanes(
     for first in range(0, items.size, LANES):
         n_items, n_rows = fill_lanes(items, first, offsets, weights, group)
         interleave(scores, n_rows, group)
-        if not exponentiate(n_states, n_rows, group) < allowed:
+        is_safe = exponentiate(n_states, n_rows, group) < allowed
+        if not (is_safe and forward_lanes(m, n_states, n_rows, group)):
             for lane in range(n_items):
                 refused[items[first + lane]] = True
             continue
-        forward_lanes(m, n_states, n_rows, group)
         backward_lanes(m_transposed, n_states, n_rows, group)
         add_pairs(n_rows, group)
         separate(n_rows, group, residual)

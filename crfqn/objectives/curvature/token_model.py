@@ -26,6 +26,7 @@ from crfqn.objectives.protocols import Matrix
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
+EDGE_OPERATIONS = 30.0  # of a sampled position, for each pair of edges: sparse products state by state
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
 SAVED = 4.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
 
@@ -48,7 +49,7 @@ def token_model(
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
-    if is_too_dear(marginals, split, n * n * n_dense / pair):
+    if is_too_dear(marginals, split, n * n * n_dense / pair, n_dense):
         return None
     budget = most_pairs if n > max_dense else n * n * n_dense / pair
     if n <= max_dense and features.count_entries(split) ** 2 * n_dense > budget * features.n_positions**2:
@@ -61,7 +62,7 @@ def token_model(
     return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
 
 
-def is_too_dear(marginals: Marginals, split: Split, n_pairs: float) -> bool:
+def is_too_dear(marginals: Marginals, split: Split, n_pairs: float, n_sampled: int) -> bool:
     """Whether a model formed from so many pairs, and the steps with it, take longer than the passes that it saves.
 
     The diagonal takes some times as many steps, each of one pass; where passes are cheap and active sets large these
@@ -72,5 +73,6 @@ def is_too_dear(marginals: Marginals, split: Split, n_pairs: float) -> bool:
     if marginals.loss.n_edges == 0 or owner.mean_occurrence > RARE:
         return False
     of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
-    of_model = PAIR_OPERATIONS * n_pairs + STEPS * SWEEPS * float(n) * n
+    of_edges = EDGE_OPERATIONS * n_sampled * float(split.edges.size) ** 2
+    of_model = PAIR_OPERATIONS * n_pairs + of_edges + STEPS * SWEEPS * float(n) * n
     return of_model > STEPS * SAVED * of_pass

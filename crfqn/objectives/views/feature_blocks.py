@@ -165,20 +165,10 @@ class BlockState:
         )
         return np.split(blocks, cuts)
 
-    def descend(
-        self,
-        blocks: Coords,
-        l1: Vector,
-        l2: Vector,
-        armijo: float,
-        backtrack: float,
-        floor: float,
-        shrink: tuple[float, float],
-        noise: float,
-    ) -> BlockSweep:
+    def descend(self, blocks: Coords, l1: Vector, l2: Vector, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other, under the strengths l1 and l2 of their coordinates.
 
-        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the other parameters.
+        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the rule.
         """
         sizes = self.sizes(blocks)
         firsts = np.concatenate([[0], np.cumsum(sizes)])
@@ -187,7 +177,7 @@ class BlockState:
         is_kept = np.empty(blocks.size, bool)
         n_moved, n_failed = sweep(
             self.chain, self.tree, *self.possible, blocks, firsts, l1, l2, self.known.arrays,
-            SweepRule(armijo, backtrack, floor, *shrink, noise), violations, is_kept, changes,
+            rule, violations, is_kept, changes,
         )  # fmt: skip
         self._count()
         return BlockSweep(violations, is_kept, n_moved, n_failed)

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.kernels.subproblem.feature_blocks import SweepRule
 from crfqn.objectives.protocols import BlockState, BlockSweep, FeatureBlockView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive, check_shares, is_number
 
@@ -149,15 +150,12 @@ class FeatureBCD:
         """Update the blocks one after the other."""
         parts: list[BlockSweep] = []
         for batch in loss.batches(blocks):
-            noise = ROUNDING * loss.rounding
+            rule = SweepRule(self.armijo, self.backtrack, self.floor, *shrink, ROUNDING * loss.rounding)
             if penalty.is_separable:  # l1 |w_j| + l2/2 w_j^2, a coordinate each: then a sweep is compiled
                 coords = loss.coords(batch)
-                strengths = penalty.l1_of(coords), penalty.l2_of(coords)
-                parts.append(
-                    loss.descend(batch, *strengths, self.armijo, self.backtrack, self.floor, shrink, noise)
-                )
+                parts.append(loss.descend(batch, penalty.l1_of(coords), penalty.l2_of(coords), rule))
             else:
-                parts += [self.update(penalty, loss, int(block), shrink, noise) for block in batch]
+                parts += [self.update(penalty, loss, int(block), rule) for block in batch]
         return BlockSweep(
             np.concatenate([part.violations for part in parts] or [np.empty(0)]),
             np.concatenate([part.is_kept for part in parts] or [np.empty(0, bool)]),
@@ -165,9 +163,7 @@ class FeatureBCD:
             sum(part.n_failed for part in parts),
         )
 
-    def update(
-        self, penalty: Penalty, loss: BlockState, block: int, shrink: tuple[float, float], noise: float
-    ) -> BlockSweep:
+    def update(self, penalty: Penalty, loss: BlockState, block: int, rule: SweepRule) -> BlockSweep:
         """Update one block, under any penalty that has a proximal map.
 
         With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
@@ -175,39 +171,21 @@ class FeatureBCD:
         coords, w = loss.coords(np.array([block])), loss.weights_of(block)
         g, h = loss.derivatives(block)
         local, before = penalty.at(coords), penalty.value(coords, w)
-        share, slack = shrink
-        is_kept = bool(np.any(local.dual_norm(w, g) > (1.0 - share) * local.threshold - slack))
+        least = (1.0 - rule.shrink_share) * local.threshold - rule.shrink_slack
+        is_kept = bool(np.any(local.dual_norm(w, g) > least))
         curvature = max(float(h.max()), self.floor)
         d = penalty.prox(coords, w - g / curvature, 1.0 / curvature) - w
         slope = float(g @ d) + penalty.value(coords, w + d) - before
-        is_promising = is_kept and -slope > noise
-        has_moved = is_promising and self.search(penalty, loss, block, coords, w, d, slope, noise)
-        violation = local.violation(w, g).max(keepdims=True, initial=0.0)
-        return BlockSweep(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
-
-    def search(
-        self,
-        penalty: Penalty,
-        loss: BlockState,
-        block: int,
-        coords: Coords,
-        w: Vector,
-        d: Vector,
-        slope: float,
-        noise: float,
-    ) -> bool:
-        """Try the steps 1, beta, beta^2, ... until the objective falls enough (Armijo); returns whether one did."""
-        before = penalty.value(coords, w)
 
         def attempt(step: float) -> Trial[float] | None:
-            if not -step * slope > noise:
+            if not -step * slope > rule.noise:
                 return None
             change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
             return Trial(step, falls_enough(-change, step * slope, self.armijo))
 
-        has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
-        if has_moved:
-            loss.accept()
-        else:
-            loss.reject()
-        return has_moved
+        is_promising, has_moved = is_kept and -slope > rule.noise, False
+        if is_promising:
+            has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
+            (loss.accept if has_moved else loss.reject)()
+        violation = local.violation(w, g).max(keepdims=True, initial=0.0)
+        return BlockSweep(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
