@@ -115,6 +115,11 @@ class Link:
         plain = evaluation.residual * inverse
         return LinkDual(((self.potential, self.targets, plain, weights),))
 
+    @property
+    def has_dual(self) -> bool:
+        """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
+        return self.potential.conjugate(self.targets[:, :1]) is not None
+
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
         """Return bounds on b_k and on -b_k, each the least that a position proves, (2, K)."""
         low, high = self.potential.score_ranges(self.targets, losses)
