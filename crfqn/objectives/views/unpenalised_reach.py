@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
+from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
@@ -194,6 +195,10 @@ def first_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
 @offers(UnpenalisedReachView, Objective)
 def reach_of(objective: Objective) -> UnpenalisedReach:
     """Return the bounds of one objective."""
+    if not getattr(objective.loss, "has_dual", True):
+        raise ViewError(
+            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
+        )
     return UnpenalisedReach([objective])
 
 
