@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.sequence.chain": ["ChainCRF"],
         "estimators.classification.multiclass_crf": ["MulticlassCRF"],
         "estimators.classification.multiclass": ["MulticlassClassifier"],
+        "estimators.classification.svc": ["MulticlassSVC"],
         "estimators.ranking.multilabel_ranker": ["MultilabelRanker"],
         "estimators.storage.persistence": ["load"],
         "estimators.classification.taxonomy": ["TaxonomyCRF"],

@@ -327,9 +327,13 @@ class DualBlocks(Protocol):
     Attributes
     ----------
     items : int64, the items that count
+    n_variables : int
     """
 
     items: NDArray[np.int64]
+
+    @property
+    def n_variables(self) -> int: ...
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
         """Solve the sub-problem of one item after another."""

@@ -18,6 +18,7 @@ from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
+from crfqn.estimators.classification.svc import MulticlassSVC
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
@@ -25,8 +26,9 @@ from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
 
-KINDS: dict[str, type[SparseCRF]] = {
-    kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF)
+KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
+    kind.KIND: kind
+    for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MulticlassSVC, MultilabelRanker, TaxonomyCRF)
 }
 # Types of a trace's columns, of which a file keeps floats.
 WHOLE: dict[str, type] = {"int": int, "bool": bool}
@@ -53,7 +55,7 @@ def load(path: str | PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
 
 
-def _restore(file: ModelFile) -> SparseCRF:
+def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
     model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
     model.result_ = _result(file, model)
@@ -62,7 +64,7 @@ def _restore(file: ModelFile) -> SparseCRF:
     return model
 
 
-def _result(file: ModelFile, model: SparseCRF) -> Result:
+def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:
     saved = file.table("result")
     coords, weights = model._weights()
     return Result(

@@ -15,4 +15,14 @@ from crfqn.objectives.views import (
     rows,
 )
 
-__all__ = ["curvature", "dual_items", "feature_blocks", "gram", "mistakes", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = [
+    "curvature",
+    "dual_items",
+    "feature_blocks",
+    "gram",
+    "mistakes",
+    "online",
+    "proved_zeros",
+    "row_learner",
+    "rows",
+]
