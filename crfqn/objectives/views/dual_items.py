@@ -11,6 +11,7 @@ Shapes: N items, F features, K states, width = K rounded up to whole vector regi
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,7 +35,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point, Ray
 from crfqn.objectives.protocols import Certified, DualView, ItemSweep
 from crfqn.objectives.registry import offers
-from crfqn.objectives.views.dual_kernel import DualKernelItems, fixed_offsets, starting_items
+from crfqn.objectives.views.dual_kernel import DualKernelItems, dual_variables, fixed_offsets, starting_items
 from crfqn.objectives.views.learned_rows import check_memory
 
 
@@ -111,6 +112,11 @@ class DualItems:
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
 
     @property
+    def alpha(self) -> Vector:
+        """The dual variables, C - b, (N, K)."""
+        return dual_variables(self.state)
+
+    @property
     def n_variables(self) -> int:
         """The dual variables of the items that count."""
         return self.items.size * self.objective.n_states
@@ -174,20 +180,22 @@ class DualItems:
 
     def _feasible_value(self, surplus: Vector) -> float:
         """The bound after variables have been moved, in a copy, to where those of each state add up to zero."""
-        kept, scratch = (self.weights, self.state), (np.zeros(2, np.int64), np.zeros(2))
-        self.weights, self.state = self.weights.copy(), self.state._replace(b=self.state.b.copy())
-        balance(self.items, self.rows, self.state, surplus.copy(), *scratch, self.weights)
-        found = self._objective_value()
-        self.weights, self.state = kept
-        return found
+        moved, scratch = self.copied(), (np.zeros(2, np.int64), np.zeros(2))
+        balance(self.items, self.rows, moved.state, surplus.copy(), *scratch, moved.weights)
+        return moved._objective_value()
+
+    def copied(self) -> DualItems:
+        """Return the same variables and weights, which may go their own way."""
+        other = copy(self)
+        other.weights = self.weights.copy()
+        other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
+        return other
 
     def _project_back(self) -> None:
         """Project every b onto its simplex, and make the weights anew."""
         state = self.state
         simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-        alpha = -state.b
-        alpha[np.arange(len(alpha)), state.labels] += state.masses
-        self.weights[:, : self.n_states] = transposed_product(self.rows, alpha, len(self.weights))
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
 
     def point(self) -> TablePoint:
         """Return the weights as a point, which takes a copy of them when it is asked for them."""

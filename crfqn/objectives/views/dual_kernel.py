@@ -34,6 +34,13 @@ def starting_items(objective: Objective, l2: float, offsets: Vector) -> Items:
     return Items(labels, masses, offsets, b, labels.copy())
 
 
+def dual_variables(items: Items) -> Vector:
+    """Return C - b, (N, K)."""
+    alpha = -items.b
+    alpha[np.arange(len(alpha)), items.labels] += items.masses
+    return alpha
+
+
 def fixed_offsets(objective: Objective) -> Vector:
     """Return the objective's offset by item, (N, K), or zeros for all, (1, K)."""
     offset = objective.offset
@@ -61,10 +68,8 @@ class DualKernelItems:
 
     @property
     def alpha(self) -> Vector:
-        """C - b, (N, K)."""
-        alpha = -self.state.b
-        alpha[np.arange(len(alpha)), self.state.labels] += self.state.masses
-        return alpha
+        """The dual variables, C - b, (N, K)."""
+        return dual_variables(self.state)
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
         """Solve the sub-problem of one item after another, a block of rows at a time."""
