@@ -29,34 +29,38 @@ def is_violated(seen, g):
 
 
 @kernel
-def look_at_items(order, items, scores, slacks, violated, found):
-    """Measure the items as they are: slacks and violated, (len(order),), and found, as in `linear.sweep_items`."""
+def find_violated(order, items, scores, violated):
+    """violated[t] <- whether the item order[t] violates optimality at the present scores."""
     g = np.zeros(items.b.shape[1])
-    found[:] = 0.0
     for t in range(order.size):
-        i = order[t]
-        gradient_of(i, scores, items, g)
-        seen = optimality(g, items.b[i], items.masses[i])
-        slacks[t], violated[t] = seen.slack, is_violated(seen, g)
-        found[VIOLATION] = max(found[VIOLATION], seen.violation)
-        found[GAP] += seen.gap
+        gradient_of(order[t], scores, items, g)
+        violated[t] = is_violated(optimality(g, items.b[order[t]], items.masses[order[t]]), g)
 
 
 @kernel
-def update_items(order, places, rows, diagonal, items, scores, solver, found):
-    """Solve the sub-problems of the items `order` one after another; their rows of the Gram matrix are rows[places].
+def visit_items(first, order, places, rows, diagonal, items, scores, solver, moves, slacks, found):
+    """Visit the items order[first], ... (Algorithm 1, the inner loop); returns the first whose row is not there.
 
-    found : as in `linear.sweep_items`, its decrease and updates are added to
+    Parameters
+    ----------
+    places : int64 (len(order),), where each item's row of the Gram matrix is in `rows`, -1: not there
+    moves, slacks, found : as in `linear.sweep_items`; what `found` has is added to
     """
     n = items.b.shape[1]
     g, after, workspace = np.zeros(n), np.zeros(n), np.zeros(n + 1)
     states, changes = np.zeros(n, np.int64), np.zeros(n)
-    for t in range(order.size):
+    for t in range(first, order.size):
         i = order[t]
         b, c, square = items.b[i], items.masses[i], diagonal[i]
         gradient_of(i, scores, items, g)
         seen = optimality(g, b, c)
-        if not is_violated(seen, g):
+        is_due = moves and is_violated(seen, g)
+        if is_due and places[t] < 0:
+            return t
+        slacks[t] = seen.slack
+        found[VIOLATION] = max(found[VIOLATION], seen.violation)
+        found[GAP] += seen.gap
+        if not is_due:
             continue
         items.cursors[i] = solve_block(g, b, c, square, seen.best, items.cursors[i], solver, after, workspace)
         n_states, decrease = take_step(g, b, after, square, states, changes)
@@ -67,3 +71,4 @@ def update_items(order, places, rows, diagonal, items, scores, solver, found):
                 target[j] += change * row[j]
         found[DECREASE] += decrease
         found[UPDATES] += 1.0
+    return order.size

@@ -58,7 +58,7 @@ class GramMap:
             )
         n = self.diagonal.size
         self.n_kept = int(min(max(self.n_bytes / (4 * max(n, 1)), BLOCK), n))
-        self._table = np.empty((0, n), np.float32)
+        self._table = np.empty((self.n_kept if self.whole is None else 0, n), np.float32)
         self._place: OrderedDict[int, int] = OrderedDict()
         self.n_made = 0
 
@@ -87,12 +87,15 @@ class GramMap:
         """How many rows `rows` may be asked for at a time."""
         return min(BLOCK, self.n_items)
 
+    @property
+    def table(self) -> NDArray:
+        """The rows that are there."""
+        return self._table if self.whole is None else self.whole
+
     def rows(self, items: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int64]]:
         """Return a table of rows and each item's place in it; at most `n_together` items, valid until the next call."""
         if self.whole is not None:
             return self.whole, items
-        if not len(self._table):
-            self._table = np.empty((self.n_kept, self.n_items), np.float32)
         missing = []
         for item in items.tolist():
             if item in self._place:

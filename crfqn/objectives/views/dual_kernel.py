@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.kernels.dual.gram import look_at_items, update_items
+from crfqn.kernels.dual.gram import find_violated, visit_items
 from crfqn.kernels.dual.linear import Items
 from crfqn.kernels.dual.subproblem import METHODS, SubSolver
 from crfqn.kernels.projection.rows import SEED, simplex_rows
@@ -72,26 +72,30 @@ class DualKernelItems:
         return dual_variables(self.state)
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
-        """Solve the sub-problem of one item after another, a block of rows at a time."""
-        slacks, violation, gap, n_updates = np.empty(order.size), 0.0, 0.0, 0
-        for first in range(0, order.size, self.gram.n_together):
-            part = order[first : first + self.gram.n_together]
-            seen, violated = self._look(part, slacks[first : first + part.size])
-            violation, gap = max(violation, float(seen[0])), gap + float(seen[1])
-            rest = part[violated]
-            if rest.size:
-                rows, places = self.gram.rows(rest)
-                update_items(
-                    rest, places, rows, self.gram.diagonal, self.state, self.scores, self.solver, seen
-                )
-                n_updates += int(seen[3])
+        """Solve the sub-problem of one item after another."""
+        seen = self._visit(order, moves=True)
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep(violation, gap, n_updates, slacks)
+        return seen
 
-    def _look(self, order: NDArray[np.int64], slacks: Vector) -> tuple[Vector, NDArray[np.bool_]]:
-        found, violated = np.empty(4), np.empty(order.size, bool)
-        look_at_items(order, self.state, self.scores, slacks, violated, found)
-        return found, violated
+    def _visit(self, order: NDArray[np.int64], moves: bool) -> ItemSweep:
+        """Visit the items; where one needs a row, rows of all that need one now are made at once."""
+        slacks, found = np.empty(order.size), np.zeros(4)
+        for begin in range(0, order.size, self.gram.n_together):
+            part = order[begin : begin + self.gram.n_together]
+            places, first = np.full(part.size, -1), 0
+            rows = self.gram.table
+            while True:
+                first = visit_items(
+                    first, part, places, rows, self.gram.diagonal, self.state, self.scores, self.solver, moves,
+                    slacks[begin : begin + part.size], found,
+                )  # fmt: skip
+                if first == part.size:
+                    break
+                violated = np.empty(part.size - first, bool)
+                find_violated(part[first:], self.state, self.scores, violated)
+                rest = first + np.flatnonzero(violated)
+                rows, places[rest] = self.gram.rows(part[rest])
+        return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
 
     def dual_value(self) -> float:
         """Return the lower bound that the variables prove; -inf where they are not feasible as they are."""
@@ -112,11 +116,8 @@ class DualKernelItems:
             self.scores[:] = 0.0
             coords, values = self._expansion()
             self.gram.image(self.objective.split(coords), values, self.scores)
-        slacks = np.empty(order.size)
-        seen, _ = self._look(order, slacks)
-        dual_value = self._objective_value()
-        sweep = ItemSweep(float(seen[0]), float(seen[1]), 0, slacks)
-        return Certified(dual_value + self.l2 * sweep.gap, dual_value, sweep)
+        seen, dual_value = self._visit(order, moves=False), self._objective_value()
+        return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
 
     def _expansion(self) -> SparseWeights:
         by_state = self.alpha.T.ravel()
