@@ -452,9 +452,17 @@ class DualBlocks(Protocol):
     Attributes
     ----------
     items : int64, the items that count
+    n_variables : int, of the items that count
+    alpha : float64 (N, K), the dual variables
     """
 
     items: NDArray[np.int64]
+
+    @property
+    def n_variables(self) -> int: ...
+
+    @property
+    def alpha(self) -> Vector: ...
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
         """Solve the sub-problem of one item after another."""

@@ -83,8 +83,8 @@ def minimize(
             status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
-        if status is not None and not state.is_evaluated:
-            state = state.evaluated(penalty)
+        if status is not None and state.certify is not None:
+            state = state.certify()
             status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
