@@ -20,7 +20,7 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.dense_model import dense_model
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sparse_model import sparse_model
-from crfqn.objectives.operations import FETCHED, RARE
+from crfqn.objectives.operations import FETCHED
 from crfqn.objectives.protocols import Matrix
 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
@@ -70,7 +70,7 @@ def is_too_dear(marginals: Marginals, split: Split, n_pairs: float, n_sampled: i
     depend on each other so much that a diagonal takes ten times as many (OCR: 150 passes, and 14): worth their price.
     """
     owner, n = marginals.objective, split.n_nodes
-    if marginals.loss.n_edges == 0 or owner.mean_occurrence > RARE:
+    if marginals.loss.n_edges == 0 or not owner.operations.has_rare_features:
         return False
     of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
     of_edges = EDGE_OPERATIONS * n_sampled * float(split.edges.size) ** 2
