@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,54 +74,25 @@ class Progress:
     estimated_gap: float = float("nan")
 
 
+def _column(name: str, doc: str) -> Any:
+    """Return a property that collects a field of `Progress` over the rows of a trace."""
+    return property(lambda trace: np.array([getattr(row, name) for row in trace.rows]), doc=doc)
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """The run as arrays of equal length, one entry a row of `Progress`."""
 
     rows: list[Progress] = field(default_factory=list)
 
-    def _column(self, name: str) -> NDArray:
-        return np.array([getattr(row, name) for row in self.rows])
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Time since the run started."""
-        return self._column("seconds")
-
-    @property
-    def value(self) -> NDArray[np.float64]:
-        """The objective, penalty included, in nats."""
-        return self._column("value")
-
-    @property
-    def gap(self) -> NDArray[np.float64]:
-        """The certified relative gap, nan where none is known yet."""
-        return self._column("gap")
-
-    @property
-    def violation(self) -> NDArray[np.float64]:
-        """The largest KKT violation, in nats a unit of weight."""
-        return self._column("violation")
-
-    @property
-    def passes(self) -> NDArray[np.float64]:
-        """Inference passes over the data so far."""
-        return self._column("passes")
-
-    @property
-    def n_active(self) -> NDArray[np.int64]:
-        """Weights in the active set."""
-        return self._column("n_active")
-
-    @property
-    def n_nonzero(self) -> NDArray[np.int64]:
-        """Weights that are not 0."""
-        return self._column("n_nonzero")
-
-    @property
-    def is_screening(self) -> NDArray[np.bool_]:
-        """Whether gap and violation are over all coordinates."""
-        return self._column("is_screening")
+    seconds = _column("seconds", "Time since the run started, float64.")
+    value = _column("value", "The objective, penalty included, in nats, float64.")
+    gap = _column("gap", "The certified relative gap, nan where none is known yet, float64.")
+    violation = _column("violation", "The largest KKT violation, in nats a unit of weight, float64.")
+    passes = _column("passes", "Inference passes over the data so far, float64.")
+    n_active = _column("n_active", "Weights in the active set, int64.")
+    n_nonzero = _column("n_nonzero", "Weights that are not 0, int64.")
+    is_screening = _column("is_screening", "Whether gap and violation are over all coordinates, bool.")
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -60,5 +60,21 @@ def strict_kernel(function: Any) -> Any:
 
 def inner(function: Any) -> Any:
     """Compile into the callers, as a bare kernel: for loops within loops, where a call costs 30 ns."""
-    flags = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "_nrt": False}
+    return inlined(function, FAST_MATH)
+
+
+def strict_inner(function: Any) -> Any:
+    """Compile into the callers operations that keep their order there: what is subtracted first is lost last."""
+    return inlined(function, ())
+
+
+def inlined(function: Any, fastmath: Iterable[str]) -> Any:
+    """Compile into the callers, without counting references to arrays."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath), "_nrt": False}
+    return numba.njit(forceinline=True, **flags)(function)
+
+
+def exact_inner(function: Any) -> Any:
+    """Compile into the callers, with fused multiply-adds but nothing re-associated."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
     return numba.njit(forceinline=True, **flags)(function)

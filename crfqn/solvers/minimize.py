@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
+from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -29,11 +31,9 @@ from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, pr
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 Callback = Callable[[Progress], object]
-NO_COORDS = np.empty(0, np.int64)
-NO_WEIGHTS = np.empty(0)
 # Others are asked to stop at once.
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
-# Of the violation at the last bound with unpenalised coordinates: when to look for another.
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
 
 
@@ -41,7 +41,7 @@ def minimize(
     objective: Objective,
     penalty: Penalty,
     solver: Solver,
-    start: tuple[Coords, Vector] | Point = (NO_COORDS, NO_WEIGHTS),
+    start: tuple[Coords, Vector] | Point = NO_WEIGHTS,
     tol: float | Estimated = 1e-3,
     max_iter: int = 500,
     max_seconds: float | None = None,
@@ -84,6 +84,9 @@ def minimize(
             status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
+        if status is not None and not state.is_evaluated:
+            state = state.evaluated(penalty)
+            status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
             status = run.finish(status)
@@ -95,7 +98,7 @@ def minimize(
     is_best = state.is_screening and state.value == result.value
     try:
         point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.unpenalised.size:
+        if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
         return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
     except KeyboardInterrupt:
@@ -141,11 +144,19 @@ class _Run:
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
-        self.latest = state.point.sparse_weights
-        self.n_iter += state.n_wrong is not None
+        if state.is_evaluated:
+            self.latest = state.point.sparse_weights
+        if state.sample_fraction == 1.0:
+            self.dual_value = max(self.dual_value, state.dual_value)
+        self.n_iter += state.n_wrong is not None or not state.is_evaluated
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
+
+    def last(self, state: State, status: Status) -> Status:
+        """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
+        verdict = self.record(state)
+        return verdict if verdict in (Status.CONVERGED, Status.DIVERGED) else status
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
@@ -157,8 +168,8 @@ class _Run:
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.unpenalised.size:
-            state = self._with_free_solved(state)
+        if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
+            state = self._with_unpenalised_solved(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -190,11 +201,11 @@ class _Run:
             self.is_near = True
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
 
-    def _with_free_solved(self, state: State) -> State:
+    def _with_unpenalised_solved(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
-        falls as the violation does, or as its square: the next look is due when it could be small enough.
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
@@ -236,7 +247,7 @@ class _Run:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=state.point.sparse_weights.n_nonzero,
+            n_nonzero=(state.point.sparse_weights if state.is_evaluated else self.best).n_nonzero,
             passes=self.objective.n_passes - self.passes_before,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,
@@ -270,7 +281,7 @@ class _Run:
         return None
 
     def result(self, status: Status) -> Result:
-        """The best weights and the record."""
+        """Return the best weights and the record."""
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]

@@ -6,7 +6,7 @@ A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -44,8 +44,8 @@ class Blocks(Protocol):
 class LocalPenalty(Protocol):
     """A penalty at some coordinates: what belongs to the coordinates, but not to the weights, is found once.
 
-    Weights leave zero in `blocks`, all of a block or none. A block of zeros stays where it is while its `pull` is
-    below its `bound`; both are told at each of its coordinates, and the pull of other blocks is infinite.
+    Weights leave zero in `blocks`, all of a block or none. A block of zeros stays where it is while its `dual_norm` is
+    below its `threshold`; both are told at each of its coordinates, and the dual norm of other blocks is infinite.
     """
 
     @property
@@ -81,9 +81,9 @@ class LocalPenalty(Protocol):
 class Penalty(Protocol):
     """A convex penalty; what depends on which one it is, a solver asks of it.
 
-    `strength` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and perhaps
-    others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, l1_of = l1 = strength at
-    all but the unpenalised ones; a solver that relies on this says `needs_separable`.
+    `dual_radius` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and
+    perhaps others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, with l1_of = l1 =
+    dual_radius at all but the unpenalised ones; a solver that relies on this says so in its `Requirements`.
     """
 
     @property
@@ -121,6 +121,8 @@ class Penalty(Protocol):
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
+    def norm_bounds(self, value: float) -> tuple[float, float]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -130,8 +132,9 @@ class State:
     is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it,
     because rounding hides the decrease, or (`has_failed`) because no trial along the search was good enough.
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
-    `is_step`: a state that has looked at all coordinates counts as an iteration only where this is set.
+    `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
+    `is_evaluated`: False for a step whose value nobody has computed yet; the last one of a run is evaluated.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
     """
 
@@ -147,11 +150,18 @@ class State:
     meets_rule: bool = False
     sample_fraction: float = 1.0
     n_wrong: int | None = None
+    is_evaluated: bool = True
 
     @property
     def has_value(self) -> bool:
         """Whether it is a state of all items, and they were evaluated."""
-        return self.sample_fraction == 1.0 and (self.n_wrong is None or self.meets_rule)
+        is_of_all = self.sample_fraction == 1.0 and self.is_evaluated
+        return is_of_all and (self.n_wrong is None or self.meets_rule)
+
+    def evaluated(self, penalty: Penalty) -> State:
+        """Return the state with its value, which may cost a pass over the data."""
+        value = self.point.value + penalty.value(self.point.coords, self.point.weights)
+        return replace(self, value=value, is_evaluated=True, is_screening=True)
 
 
 class Requirements(NamedTuple):

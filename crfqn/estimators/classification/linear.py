@@ -21,6 +21,7 @@ from crfqn.estimators.named_penalties import make_penalty, named_penalty, streng
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -45,6 +46,7 @@ class LinearModel(FlatLabels):
         "bcd-single": FeatureBCD,
         "fobos": FOBOS,
         "l-bfgs": partial(LBFGS, warm_up=False),
+        "gls": GLS,
     }
 
     @property

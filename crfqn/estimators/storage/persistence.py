@@ -19,6 +19,9 @@ from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
+from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
+from crfqn.estimators.least_squares.stagewise import StagewiseRegression
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
@@ -26,7 +29,17 @@ from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
 
 KINDS: dict[str, type[SparseCRF]] = {
-    kind.KIND: kind for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MultilabelRanker, TaxonomyCRF)
+    kind.KIND: kind
+    for kind in (
+        CalibratedLeastSquares,
+        ChainCRF,
+        GeneralizedLeastSquares,
+        MulticlassCRF,
+        MulticlassClassifier,
+        MultilabelRanker,
+        StagewiseRegression,
+        TaxonomyCRF,
+    )
 }
 # Types of a trace's columns, of which a file keeps floats.
 WHOLE: dict[str, type] = {"int": int, "bool": bool}

@@ -5,6 +5,7 @@ Importing this package registers all of them (`registry.py`).
 
 from crfqn.objectives.views import (
     curvature,
+    dual_items,
     feature_blocks,
     gram,
     mistakes,
@@ -12,6 +13,18 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    unpenalised_reach,
 )
 
-__all__ = ["curvature", "feature_blocks", "gram", "mistakes", "online", "proved_zeros", "row_learner", "rows"]
+__all__ = [
+    "curvature",
+    "dual_items",
+    "feature_blocks",
+    "gram",
+    "mistakes",
+    "online",
+    "proved_zeros",
+    "row_learner",
+    "rows",
+    "unpenalised_reach",
+]

@@ -127,7 +127,7 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
     n_bytes = 2 * 8 * n_rows * width
     if n_bytes > LARGEST_BYTES:
         raise InputError(
-            f"online methods keep dense arrays of features x states: {n_features} x {n_states} would take "
+            f"this method keeps dense arrays of features x states: {n_features} x {n_states} would take "
             f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
         )
 

@@ -100,7 +100,7 @@ def fit_sample(
 
 
 def is_text(objective: Objective) -> bool:
-    """Whether to learn item by item: sequences of rare features, whose epochs are not much dearer than passes."""
+    """Return whether to learn item by item: sequences of rare features, if epochs are not much dearer than passes."""
     return (
         has_view(objective, OnlineView)
         and objective.n_positions >= 2 * objective.n_items
@@ -112,7 +112,7 @@ def is_text(objective: Objective) -> bool:
 
 
 def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
-    """A few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
+    """Run a few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
     origin = start.sparse_weights
     eta0 = yield from ONLINE.calibrate(objective, penalty, origin)
     random, online = np.random.default_rng(ONLINE.random_state), start_online(objective, penalty, origin)
@@ -122,7 +122,7 @@ def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Genera
 
 
 def draw_samples(objective: Objective, strides: list[int]) -> dict[int, Objective]:
-    """Samples by stride (ascending), each drawn from the smallest that contains it: the least to read."""
+    """Return samples by stride (ascending), each drawn from the smallest that contains it: the least to read."""
     samples = {1: objective}
     for stride in strides:
         if stride not in samples:

@@ -1,0 +1,25 @@
+"""Predictions made probabilities: Euclidean projections onto the simplex, and onto the hypercube. (K, N), K labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crfqn.arrays import Vector
+
+
+def onto_simplex(table: Vector) -> Vector:
+    """Return the nearest point of the simplex to each column (Duchi, Shalev-Shwartz, Singer, Chandra 2008)."""
+    ranked = np.sort(table, axis=0)[::-1]
+    excess = (np.cumsum(ranked, axis=0) - 1.0) / np.arange(1, len(table) + 1)[:, None]
+    last = np.count_nonzero(ranked > excess, axis=0) - 1
+    return np.maximum(table - np.take_along_axis(excess, last[None], axis=0), 0.0)
+
+
+def onto_hypercube(table: Vector) -> Vector:
+    """Return the nearest point of [0, 1]^K to each column."""
+    return np.clip(table, 0.0, 1.0)
+
+
+def clipped(table: Vector, is_exclusive: bool) -> Vector:
+    """Return the projection onto the simplex where an item has one label, else onto the hypercube."""
+    return onto_simplex(table) if is_exclusive else onto_hypercube(table)

@@ -1,0 +1,301 @@
+"""Euclidean projections onto convex sets, and the proximal maps that belong to them, row by row.
+
+    project_simplex      {b >= 0, sum b = radius}
+    project_l1_ball      {sum |b| <= radius}, and prox_linf, what it takes away
+    project_linf_ball    {max |b| <= radius}, and prox_l1, what it takes away
+    project_halfspace    {<normal, b> <= bound}
+    project_epigraph     {(p, t): max_k p_k + margin_k <= t}
+
+A matrix is projected row by row; a vector is a matrix of one row. A radius is one number, or one a row. `out` may be
+the input itself. Results are float64; the same call twice gives the same bits.
+
+References
+----------
+Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the l1-ball. ICML 2008.
+Blondel, Fujino, Ueda: Large-scale multiclass support vector machine training via Euclidean projection onto the simplex.
+ICPR 2014.
+Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.kernels.projection.level import BISECTION, PIVOT, SORT
+from crfqn.kernels.projection.rows import ball_rows, epigraph_rows, simplex_rows
+
+METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
+LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
+
+__all__ = [
+    "project_epigraph", "project_halfspace", "project_l1_ball", "project_linf_ball", "project_simplex", "prox_l1",
+    "prox_linf",
+]  # fmt: skip
+
+
+def project_simplex(
+    x: ArrayLike,
+    radius: ArrayLike = 1.0,
+    *,
+    method: str = "pivot",
+    tol: float = 1e-3,
+    out: Vector | None = None,
+) -> Vector:
+    """Project onto the positive simplex: argmin ||b - x|| over b >= 0, sum b = radius.
+
+    The result is max(x - t, 0) for a level t, found for each row by
+
+    - "sort": the entries in descending order, as far as they are above t (Blondel et al., Algorithm 2), O(k log k);
+    - "pivot": random pivots (Duchi et al., figure 2), expected O(k); the order of the pivots is fixed;
+    - "bisection": halvings of an interval (Blondel et al., Algorithm 3), O(k) each, until the sum is right to within
+      tol * radius.
+
+    Parameters
+    ----------
+    x : array-like, shape (n, k) or (k,), k >= 1
+        Finite, at most 1e300 in size.
+    radius : float or array-like of shape (n,), >= 0
+    method : {"pivot", "sort", "bisection"}, default "pivot"
+    tol : float >= 0, default 1e-3
+        Of the bisection; 0 halves until no number is left between the ends.
+    out : ndarray of float64, shape as x, optional
+        Where the result goes; x itself for a projection in place.
+
+    Returns
+    -------
+    ndarray of float64, shape as x
+
+    Raises
+    ------
+    InputError
+        For shapes and values other than these, naming them.
+
+    Notes
+    -----
+    Entries that cannot be above t are left aside first, by the largest entry and three steps of Newton's method
+    (Michelot 1986); "sort" does so in rows of up to 128 entries only, and is Algorithm 2 as printed in wider ones.
+
+    Examples
+    --------
+    >>> from crfqn.projections import project_simplex
+    >>> project_simplex([0.5, 1.5, -1.0]).tolist()
+    [0.0, 1.0, 0.0]
+    >>> project_simplex([[1.0, 0.5], [3.0, 4.0]], radius=[1.0, 4.0]).tolist()
+    [[0.75, 0.25], [1.5, 2.5]]
+    """
+    rows, radii, target = checked(x, "radius", radius, out)
+    wrong = simplex_rows(rows, radii, *checked_method(method, tol), target)
+    return finished(rows, wrong, target, x, out)
+
+
+def project_l1_ball(
+    x: ArrayLike,
+    radius: ArrayLike = 1.0,
+    *,
+    method: str = "pivot",
+    tol: float = 1e-3,
+    out: Vector | None = None,
+) -> Vector:
+    """Project onto the L1 ball: argmin ||b - x|| over sum |b| <= radius; parameters as of `project_simplex`.
+
+    Outside of the ball it is the projection of |x| onto the simplex, with the signs of x.
+    """
+    rows, radii, target = checked(x, "radius", radius, out)
+    wrong = ball_rows(rows, radii, *checked_method(method, tol), False, target)
+    return finished(rows, wrong, target, x, out)
+
+
+def prox_linf(
+    x: ArrayLike,
+    strength: ArrayLike = 1.0,
+    *,
+    method: str = "pivot",
+    tol: float = 1e-3,
+    out: Vector | None = None,
+) -> Vector:
+    """Return argmin_b 1/2 ||b - x||^2 + strength max |b|, which is x less its projection onto the L1 ball.
+
+    The largest entries are clipped to one size. Parameters as of `project_simplex`, the strength as its radius.
+    """
+    rows, radii, target = checked(x, "strength", strength, out)
+    wrong = ball_rows(rows, radii, *checked_method(method, tol), True, target)
+    return finished(rows, wrong, target, x, out)
+
+
+def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
+    """Project onto {max |b| <= radius}: every entry is clipped; parameters as of `project_simplex`."""
+    rows, radii, target = checked(x, "radius", radius, out)
+    check_finite(rows)
+    np.clip(rows, -radii[:, None], radii[:, None], out=target)
+    return finished(rows, -1, target, x, out)
+
+
+def prox_l1(x: ArrayLike, strength: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
+    """Return argmin_b 1/2 ||b - x||^2 + strength sum |b|: the soft threshold, x less its clipped entries.
+
+    Parameters as of `project_simplex`, the strength as its radius.
+    """
+    rows, radii, target = checked(x, "strength", strength, out)
+    check_finite(rows)
+    np.subtract(rows, np.clip(rows, -radii[:, None], radii[:, None]), out=target)
+    return finished(rows, -1, target, x, out)
+
+
+def project_halfspace(
+    x: ArrayLike, normal: ArrayLike, bound: ArrayLike = 0.0, *, out: Vector | None = None
+) -> Vector:
+    """Project onto {b: <normal, b> <= bound}.
+
+    Parameters
+    ----------
+    x : array-like, shape (n, k) or (k,)
+    normal : array-like, shape (k,), or (n, k) for one a row
+    bound : float or array-like of shape (n,)
+    out : ndarray of float64, shape as x, optional
+
+    Raises
+    ------
+    InputError
+        Also where the half-space is empty: a normal of zeros and a bound below 0.
+    """
+    rows, bounds, target = checked(x, "bound", bound, out, least=-np.inf)
+    check_finite(rows)
+    a = numbers(normal, "normal")
+    if a.shape not in ((rows.shape[1],), rows.shape):
+        raise InputError(f"normal: expected shape {(rows.shape[1],)} or {rows.shape}, got {a.shape}")
+    check_finite(a, "normal")
+    a = np.broadcast_to(a, rows.shape)
+    scale = np.abs(a).max(axis=1)  # so that no square overflows, and none vanishes
+    if np.any(empty := (scale == 0) & (bounds < 0)):
+        raise InputError(
+            f"expected a half-space with points, row {int(np.argmax(empty))} has <0, b> <= a bound below 0"
+        )
+    unit = a / np.where(scale > 0, scale, 1.0)[:, None]
+    squares = np.where(scale > 0, np.einsum("ij,ij->i", unit, unit), 1.0)
+    inside = np.einsum("ij,ij->i", unit, rows) - bounds / np.where(scale > 0, scale, 1.0)
+    np.subtract(
+        rows, (np.where(scale > 0, np.maximum(inside, 0.0), 0.0) / squares)[:, None] * unit, out=target
+    )
+    return finished(rows, -1, target, x, out)
+
+
+def project_epigraph(
+    x: ArrayLike,
+    height: ArrayLike,
+    margins: ArrayLike = 0.0,
+    *,
+    method: str = "pivot",
+    tol: float = 1e-3,
+    out: Vector | None = None,
+) -> tuple[Vector, Any]:
+    """Project (x, height) onto the epigraph {(p, t): max_k p_k + margin_k <= t} (Chierchia et al., proposition 3.3).
+
+    The multiclass hinge of an item of class y is this maximum over x_k = s_k - s_y with margins 1, and 0 at k = y. The
+    result is p = min(x, t - margins), with the one t >= height at which what is cut off sums up to t - height.
+
+    Parameters
+    ----------
+    x : array-like, shape (n, k) or (k,)
+    height : float or array-like of shape (n,)
+    margins : float, or array-like of shape (k,) or (n, k)
+    method, tol, out
+        As of `project_simplex`; a tolerance is relative to the distance max_k (x_k + margin_k) - height.
+
+    Returns
+    -------
+    p : ndarray of float64, shape as x
+    t : ndarray of float64, shape (n,); a float for a vector x
+    """
+    rows, heights, target = checked(x, "height", height, out, least=-np.inf)
+    shift = numbers(margins, "margins")
+    if shift.shape not in ((), (rows.shape[1],), rows.shape):
+        raise InputError(
+            f"margins: expected a number or shape {(rows.shape[1],)} or {rows.shape}, got {shift.shape}"
+        )
+    check_finite(shift, "margins")
+    if shift.shape != rows.shape:
+        shift = np.broadcast_to(shift, (1, rows.shape[1]))
+    t = np.empty(len(rows))
+    wrong = epigraph_rows(rows, heights, np.ascontiguousarray(shift), *checked_method(method, tol), target, t)
+    p = finished(rows, wrong, target, x, out)
+    return p, t if np.ndim(x) == 2 else float(t[0])
+
+
+def numbers(values: ArrayLike, name: str) -> Vector:
+    """Return real numbers as float64, or raise InputError."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"{name}: expected real numbers, got dtype {found.dtype}")
+    return found.astype(np.float64, copy=False)
+
+
+def checked(
+    x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, least: float = 0.0
+) -> tuple[Vector, Vector, Vector]:
+    """Return x as contiguous rows (n, k), the radii (n,), and rows for the result."""
+    found = numbers(x, "x")
+    if found.ndim not in (1, 2) or found.shape[-1] == 0:
+        raise InputError(
+            f"x: expected a matrix or a vector with at least one column, got shape {found.shape}"
+        )
+    rows = np.ascontiguousarray(found.reshape(-1, found.shape[-1]))
+    radii = numbers(radius, name)
+    if radii.shape not in ((), (len(rows),)):
+        raise InputError(f"{name}: expected a number or shape {(len(rows),)}, got shape {radii.shape}")
+    wrong = np.atleast_1d(~((radii >= least) & (np.abs(radii) <= LARGEST)))
+    if wrong.any():
+        bounds = f"from {least:g} to {LARGEST:g}" if np.isfinite(least) else f"of at most {LARGEST:g} in size"
+        raise InputError(f"{name}: expected numbers {bounds}, got {np.atleast_1d(radii)[np.argmax(wrong)]}")
+    return rows, np.ascontiguousarray(np.broadcast_to(radii, len(rows))), target_rows(found, out)
+
+
+def target_rows(x: Vector, out: Any) -> Vector:
+    """Return the rows that a result is written to: those of `out` itself where they are contiguous."""
+    if out is None:
+        return np.empty((x.size // x.shape[-1], x.shape[-1]))
+    if not (
+        isinstance(out, np.ndarray)
+        and out.dtype == np.float64
+        and out.shape == x.shape
+        and out.flags.writeable
+    ):
+        found = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise InputError(f"out: expected a writable float64 array of shape {x.shape}, got {found}")
+    return (out if out.flags.c_contiguous else np.empty(out.shape)).reshape(-1, x.shape[-1])
+
+
+def checked_method(method: str, tol: float) -> tuple[int, float]:
+    """Return the number of a method, and the tolerance."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(f"method: expected one of {[*METHODS]}, got {method!r}")
+    if not tol >= 0:
+        raise InputError(f"tol: expected a number >= 0, got {tol!r}")
+    return METHODS[method], float(tol)
+
+
+def check_finite(x: Vector, name: str = "x") -> None:
+    """Refuse nan, infinity and what sums would make infinite, naming the place."""
+    wrong = ~(np.abs(x) <= LARGEST)
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise InputError(
+            f"{name}: expected finite numbers of at most {LARGEST:g} in size, got {x[place]} at {place}"
+        )
+
+
+def finished(rows: Vector, wrong: int, target: Vector, x: ArrayLike, out: NDArray | None) -> Vector:
+    """Return the result in the shape of x, in `out` if there is one; InputError for the row `wrong`."""
+    if wrong >= 0:
+        check_finite(rows)
+        raise InputError(f"x: expected rows whose sums are finite, row {wrong} has none")
+    result = target.reshape(np.shape(x))
+    if out is None:
+        return result
+    if not np.shares_memory(result, out):
+        out[...] = result
+    return out

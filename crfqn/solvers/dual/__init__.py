@@ -1,0 +1,1 @@
+"""Dual methods: blocks of dual variables, an item each."""

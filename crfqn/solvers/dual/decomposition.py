@@ -1,0 +1,113 @@
+"""Dual decomposition for the multiclass hinge: Algorithm 1 of Blondel, Fujino and Ueda (2014).
+
+Every sub-problem, the dual variables of one item while all others are held, is a projection onto a simplex. Items are
+shuffled once and visited in cycles. The weights follow every update, so one pass over the data is a good model already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import DualBlocks, DualView
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.settings import check_integers, check_numbers, check_shares
+
+SUB_SOLVERS = ("pivot", "sort", "bisection", "smo", "frank-wolfe")
+
+
+@dataclass(frozen=True)
+class DualDecomposition:
+    """Settings of dual decomposition; an iteration is a pass over the items that are not left out.
+
+    Parameters
+    ----------
+    sub_solver : {"pivot", "sort", "bisection", "smo", "frank-wolfe"}
+        How the sub-problem of an item is solved: exactly, by a projection onto the simplex with random pivots (Duchi et
+        al. 2008) or by sorting (Algorithm 2); by bisection (Algorithm 3); one exchange between two states (supplement
+        A); one step to a vertex (supplement B).
+    tau : float > 0
+        The relative tolerance of bisection.
+    shrink : bool
+        Leave out items at a vertex of their simplex that stay there by more than the largest violation of the last
+        pass. All are visited again before a certificate.
+    cooling : float within (0, 1)
+        The certificate, a sweep over all items without updates, is due when the duality gap as the items have met it on
+        the way has fallen to this share of that of the epoch's first pass.
+    max_passes : int
+        Or after so many passes.
+    random_state : int
+        Seed of the order of the items.
+
+    Notes
+    -----
+    Sequential, whatever the number of threads. It starts from zero: weights do not tell the dual variables.
+
+    References
+    ----------
+    Blondel, Fujino, Ueda: Large-scale multiclass support vector machine training via Euclidean projection onto the
+    simplex. ICPR 2014.
+    """
+
+    sub_solver: str = "pivot"
+    tau: float = 1e-3
+    shrink: bool = True
+    cooling: float = 0.2
+    max_passes: int = 10
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if self.sub_solver not in SUB_SOLVERS:
+            raise InputError(f"sub_solver: expected one of {SUB_SOLVERS}, got {self.sub_solver!r}")
+        check_numbers(self, 0.0, "tau")
+        check_shares(self, "cooling")
+        check_integers(self, 1, "max_passes")
+        check_integers(self, 0, "random_state")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: dual variables of items."""
+        return Requirements((DualView,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield a state for each pass over the items; those that end an epoch have a value and a bound."""
+        blocks = objective.view(DualView).start(penalty, self.sub_solver, self.tau)
+        del start
+        order = np.random.default_rng(self.random_state).permutation(blocks.items)
+        active = order
+        while True:
+            first_gap = np.nan
+            for n_passes in range(1, self.max_passes + 1):
+                n_visited, seen = active.size, blocks.sweep(active)
+                first_gap = seen.gap if n_passes == 1 else first_gap
+                if n_passes == self.max_passes or (n_passes > 1 and seen.gap <= self.cooling * first_gap):
+                    break
+                active = self.left_over(active, seen.slacks, seen.violation)
+                yield pass_state(blocks, seen.violation, n_visited)
+            value, dual_value, found = blocks.certify(order)
+            is_still = seen.n_updates == 0 and n_visited == order.size
+            yield State(
+                blocks.point(),
+                value,
+                found.violation,
+                n_visited,
+                dual_value,
+                is_screening=True,
+                is_step=True,
+                is_final=is_still,
+            )
+            active = self.left_over(order, found.slacks, found.violation)
+
+    def left_over(
+        self, order: NDArray[np.int64], slacks: NDArray[np.float64], violation: float
+    ) -> NDArray[np.int64]:
+        """Return the items that the next pass visits."""
+        return order[slacks <= violation] if self.shrink else order
+
+
+def pass_state(blocks: DualBlocks, violation: float, n_visited: int) -> State:
+    """Return the state after a pass whose value nobody has asked for yet."""
+    return State(blocks.point(), np.nan, violation, n_visited, blocks.dual_value(), is_evaluated=False)
