@@ -43,11 +43,11 @@ class TestGains:
     def test_a_power_law_is_continued_exactly(self):
         # F - F* = 1 / n^p: every doubling wins 2^-p of the one before.
         n = np.arange(1, 65)
-        assert gains(7.0 + n**-1.2).rest() == pytest.approx(64**-1.2)
+        assert gains(7.0 + n**-0.8).rest() == pytest.approx(64**-0.8)
 
-    def test_fast_convergence_counts_as_a_third(self):
+    def test_fast_convergence_counts_as_a_half(self):
         values = 1.0 + 0.1 ** np.arange(16.0)
-        assert gains(values).rest() == pytest.approx(0.5 * (values[7] - values[15]))
+        assert gains(values).rest() == pytest.approx(values[7] - values[15])
 
     def test_gains_that_do_not_fall_are_not_believed(self):
         assert gains(100.0 - np.arange(16.0)).rest() == pytest.approx(9 * 8.0)
