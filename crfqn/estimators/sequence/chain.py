@@ -68,7 +68,8 @@ class ChainCRF(ByStrengths):
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
     stop : {"estimate", "certificate"}, default "estimate"
-        What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified duality gap, a proof that on text takes many times as long.
+        What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
+        duality gap: a proof, which on text takes many times as long.
     all_possible_states, all_possible_transitions : bool, default True
         Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
         (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
