@@ -72,6 +72,7 @@ def minimize(
     InputError
         For a negative tolerance or limits below 1.
     """
+    as_tolerance(tol)  # before a pass over the data
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)

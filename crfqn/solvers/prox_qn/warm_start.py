@@ -106,7 +106,7 @@ def is_text(objective: Objective) -> bool:
     return (
         has_view(objective, OnlineView)
         and objective.n_positions >= 2 * objective.n_items
-        and objective.mean_occurrence <= RARE
+        and objective.operations.has_rare_features
         and objective.n_coords > FEW_WEIGHTS
         and objective.n_node_coords <= MOST_ONLINE
         and objective.operations.of_epoch <= DEAREST * objective.operations.of_pass
