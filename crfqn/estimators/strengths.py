@@ -1,4 +1,4 @@
-"""What a chain and a taxonomy have in common: a penalty by its strengths alone, and a likelihood or a margin to train."""
+"""What chains and taxonomies have in common: a penalty by its strengths alone, and a likelihood or margins to train."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ objective, is the certificate.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,18 +75,10 @@ class BlockFrankWolfe:
         while True:
             self.pass_over(blocks, n_passes, random)
             n_passes += 1
-            state = State(
-                blocks.point(self.average),
-                np.nan,
-                np.nan,
-                blocks.n_items,
-                blocks.dual_value(),
-                is_step=True,
-                is_evaluated=False,
-            )
+            state = passed(blocks.point(self.average), penalty, blocks)
             if n_passes >= due:
                 due = PATIENCE * n_passes
-                state = state.evaluated(penalty)
+                state = replace(certified(state, penalty), is_step=True)
             yield state
 
     def pass_over(self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator) -> None:
@@ -100,3 +92,16 @@ class BlockFrankWolfe:
             total = gaps.sum()
             chance = gaps / total if total > 0 else None
             blocks.visit(random.choice(n, batch.size, p=chance))
+
+
+def passed(point: Point, penalty: Penalty, blocks: FrankWolfeState) -> State:
+    """Return the state after a pass, whose value waits until it is asked for."""
+    state = State(point, np.nan, np.nan, blocks.n_items, blocks.dual_value())
+    return replace(state, certify=lambda: certified(state, penalty))
+
+
+def certified(state: State, penalty: Penalty) -> State:
+    """Return the state with the objective at its weights, which costs a loss-augmented decoding of all items."""
+    point = state.point
+    value = point.value + penalty.value(point.coords, point.weights)
+    return replace(state, value=value, is_screening=True, certify=None)
