@@ -21,6 +21,8 @@ from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 
+RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
+
 
 class Stage(NamedTuple):
     """Minimise over every stride-th item with a penalty `stronger` times the asked one."""
