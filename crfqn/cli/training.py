@@ -193,7 +193,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result) + _proved(result.n_proved_zeros)),
+        ("gap", _gap(result) + _proved(result.n_proved_zeros) + _estimated(result)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
@@ -225,13 +225,17 @@ def describe_accuracy(scores: Scores | DocumentScores) -> str:
 
 
 def _gap(result: "Result") -> str:
-    gap, estimate = result.gap, result.estimated_gap
+    gap = result.gap
     if math.isnan(result.violation):
         return "unknown: stopped before the first look at all weights"
-    guess = "" if math.isnan(estimate) or estimate >= gap else f"; {estimate:.1e} by estimate"
     if math.isnan(gap):
-        return "unknown: no certificate exists for this objective" + guess
-    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower{guess}"
+        return "unknown: no certificate exists for this objective"
+    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+
+
+def _estimated(result: "Result") -> str:
+    estimate = result.estimated_gap
+    return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
 
 
 def _proved(n_proved_zeros: int | None) -> str:
