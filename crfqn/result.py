@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ class Status(Enum):
     """The reason for which a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
+    ESTIMATED = (
+        "converged by an estimate: the objective is probably within the tolerance of the optimum, not proved"
+    )
     STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
@@ -26,13 +30,13 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self is Status.CONVERGED
+        """Whether the tolerance was reached, by a proof or by an estimate."""
+        return self in (Status.CONVERGED, Status.ESTIMATED)
 
     @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
-        return self in (Status.CONVERGED, Status.LEARNED)
+        return self.is_success or self is Status.LEARNED
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Progress:
     sample_fraction : the fraction of the items that `value` is over; below 1 in the warm-up on a sample, of which
         traces have no rows
     n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
+    estimated_gap : estimate of (value - optimum) / value by what the steps have won (`solvers/stopping.py`), no bound;
+        nan while there are too few steps to tell
     """
 
     iteration: int
@@ -65,6 +71,12 @@ class Progress:
     is_screening: bool
     sample_fraction: float = 1.0
     n_wrong: int | None = None
+    estimated_gap: float = float("nan")
+
+
+def _column(name: str, doc: str) -> Any:
+    """Return a property that collects a field of `Progress` over the rows of a trace."""
+    return property(lambda trace: np.array([getattr(row, name) for row in trace.rows]), doc=doc)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,48 +85,14 @@ class Trace:
 
     rows: list[Progress] = field(default_factory=list)
 
-    def _column(self, name: str) -> NDArray:
-        return np.array([getattr(row, name) for row in self.rows])
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Time since the run started."""
-        return self._column("seconds")
-
-    @property
-    def value(self) -> NDArray[np.float64]:
-        """The objective, penalty included, in nats."""
-        return self._column("value")
-
-    @property
-    def gap(self) -> NDArray[np.float64]:
-        """The certified relative gap, nan where none is known yet."""
-        return self._column("gap")
-
-    @property
-    def violation(self) -> NDArray[np.float64]:
-        """The largest KKT violation, in nats a unit of weight."""
-        return self._column("violation")
-
-    @property
-    def passes(self) -> NDArray[np.float64]:
-        """Inference passes over the data so far."""
-        return self._column("passes")
-
-    @property
-    def n_active(self) -> NDArray[np.int64]:
-        """Weights in the active set."""
-        return self._column("n_active")
-
-    @property
-    def n_nonzero(self) -> NDArray[np.int64]:
-        """Weights that are not 0."""
-        return self._column("n_nonzero")
-
-    @property
-    def is_screening(self) -> NDArray[np.bool_]:
-        """Whether gap and violation are over all coordinates."""
-        return self._column("is_screening")
+    seconds = _column("seconds", "Time since the run started, float64.")
+    value = _column("value", "The objective, penalty included, in nats, float64.")
+    gap = _column("gap", "The certified relative gap, nan where none is known yet, float64.")
+    violation = _column("violation", "The largest KKT violation, in nats a unit of weight, float64.")
+    passes = _column("passes", "Inference passes over the data so far, float64.")
+    n_active = _column("n_active", "Weights in the active set, int64.")
+    n_nonzero = _column("n_nonzero", "Weights that are not 0, int64.")
+    is_screening = _column("is_screening", "Whether gap and violation are over all coordinates, bool.")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,6 +107,8 @@ class Result:
     coords, weights : sorted int64 coordinates of the non-zero weights, and their values
     value : objective, penalty included
     gap : certified relative gap, nan where no certificate exists (no penalty)
+    estimated_gap : estimate of the same distance by what the steps have won and what waits to come in, no bound; never
+        above `gap`; nan where there were too few steps to tell
     violation : largest KKT violation over all coordinates at the last full check
     status : the reason for which the run ended
     passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
@@ -148,6 +128,7 @@ class Result:
     seconds: float
     trace: Trace
     n_proved_zeros: int | None = None
+    estimated_gap: float = float("nan")
 
     @property
     def message(self) -> str:

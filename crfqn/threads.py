@@ -1,4 +1,4 @@
-"""A thread pool over a fixed number of parts.
+"""Threads that share out a fixed number of parts of the work, and how many of them there may be.
 
 The parts never depend on the number of threads, and every part writes to places of its own (or to a row
 of its own, summed in order afterwards): so results are bit-identical for any number of threads. Kernels

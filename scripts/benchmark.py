@@ -7,6 +7,7 @@
     python scripts/benchmark.py flat --problem newsgroups
     python scripts/benchmark.py rows --loss squared-hinge
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
+    python scripts/benchmark.py inference
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
@@ -191,6 +192,29 @@ def taxonomy(
         return finish(taxonomy.measure_large(n_threads=threads), output)
     names = problem or list(TaxonomyProblem)
     finish(taxonomy.measure(names, l1 or [0.5, 1.0, 2.0], n_threads=threads, limit=limit), output)
+
+
+class ItemLengths(StrEnum):
+    """How long the items of `inference` are."""
+
+    SENTENCES = "sentences"
+    UNEQUAL = "unequal"
+    SINGLE = "single"
+    ONE_WORD = "one-word"
+
+
+@app.command()
+def inference(
+    states: Annotated[
+        list[int] | None, typer.Option(min=1, help="May be given several times; default: 4 to 146.")
+    ] = None,
+    lengths: Annotated[ItemLengths, typer.Option(help="How long the items are.")] = ItemLengths.SENTENCES,
+    output: Output = None,
+) -> None:
+    """One inference pass over chains of few and many labels, against the bound of the machine."""
+    from benchmarks import inference
+
+    finish(inference.measure_states(states or [4, 7, 16, 26, 50, 146], lengths.value), output)
 
 
 def finish(report: Report, output: Path | None) -> None:

@@ -161,8 +161,8 @@ def test_a_breach_is_seen(name, source, message):
     assert [message in breach for breach in breaches(name, source)] == [True]
 
 
-# How compiled code is kept, and how threads are started for it.
-AROUND_KERNELS = {"kernels.disk_cache", "kernels.thread_group"}
+# How compiled code is kept, how threads are started for it, and a type that numba has to be told about.
+AROUND_KERNELS = {"kernels.disk_cache", "kernels.thread_group", "kernels.vectors"}
 
 
 def is_record(node: ast.ClassDef) -> bool:

@@ -11,6 +11,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from numpy.typing import NDArray
 from crfqn.data.columns import BLOCK, check_sparse
 from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
-from crfqn.data.vocabulary import UNSEEN, GrowingColumns, PairColumns, Vocabulary
+from crfqn.data.vocabulary import UNSEEN, GrowingColumns, PairColumns, Unplain, Vocabulary
 from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
 
+ONE = frozenset([1])
 PLAIN_TYPES = frozenset([str, bool, int, float])
 
 
@@ -174,52 +176,70 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
 class _Buffers:
     """Growing buffers of a CSR matrix: the columns of all entries so far, and the ends of the rows."""
 
-    def __init__(self, columns: dict[str, int]) -> None:
-        self.columns_by_name = columns
+    def __init__(self, columns: dict[str, int], pairs: PairColumns) -> None:
+        self.columns_by_name, self.columns_by_pair = columns, pairs
         self.columns = array("i")
         # Most values are 1, so only the others are kept, with where in `columns` they belong.
         self.other_values, self.other_at = array("d"), array("q")
         self.row_ends = array("q", [0])
-        self.columns_by_pair = PairColumns(columns)
+        self._add_dict = self._add_pairs
 
     def add(self, position: Any) -> None:
         """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""
         if isinstance(position, (dict, Mapping)):
-            self._add_pairs(position)
+            self._add_dict(position)
         elif isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
-            column_of = self.columns_by_name.__getitem__
-            self.columns.extend([c for c in map(column_of, position) if c != UNSEEN])
+            self.columns.extend(map(self.columns_by_name.__getitem__, position))
         else:
             raise TypeError
         self.row_ends.append(len(self.columns))
 
     def _add_pairs(self, position: Mapping[str, Any]) -> None:
-        column_of, pairs_of, append = self.columns_by_name, self.columns_by_pair, self.columns.append
+        """Append a position whose values are all 1, or else strings, booleans, 1 or 0, or else of any kind."""
+        values, before = position.values(), len(self.columns)
+        if ONE.issuperset(values):
+            self.columns.extend(map(self.columns_by_name.__getitem__, position))
+            return
+        try:
+            self.columns.extend(map(getitem, map(self.columns_by_pair.__getitem__, position), values))
+        except Unplain:
+            del self.columns[before:]
+            self._add_each(position)
+
+    def _add_each(self, position: Mapping[str, Any]) -> None:
+        """Append a position with values of any kind; the next position is first taken for one like it."""
+        column_of, pairs, append = self.columns_by_name, self.columns_by_pair, self.columns.append
+        n_others = len(self.other_at)
         for key, value in position.items():
             if type(value) not in PLAIN_TYPES:
                 value = _plain(value)
             is_pair = type(value) is str
-            column = pairs_of[key][value] if is_pair else column_of[key]
-            if column == UNSEEN or value == 0:
-                continue
-            append(column)
-            if value != 1 and not is_pair:
+            column = pairs[key][value] if is_pair else column_of[key]
+            if is_pair or value == 1:
+                append(column)
+            elif value != 0:
                 if not math.isfinite(value):
                     raise ValueError
-                self.other_values.append(value)
-                self.other_at.append(len(self.columns) - 1)
+                if column != UNSEEN:
+                    self.other_values.append(value)
+                    self.other_at.append(len(self.columns))
+                append(column)
+        self._add_dict = self._add_each if len(self.other_at) > n_others else self._add_pairs
 
     def matrix(self, n_features: int, rank: NDArray[np.int32] | None) -> Any:
         """Return the entries as a CSR matrix, column c moved to rank[c]."""
         import scipy.sparse
 
-        columns = np.frombuffer(self.columns, np.int32)
+        columns, row_ends = np.frombuffer(self.columns, np.int32), np.frombuffer(self.row_ends, np.int64)
+        values = np.ones(columns.size, np.float64 if self.other_at else np.float32)
+        values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
+        is_seen = columns != UNSEEN
+        if not is_seen.all():
+            row_ends = np.concatenate([[0], np.cumsum(is_seen)])[row_ends]
+            columns, values = columns[is_seen], values[is_seen]
         if rank is not None:
             for start in range(0, columns.size, BLOCK):
                 columns[start : start + BLOCK] = rank[columns[start : start + BLOCK]]
-        values = np.ones(columns.size, np.float64 if self.other_at else np.float32)
-        values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
-        row_ends = np.frombuffer(self.row_ends, np.int64)
         if columns.size < 2**31:  # scipy wants one dtype for both
             row_ends = row_ends.astype(np.int32)
         matrix = scipy.sparse.csr_array((values, columns, row_ends), shape=(row_ends.size - 1, n_features))
@@ -239,7 +259,11 @@ def _plain(value: Any) -> str | bool | float:
 
 
 def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Sequences:
-    buffers = _Buffers(GrowingColumns() if vocabulary is None else vocabulary.columns)
+    if vocabulary is None:
+        growing = GrowingColumns()
+        buffers = _Buffers(growing, PairColumns(growing))
+    else:
+        buffers = _Buffers(vocabulary.columns, vocabulary.pairs)
     offsets = array("q", [0])
     for i, item in enumerate(items):
         if not isinstance(item, (list, tuple, np.ndarray)) or _is_matrix(item):
@@ -254,9 +278,8 @@ def _encode_tokens(items: Sequence[Any], vocabulary: Vocabulary | None) -> Seque
                 raise InputError(f"item {i}, position {t}: {reason}") from None
         offsets.append(len(buffers.row_ends) - 1)
     if vocabulary is not None:
-        sequences = Sequences(buffers.matrix(len(vocabulary), None), offsets)
-        sequences.feature_names = vocabulary.names  # thousands, which need no second check for each sentence
-        return sequences
+        matrix = buffers.matrix(len(vocabulary), None)
+        return Sequences.from_checked(matrix, np.array(offsets, np.int64), vocabulary.names)
     found = list(buffers.columns_by_name)
     order = sorted(range(len(found)), key=found.__getitem__)
     rank = np.empty(len(found), np.int32)

@@ -53,6 +53,15 @@ class Sequences:
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
         self.feature_names = None if feature_names is None else check_names(feature_names, self.n_features)
 
+    @classmethod
+    def from_checked(
+        cls, matrix: Any, offsets: NDArray[np.int64], feature_names: list[str] | None
+    ) -> "Sequences":
+        """Return sequences of parts known to fit, without a look at any: for one sentence, looking takes longest."""
+        sequences = object.__new__(cls)
+        sequences.matrix, sequences.offsets, sequences.feature_names = matrix, offsets, feature_names
+        return sequences
+
     @property
     def n_positions(self) -> int:
         return int(self.matrix.shape[0])
@@ -152,10 +161,8 @@ class Sequences:
         return self._with(self.matrix[rows], cuts)
 
     def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
-        # Everything was checked when self was made; the names are shared, because they may be millions.
-        part = object.__new__(type(self))
-        part.matrix, part.offsets, part.feature_names = matrix, offsets, self.feature_names
-        return part
+        # The names are shared, because they may be millions.
+        return self.from_checked(matrix, offsets, self.feature_names)
 
     def _chosen(self, key: NDArray) -> NDArray[np.integer]:
         """Return an array key as item numbers from 0."""

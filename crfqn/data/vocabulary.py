@@ -26,8 +26,15 @@ class GrowingColumns(dict[str, int]):
         return column
 
 
+class Unplain(Exception):
+    """A feature's value that columns of pairs do not know: it has to be looked at, and may be wrong."""
+
+
 class PairColumns(dict[str, "ValueColumns"]):
-    """Map from name to string value to column of `name=value`; a pair seen before costs no new string."""
+    """Map from name to value to the column of an entry whose value is 1; a pair seen before costs no new string.
+
+    Only names and values that have a column stay: what else comes may be endless.
+    """
 
     def __init__(self, columns: dict[str, int]) -> None:
         super().__init__()
@@ -36,19 +43,38 @@ class PairColumns(dict[str, "ValueColumns"]):
     def __missing__(self, name: object) -> "ValueColumns":
         if not isinstance(name, str):
             raise TypeError("a feature name must be a string")
-        values = self[name] = ValueColumns(name, self.columns)
-        return values
+        return ValueColumns(str(name), self)
 
 
-class ValueColumns(dict[str, int]):
-    """Map from string value to column of `name=value`, for one name."""
+class ValueColumns(dict[object, int]):
+    """Map from value to column, for one name; UNSEEN for what leaves no entry.
 
-    def __init__(self, name: str, columns: dict[str, int]) -> None:
+    A string value has the column `name=value`; 1 and True that of `name`; 0 and False none, though `name` gets its
+    column.
+
+    Raises
+    ------
+    Unplain
+        For any other value, from a look-up.
+    """
+
+    __slots__ = ("name", "pairs")
+
+    def __init__(self, name: str, pairs: PairColumns) -> None:
         super().__init__()
-        self.prefix, self.columns = f"{name}=", columns
+        self.name, self.pairs = name, pairs
 
-    def __missing__(self, value: str) -> int:
-        column = self[value] = self.columns[self.prefix + value]
+    def __missing__(self, value: object) -> int:
+        if isinstance(value, str):
+            column = found = self.pairs.columns[f"{self.name}={value}"]
+        elif value in (0, 1):
+            found = self.pairs.columns[self.name]
+            column = found if value else UNSEEN
+        else:
+            raise Unplain
+        if found != UNSEEN:
+            self[value] = column
+            self.pairs[self.name] = self
         return column
 
 
@@ -69,6 +95,7 @@ class Vocabulary:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = check_names(names, len(names))
         self.columns: dict[str, int] = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
+        self.pairs = PairColumns(self.columns)
 
     def index(self, name: str) -> int:
         """Return the column of a name; KeyError if there is none."""

@@ -45,6 +45,7 @@ from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stopping import Estimated
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
@@ -62,6 +63,10 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "passive-aggressive": PassiveAggressive,
     "bcd": FeatureBCD,
 }
+STOPS = (
+    "estimate",
+    "certificate",
+)  # what ends a run: an estimate of the distance to the optimum, or a proof alone
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
@@ -98,6 +103,7 @@ class SparseCRF(Fitted):
     _: KW_ONLY
     group_l1: float | None = 0.0
     tol: float = 1e-3
+    stop: str = STOPS[0]
     max_iter: int = 500
     max_seconds: float | None = None
     solver: Any = AUTO
@@ -135,7 +141,7 @@ class SparseCRF(Fitted):
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """An estimator with these parameters; the default takes the place of a solver object."""
-        known = {name: settings[name] for name in (*cls._saved(), "solver")}
+        known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
         if known["solver"] not in cls.SOLVERS:
             del known["solver"]
         return cls(**known)
@@ -160,6 +166,8 @@ class SparseCRF(Fitted):
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         self._check_strengths()
         check_nonnegative("tol", self.tol)
+        if self.stop not in STOPS:
+            raise InputError(f"stop: expected one of {list(STOPS)}, got {self.stop!r}")
         if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
             raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
         if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
@@ -168,6 +176,11 @@ class SparseCRF(Fitted):
             raise InputError(f"callback: expected None or a callable, got {self.callback!r}")
         check_n_threads(self.n_threads)
         check_random_state(self.random_state)
+
+    @property
+    def _tolerance(self) -> float | Estimated:
+        """What has to be proved, or may be estimated, before a run ends."""
+        return Estimated(self.tol) if self.stop == "estimate" else self.tol
 
     @property
     @abstractmethod
@@ -227,7 +240,7 @@ class SparseCRF(Fitted):
                 self._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
                 NO_WEIGHTS if start is None else start,
-                tol=self.tol,
+                tol=self._tolerance,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
                 callback=callback,
@@ -245,7 +258,7 @@ class SparseCRF(Fitted):
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)
                 else f"no certified gap, largest violation {result.violation:.2g}"
-            )
+            ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
             warnings.warn(
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,

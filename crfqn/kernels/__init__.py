@@ -72,3 +72,9 @@ def inlined(function: Any, fastmath: Iterable[str]) -> Any:
     """Compile into the callers, without counting references to arrays."""
     flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath), "_nrt": False}
     return numba.njit(forceinline=True, **flags)(function)
+
+
+def exact_inner(function: Any) -> Any:
+    """Compile into the callers, with fused multiply-adds but nothing re-associated."""
+    flags = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
+    return numba.njit(forceinline=True, **flags)(function)

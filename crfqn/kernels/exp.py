@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels import compiled
+from crfqn.kernels import compiled, exact_inner
+from crfqn.kernels.vectors import larger, shift_exponent, spread
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01
@@ -57,3 +58,25 @@ def exp_in_place(x: np.ndarray, exponents: np.ndarray) -> None:
         exponents[i] = (exponents[i] + 1023) << 52
     for i in range(x.size):
         x[i] *= powers[i]
+
+
+@exact_inner
+def exp_lanes(x: Any) -> Any:
+    """Return exp(x) of a register of numbers (`vectors.py`); as `exp_in_place`, to the last bit."""
+    x = larger(x, spread(UNDERFLOW))
+    power = x * spread(LOG2_E) + spread(ROUND)
+    n = power - spread(ROUND)
+    r = (x - n * spread(LN2_HIGH)) - n * spread(LN2_LOW)
+    p = spread(2.08767569878681e-09) * r + spread(2.505210838544172e-08)
+    p = p * r + spread(2.755731922398589e-07)
+    p = p * r + spread(2.7557319223985893e-06)
+    p = p * r + spread(2.48015873015873e-05)
+    p = p * r + spread(0.0001984126984126984)
+    p = p * r + spread(0.001388888888888889)
+    p = p * r + spread(0.008333333333333333)
+    p = p * r + spread(0.041666666666666664)
+    p = p * r + spread(0.16666666666666666)
+    p = p * r + spread(0.5)
+    p = p * r + spread(1.0)
+    p = p * r + spread(1.0)
+    return shift_exponent(p, power)

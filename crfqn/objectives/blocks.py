@@ -1,6 +1,6 @@
 """The sum of a loss over blocks of items: for data whose scores, items x states, do not fit into memory.
 
-A block's scores and residuals live while the block is looked at; a point keeps its weights and a number or two an item.
+A block's scores and residuals live while the block is worked on; a point keeps its weights and a number or two an item.
 So what an `Objective` reads off its one evaluation costs a pass each time here, but memory is that of one block.
 The blocks are fixed by the data, and sums run over them in their order.
 """
@@ -22,6 +22,7 @@ from crfqn.objectives.coordinates import Split, merge_weights
 from crfqn.objectives.linear.screening import ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
 from crfqn.objectives.registry import make_view
 from crfqn.objectives.support import Support
@@ -96,6 +97,13 @@ class BlockedObjective:
     def mean_occurrence(self) -> float:
         """Positions that have a feature, on average over the features."""
         return sum(part.mean_occurrence for part in self.parts)
+
+    @property
+    def operations(self) -> Operations:
+        """What a pass over the items takes."""
+        inference, entries, *_ = np.sum([part.operations for part in self.parts], axis=0)
+        first = self.parts[0].operations
+        return first._replace(inference=float(inference), entries=float(entries))
 
     @cached_property
     def weights(self) -> Vector:
@@ -195,7 +203,7 @@ class BlockedPoint:
         return self._screenings.screen(threshold, self._screen)
 
     def _screen(self, threshold: float) -> Screening:
-        """Look at the parts, and again at what may stand out in the sum.
+        """Screen the parts, then add up the gradients of what may stand out in the sum.
 
         A sum of n numbers exceeds the threshold only where one of them exceeds an n-th of it: the candidates of the
         parts hold all that is sought, and a second pass adds up their gradients.

@@ -21,6 +21,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
 from crfqn.objectives.registry import make_view
 from crfqn.objectives.support import Support
@@ -114,6 +115,13 @@ class Objective:
     def mean_occurrence(self) -> float:
         """Positions that have a feature, on average over the features."""
         return self.map.mean_occurrence
+
+    @property
+    def operations(self) -> Operations:
+        """What a pass over the items takes."""
+        n_features = self.map.n_features
+        entries = self.mean_occurrence * n_features
+        return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
 
     @property
     def total_weight(self) -> float:

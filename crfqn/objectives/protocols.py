@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
+from crfqn.kernels.subproblem.feature_blocks import SweepRule
+from crfqn.objectives.operations import Operations
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 V = TypeVar("V")
@@ -73,6 +75,7 @@ class Objective(Protocol):
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
+    operations : Operations, what a pass takes
     """
 
     n_passes: float
@@ -95,6 +98,9 @@ class Objective(Protocol):
 
     @property
     def total_weight(self) -> float: ...
+
+    @property
+    def operations(self) -> Operations: ...
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""
@@ -162,8 +168,55 @@ class ZeroProofView(Protocol):
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
 
 
+class ItemMixtures(Protocol):
+    """Mixtures s_i p_i + (1 - s_i) delta(y_i) of a point's distributions with the observed labels, a share an item."""
+
+    def start(self) -> Any:
+        """Return the state of the kernels in which all shares are 1."""
+
+    def entries(self, coords: Coords) -> float:
+        """Return the size of the parts of some coordinates, as a share of what is allowed."""
+
+    def parts(self, coords: Coords) -> Any:
+        """Return each item's part of the gradient by sorted coordinates, compressed by coordinate."""
+
+    def dual_value(self, shares: Vector) -> float:
+        """Return the dual loss of the mixtures."""
+
+    def at_shares(self, shares: Vector) -> Any:
+        """Return the point with the gradient of the mixtures."""
+
+
+class ItemMixturesView(Protocol):
+    """Dual points with a share for each item."""
+
+    def at(self, point: Any) -> ItemMixtures: ...
+
+
+class UnpenalisedReachView(Protocol):
+    """Bounds on weights without penalty at an optimum, for dual points whose gradient there is not 0."""
+
+    def at(self, point: Any) -> UnpenalisedReachView:
+        """Return itself: the bounds are those of an optimum, whatever the point."""
+
+    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
+
+        Parameters
+        ----------
+        value : the objective at any point, in nats: no item's loss at an optimum can be more
+        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
+        """
+
+
 class SGDState(Protocol):
-    """Dense weights that learn an item at a time."""
+    """Dense weights that learn an item at a time.
+
+    Attributes
+    ----------
+    n_items : int, the items whose weight is not 0
+    item_square : float, the mean over these of weight * sum_t |x_t|^2: a step's curvature is in proportion
+    """
 
     @property
     def n_items(self) -> int: ...
@@ -171,11 +224,14 @@ class SGDState(Protocol):
     @property
     def item_square(self) -> float: ...
 
-    def restart(self, start: tuple[Coords, Vector]) -> None: ...
+    def restart(self, start: tuple[Coords, Vector]) -> None:
+        """Forget what was learned, and begin at these weights."""
 
-    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
+    def learn(self, order: NDArray[np.int64], eta0: float) -> None:
+        """Take a step on each of the items `order`, numbers below `n_items`, at rates that begin with eta0."""
 
-    def weights(self) -> tuple[Coords, Vector]: ...
+    def weights(self) -> tuple[Coords, Vector]:
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
 
 
 class OnlineView(Protocol):
@@ -205,16 +261,96 @@ class MistakeView(Protocol):
     def start(self, start: tuple[Coords, Vector]) -> AveragedState: ...
 
 
+class FobosState(Protocol):
+    """Dense rows of weights that take forward-backward steps on single items; methods as of `SGDState`."""
+
+    @property
+    def n_items(self) -> int: ...
+
+    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
+
+    def weights(self) -> tuple[Coords, Vector]: ...
+
+
 class RowLearningView(Protocol):
     """Learning item by item under penalties of rows, for stochastic forward-backward splitting."""
 
-    def start(self, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0) -> Any: ...
+    def start(self, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0) -> FobosState: ...
+
+
+class BlockSweep(NamedTuple):
+    """Findings of the updates of B blocks.
+
+    Attributes
+    ----------
+    violations : float64 (B,), the largest KKT violation of each block before its update
+    is_kept : bool (B,), whether each stays after shrinking
+    n_moved, n_failed : blocks that have moved, and whose line search found no step
+    """
+
+    violations: Vector
+    is_kept: NDArray[np.bool_]
+    n_moved: int
+    n_failed: int
+
+
+class BlockState(Protocol):
+    """The loss while blocks of weights, all states of a feature or the edges, change one after the other.
+
+    Attributes
+    ----------
+    blocks : int64, all blocks, by number
+    weights : the weights that are not 0
+    value : float, the loss in nats; rounding : float, the size of the numbers that its changes are sums of
+    """
+
+    @property
+    def blocks(self) -> Coords: ...
+
+    @property
+    def weights(self) -> SparseWeights: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def rounding(self) -> float: ...
+
+    def point(self) -> Point:
+        """Return the point at the present weights, from scratch."""
+
+    def blocks_of(self, coords: Coords) -> Coords:
+        """Return the blocks that hold some of the coordinates, ascending."""
+
+    def coords(self, blocks: Coords) -> Coords:
+        """Return the coordinates of the blocks, one block after the other."""
+
+    def weights_of(self, block: int) -> Vector:
+        """Return all weights of a block, zeros included."""
+
+    def derivatives(self, block: int) -> tuple[Vector, Vector]:
+        """Return gradient and curvature of a block's weights."""
+
+    def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float:
+        """Return the change of the loss if the block moves by step * delta; then `accept`, `reject` or try again."""
+
+    def accept(self) -> None:
+        """Take over the move that was tried last."""
+
+    def reject(self) -> None:
+        """Forget the move that was tried last."""
+
+    def batches(self, blocks: Coords) -> list[Coords]:
+        """Cut blocks, in their order, into what one call of `descend` may take."""
+
+    def descend(self, blocks: Coords, l1: Vector, l2: Vector, rule: SweepRule) -> BlockSweep:
+        """Update blocks one after the other under the strengths l1 and l2 of their coordinates."""
 
 
 class FeatureBlockView(Protocol):
-    """The loss while blocks of weights, all states of a feature, change one after the other."""
+    """The loss while blocks of weights change, for block coordinate descent by feature."""
 
-    def at(self, point: Any) -> Any: ...
+    def at(self, point: Any) -> BlockState: ...
 
 
 class Swept(NamedTuple):
@@ -252,6 +388,9 @@ class RowGradients(Protocol):
 class RowHistory(Protocol):
     """The points of some sweeps, for Anderson acceleration."""
 
+    @property
+    def next_margins(self) -> Vector: ...
+
     def restart(self, first: RowBlocks) -> None: ...
 
     def add(self, blocks: RowBlocks) -> None: ...
@@ -280,8 +419,19 @@ class RowBlocks(Protocol):
 
     def store(self, features: NDArray[np.int64]) -> None: ...
 
-    def sweep(self, order: NDArray[np.int64], penalty: Any, search: tuple[float, float] | None) -> Swept:
-        """Update rows one after another; search: sigma and omega of equation 7, None for constant steps."""
+    def shuffled(self, features: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]: ...
+
+    def sweep(
+        self,
+        order: NDArray[np.int64],
+        penalty: Any,
+        search: tuple[float, float] | None,
+        margins_out: Vector | None,
+    ) -> Swept:
+        """Update rows one after another; search: sigma and omega of equation 7, None for constant steps.
+
+        margins_out : out, a copy of the margins after the sweep
+        """
 
     def value(self, penalty: Any) -> float: ...
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.sorted_sets import found_in
 
-Coords = NDArray[np.int64]
 MOST_FLAGS = (
     8  # a flag for each possible pair, while there are no more of them an entry of the data; else a sort
 )
@@ -44,7 +44,7 @@ class Support:
         return n_nodes + (self.n_edges if self.edges is None else self.edges.size)
 
     def coords(self) -> Coords:
-        """All of them, sorted: for methods that keep every weight."""
+        """Return all coordinates of the support, sorted: for methods that keep every weight."""
         nodes = np.arange(self.n_node_coords) if self.nodes is None else self.nodes
         edges = np.arange(self.n_edges) if self.edges is None else self.edges
         return np.concatenate([nodes, self.n_node_coords + edges])
@@ -76,7 +76,7 @@ def observed_support(
     all_possible_states: bool,
     all_possible_transitions: bool,
 ) -> Support:
-    """The support of a chain's weights.
+    """Return the support of a chain's weights: all that the training data speak for.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def observed_support(
 
 
 def observed_pairs(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:
-    """k F + f for every feature f that some position labelled k has."""
+    """Return k F + f for every feature f that some position labelled k has, sorted."""
     features = np.repeat(np.arange(store.n_features), np.diff(store.indptr))
     pairs = targets[store.indices].astype(np.int64) * store.n_features + features
     if n_states * store.n_features > MOST_FLAGS * pairs.size:
@@ -109,7 +109,7 @@ def observed_pairs(store: FeatureStore, targets: NDArray[np.int32], n_states: in
 
 
 def observed_transitions(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:
-    """k K + l for every label l that follows a label k within an item."""
+    """Return k K + l for every label l that follows a label k within an item, sorted."""
     starts_item = np.zeros(store.n_positions + 1, bool)
     starts_item[store.offsets] = True
     second = np.flatnonzero(~starts_item[:-1])

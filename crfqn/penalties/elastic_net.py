@@ -57,6 +57,11 @@ class ElasticNet(Penalty):
         """Return the coordinates with |gradient| above l1, the zeros that may move; unpenalised ones may be missing."""
         return point.screen(self.l1)
 
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
+        l1_norm = value / self.l1 if self.l1 > 0 else np.inf
+        return l1_norm, min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
+
 
 @dataclass(frozen=True, eq=False)
 class LocalElasticNet:

@@ -24,6 +24,7 @@ from crfqn.kernels.subproblem.coordinates import QuadraticModel
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
+from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
 
@@ -121,6 +122,17 @@ class GroupLasso(Penalty):
             return found
         stays = local.blocks.spread(stays)
         return found.only(stays)
+
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
+
+        The sum of the rows' lengths bounds the Euclidean norm; a row's length is up to sqrt(K) times its largest size.
+        """
+        l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
+        if self.group_l1 > 0:
+            per_row = np.sqrt(self.n_states) if self.norm == "linf" else 1.0
+            l2_norm = min(l2_norm, float(per_row * value / self.group_l1))
+        return l1_norm, l2_norm
 
 
 @dataclass(frozen=True, eq=False)

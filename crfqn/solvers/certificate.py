@@ -4,7 +4,9 @@ For any point the mixtures of its distributions with the observed labels are dua
 each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w). Where l2 > 0, F(w) - D(1) is at most
 ||smallest subgradient||^2 / (2 l2), what strong convexity allows; without L1 it is the same number.
 
-Unpenalised coordinates must have a gradient of zero: see `unpenalised.solve_unpenalised`.
+Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
+leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
+`UnpenalisedReachView` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.errors import ViewError
 from crfqn.kernels.sorted_sets import found_in
+from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.solvers.protocols import Penalty, Point, Screening
-from crfqn.solvers.unpenalised import is_solved, leftover
 
 
 class Bound(NamedTuple):
@@ -27,6 +30,7 @@ class Bound(NamedTuple):
 
 
 NOTHING = Bound(-np.inf, np.nan)
+MOST_CHARGED = 0.01  # of the loss, for unpenalised coordinates: more leaves no bound worth having
 
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
@@ -34,16 +38,32 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
 
     `screening`: what `penalty.screen` has found at the point.
     """
-    if not is_solved(point, penalty.unpenalised):
+    charge = unpenalised_charge(point, penalty)
+    if not charge <= MOST_CHARGED * abs(point.value):
         return NOTHING
     coords, gradient = screening.coords, screening.gradient
     if penalty.unpenalised.size:
         gradient = gradient.copy()
         place, is_there = found_in(coords, penalty.unpenalised)
-        gradient[place[is_there]] = 0.0  # up to what is left over
+        gradient[place[is_there]] = 0.0  # the charge is for them
     scales = penalty.dual_scales(coords, gradient)
     bound = best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
-    return bound._replace(dual_value=bound.dual_value - leftover(point, penalty.unpenalised))
+    return bound._replace(dual_value=bound.dual_value - charge)
+
+
+def unpenalised_charge(point: Point, penalty: Penalty) -> float:
+    """Bound sum_u |g_u| |w*_u| over the unpenalised coordinates of some optimum; infinite where nothing bounds them."""
+    if penalty.unpenalised.size == 0:
+        return 0.0
+    size = float(np.abs(point.gradient(penalty.unpenalised)).sum())
+    if size == 0.0:
+        return 0.0
+    value = point.value + penalty.value(point.coords, point.weights)
+    try:
+        view = point.view(UnpenalisedReachView)
+    except ViewError:
+        return np.inf
+    return size * float(view.reach(penalty.unpenalised, value, penalty.norm_bounds(value)))
 
 
 def best_of(

@@ -46,20 +46,22 @@ class Found(NamedTuple, Generic[T]):
 
 
 def is_hidden(decrease: float, value: float, share: float = 1.0) -> bool:
-    """Whether a predicted decrease is no more than `share` of the objective's rounding."""
+    """Return whether a predicted decrease is no more than `share` of the objective's rounding."""
     return bool(decrease <= share * ROUNDING * abs(value))
 
 
 def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
-    """Armijo's rule: by the share sigma of what the slope (negative) foretells; false for nan."""
+    """Return whether Armijo's rule holds: a share sigma of what the slope (negative) foretells; no for nan."""
     return bool(decrease >= -sigma * slope)
 
 
 def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
-    """The decrease of a convex objective; by the slopes at both ends where both are too small for two values to tell.
+    """Return the decrease of a convex objective, by the slopes at both ends where two values cannot tell it.
 
     Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: the values
-    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1).
+    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1). Values
+    cannot tell where both the decrease and the slope are tiny, nor where they contradict the slopes: of a convex
+    function the decrease is at most -slope and at least -slope - curvature.
 
     Parameters
     ----------
@@ -67,13 +69,13 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
     slope : g'd, and what the penalty changes by
     curvature : (g+ - g)'d
     """
-    if max(abs(decrease), -slope) > CLOSE * abs(value) or not curvature >= 0:
-        return decrease
-    return -slope - 0.5 * curvature
+    is_tiny = max(abs(decrease), -slope) <= CLOSE * abs(value)
+    is_contradicted = not -slope - curvature <= decrease <= -slope
+    return -slope - 0.5 * curvature if curvature >= 0 and (is_tiny or is_contradicted) else decrease
 
 
 def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
-    """The first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
+    """Return the first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, fac
 def strong_wolfe(
     at: Callable[[float], tuple[float, float]], start: tuple[float, float], c1: float, c2: float
 ) -> float | None:
-    """A length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
+    """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
 
     Parameters
     ----------
@@ -118,5 +120,5 @@ def strong_wolfe(
 
 
 def unit_length(steepest: Vector) -> float:
-    """The length of a first step that moves the weights by 1 along `steepest`."""
+    """Return the length of a first step that moves the weights by 1 along `steepest`."""
     return 1.0 / max(float(np.linalg.norm(steepest)), ROUNDING)

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from crfqn.errors import InputError, ViewError
+from crfqn.arrays import NO_WEIGHTS
+from crfqn.errors import InputError
 from crfqn.objectives.protocols import ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -22,26 +24,27 @@ from crfqn.solvers.protocols import (
     SparseWeights,
     State,
     Vector,
-    requirements,
+    check_requirements,
 )
+from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.screening.proved_zeros import count_proved_zeros
+from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
 
 Callback = Callable[[Progress], object]
-NO_COORDS = np.empty(0, np.int64)
-NO_WEIGHTS = np.empty(0)
 # Others are asked to stop at once.
-ENDS = (Status.CONVERGED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
-# Of the violation at the last bound with unpenalised coordinates: when to look for another.
+ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
+MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
 
 def minimize(
     objective: Objective,
     penalty: Penalty,
     solver: Solver,
-    start: tuple[Coords, Vector] | Point = (NO_COORDS, NO_WEIGHTS),
-    tol: float = 1e-3,
+    start: tuple[Coords, Vector] | Point = NO_WEIGHTS,
+    tol: float | Estimated = 1e-3,
     max_iter: int = 500,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -54,7 +57,8 @@ def minimize(
     all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
     coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
     proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
-    tol * l1, and below tol * its first value where it starts from zero or l1 = 0.
+    tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With `Estimated(tol)` the run also
+    ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the optimum is within the tolerance.
 
     Parameters
     ----------
@@ -68,8 +72,7 @@ def minimize(
     InputError
         For a negative tolerance or limits below 1.
     """
-    if not tol >= 0:
-        raise InputError(f"tol: expected a number >= 0, got {tol!r}")
+    as_tolerance(tol)  # before a pass over the data
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
@@ -99,30 +102,14 @@ def minimize(
         point = state.point if is_best else objective.at(result.coords, result.weights)
         if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
-        return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
+        bound = item_bound(point, penalty) if result.gap > 0 and result.passes >= MOST_SHARE * PRICE else None
+        if bound is not None:
+            result = run.tightened(result, bound.dual_value)
+        return replace(
+            result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value, bound)
+        )
     except KeyboardInterrupt:
         return result
-
-
-def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
-    views, is_separable = requirements(solver, objective)
-    for kind in views:
-        try:
-            objective.view(kind)
-        except ViewError as error:
-            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
-    if is_separable and not penalty.is_separable:
-        raise InputError(
-            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
-        )
-
-
-def relative_gap(value: float, dual_value: float) -> float:
-    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
-    if not (np.isfinite(value) and np.isfinite(dual_value)):
-        return np.nan
-    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
 
 
 class _Run:
@@ -133,18 +120,22 @@ class _Run:
         objective: Objective,
         penalty: Penalty,
         start: SparseWeights,
-        tol: float,
+        tol: float | Estimated,
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
-        self.tol, self.max_iter, self.max_seconds = tol, max_iter, max_seconds
+        self.tol, self.may_estimate = as_tolerance(tol)
+        self.max_iter, self.max_seconds = max_iter, max_seconds
+        self.distance = DistanceEstimate(objective, penalty, self.tol)
+        self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
         self.dual_value = -np.inf
         self.violation = np.nan
+        self.item_bounds = BoundSchedule()
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
         self.n_iter = 0
         is_cold = start.coords.size == 0
@@ -181,9 +172,14 @@ class _Run:
             return Status.DIVERGED
         if state.value <= self.value:
             self.value, self.best = state.value, state.point.sparse_weights
+        is_step = state.is_step or not state.is_screening
+        if is_step:
+            state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
-            state = self._with_free_solved(state)
+            state = self._with_unpenalised_solved(state)
+        if state.is_screening and not self.may_estimate:
+            self._bound_by_items(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -192,17 +188,34 @@ class _Run:
                     if self.penalty.dual_radius == 0
                     else min(self.penalty.dual_radius, state.violation)
                 )
-        self.n_iter += state.is_step or not state.is_screening
+        self.n_iter += is_step
         progress = self._progress(state, self.gap)
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return self._verdict(state, progress, asked_to_stop)
 
-    def _with_free_solved(self, state: State) -> State:
+    def _estimated(self, state: State) -> State:
+        """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
+
+        What a solver has left out of its working set shows in no value: before the estimate ends a run, all
+        coordinates are looked at, and what the violating zeros promise is added.
+        """
+        self.estimate = self.distance.after_step(self.value)
+        if not (self.may_estimate and self.distance.wants_look(self.estimate)):
+            return state
+        seen = screen_point(self.penalty, state.point)
+        self.estimate += promise_of_zeros(seen) / abs(self.value)
+        if self.estimate > self.tol:
+            self.distance.put_off()
+        else:
+            self.is_near = True
+        return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+
+    def _with_unpenalised_solved(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
 
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
-        falls as the violation does, or as its square: the next look is due when it could be small enough.
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
         """
         if state.violation > self.solves_below and not state.is_final:
             return state
@@ -217,6 +230,27 @@ class _Run:
             return state
         self.value, self.best = value, point.sparse_weights
         return replace(state, point=point, value=value)
+
+    def _bound_by_items(self, state: State) -> None:
+        """Look for a tighter bound when the run may be near its end."""
+        n_passes = self.objective.n_passes - self.passes_before
+        if self.gap <= self.tol or not self.item_bounds.is_due(n_passes, self.value, self.tol):
+            return
+        bound = item_bound(state.point, self.penalty)
+        if bound is not None:
+            self.dual_value = max(self.dual_value, bound.dual_value)
+            self.item_bounds.looked(n_passes)
+
+    def tightened(self, result: Result, dual_value: float) -> Result:
+        """Return the result with a bound found after its end."""
+        self.dual_value = max(self.dual_value, dual_value)
+        is_proved = self.gap <= self.tol and result.status in ENDS
+        return replace(
+            result,
+            gap=self.gap,
+            estimated_gap=min(result.estimated_gap, self.gap),
+            status=Status.CONVERGED if is_proved else result.status,
+        )
 
     def finish(self, status: Status) -> Status:
         """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
@@ -250,6 +284,7 @@ class _Run:
             is_screening=state.is_screening,
             sample_fraction=state.sample_fraction,
             n_wrong=state.n_wrong,
+            estimated_gap=self.estimate,
         )
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
@@ -259,6 +294,8 @@ class _Run:
             return Status.CONVERGED
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
             return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+        if self.is_near:
+            return Status.ESTIMATED
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
@@ -275,7 +312,7 @@ class _Run:
         return None
 
     def result(self, status: Status) -> Result:
-        """The best weights and the record."""
+        """Return the best weights and the record."""
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]
@@ -284,6 +321,7 @@ class _Run:
             weights=self.best.weights,
             value=self.value,
             gap=self.gap,
+            estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
             violation=self.violation,
             status=status,
             passes=last.passes,

@@ -7,7 +7,7 @@ on the weights that are not zero,
     (H + penalty'') d = -(g + penalty'),
 
 goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
-zero; zeros that the gradient pulls out enter by a proximal step. H of a hinge is the generalised Hessian.
+zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the generalised Hessian.
 
 Shapes: n weights that are not zero or unpenalised.
 """
@@ -30,7 +30,7 @@ FLOOR = 1e-3  # of the curvature, in units of max x^2
 
 
 def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> ScreenedPoint | None:
-    """The view of the point that Newton steps lead to; None where there are none to be taken.
+    """Return the point that Newton steps lead to, screened; None where there are none to be taken.
 
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
     of a row), and where the point cannot be improved.
@@ -47,7 +47,7 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
 
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """The first acceptable of the steps w + d, w + d / 2, ...; None if there is none."""
+    """Return the first acceptable of the points w + d, w + d / 2, ...; None if there is none."""
     is_unpenalised = np.isin(here.coords, here.penalty.unpenalised)
     inside = np.flatnonzero((here.w != 0) | is_unpenalised)
     coords, w = here.coords[inside], here.w[inside]
@@ -76,7 +76,7 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
 def newton_system(
     objective: Objective, here: ScreenedPoint, inside: NDArray[np.intp]
 ) -> tuple[Vector, NDArray[np.float64]] | None:
-    """Gradient and Hessian of the whole objective on the coordinates number `inside` of the view, (n,) and (n, n)."""
+    """Return gradient and Hessian of the whole objective, (n,) and (n, n), at the places `inside` of `here`."""
     n, coords = inside.size, here.coords[inside]
     if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
         return None
@@ -94,7 +94,7 @@ def newton_system(
 
 
 def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:
-    """(H + ridge D)^-1 slopes, D the diagonal; coordinates without curvature stay where they are."""
+    """Return (H + ridge D)^-1 slopes, D the diagonal; coordinates without curvature stay where they are."""
     diagonal = np.diagonal(hessian)
     scale = np.divide(1.0, np.sqrt(np.abs(diagonal)), out=np.zeros(slopes.size), where=diagonal > 0)
     scaled = hessian * scale[:, None] * scale
@@ -103,7 +103,7 @@ def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector
 
 
 def kept_in_orthant(penalty: Penalty, coords: Coords, w: Vector, v: Vector) -> Vector:
-    """The weights v, zero where a kink of the penalty lies between them and w: a sign changes, or a row turns round."""
+    """Return v, zero where the penalty has a kink between it and w: a sign changes, or a row turns round."""
     local, product = penalty.at(coords), w * v
     has_turned = local.blocks.spread(local.blocks.total(product) <= 0) & (local.threshold > 0)
     has_changed = (product <= 0) & (penalty.l1_of(coords) > 0)
@@ -111,7 +111,7 @@ def kept_in_orthant(penalty: Penalty, coords: Coords, w: Vector, v: Vector) -> V
 
 
 def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """A proximal step of the zeros that the gradient pulls out, if they violate more than the other weights."""
+    """Take a proximal step of the zeros that may leave zero, if they violate more than the other weights."""
     local = here.penalty.at(here.coords)
     violation = local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
@@ -129,11 +129,11 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
 
 
 def accepted(
-    objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, promised: float
+    objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, predicted_decrease: float
 ) -> ScreenedPoint | None:
-    """The point with the weights v at `coords`, if it is better: by its value, or where that is hidden, its violation.
+    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation.
 
-    promised : what the step would win to first order
+    predicted_decrease : what the step would win to first order
     """
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
@@ -142,11 +142,11 @@ def accepted(
     unseen = ROUNDING * abs(here.value)
     if not there.value <= here.value + unseen:
         return None
-    is_visible = here.value - there.value > max(1e-4 * promised, 10 * unseen)
+    is_visible = here.value - there.value > max(1e-4 * predicted_decrease, 10 * unseen)
     is_better = violation_of(there) <= LEAST_GAIN * violation_of(here)
     return there if is_visible or is_better else None
 
 
 def violation_of(seen: ScreenedPoint) -> float:
-    """The largest over all coordinates."""
+    """Return the largest violation over all coordinates."""
     return seen.penalty.at(seen.coords).largest_violation(seen.w, seen.g)

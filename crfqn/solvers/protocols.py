@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.errors import InputError, ViewError
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 
 __all__ = [
     "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
-    "Solver", "SparseWeights", "State", "Vector", "requirements",
+    "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
 
 
@@ -43,8 +44,8 @@ class Blocks(Protocol):
 class LocalPenalty(Protocol):
     """A penalty at some coordinates: what belongs to the coordinates, but not to the weights, is found once.
 
-    Weights leave zero in `blocks`, all of a block or none. A block of zeros stays where it is while its `pull` is
-    below its `bound`; both are told at each of its coordinates, and the pull of other blocks is infinite.
+    Weights leave zero in `blocks`, all of a block or none. A block of zeros stays where it is while its `dual_norm` is
+    below its `threshold`; both are told at each of its coordinates, and the dual norm of other blocks is infinite.
     """
 
     @property
@@ -80,9 +81,9 @@ class LocalPenalty(Protocol):
 class Penalty(Protocol):
     """A convex penalty; what depends on which one it is, a solver asks of it.
 
-    `strength` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and perhaps
-    others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, l1_of = l1 = strength at
-    all but the unpenalised ones; a solver that relies on this says `needs_separable`.
+    `dual_radius` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and
+    perhaps others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, with l1_of = l1 =
+    dual_radius at all but the unpenalised ones; a solver that relies on this says so in its `Requirements`.
     """
 
     @property
@@ -120,6 +121,8 @@ class Penalty(Protocol):
 
     def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
 
+    def norm_bounds(self, value: float) -> tuple[float, float]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -129,7 +132,7 @@ class State:
     is over the active set, or over all coordinates where `is_screening`. `is_final`: no step can improve it,
     because rounding hides the decrease, or (`has_failed`) because no trial along the search was good enough.
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
-    `is_step`: a state that has looked at all coordinates counts as an iteration only where this is set.
+    `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
@@ -187,3 +190,17 @@ class Solver(Protocol):
 def requirements(solver: Solver, objective: Objective) -> Requirements:
     """Return what a solver asks of this objective and its penalty."""
     return solver.requires(objective) if hasattr(solver, "requires") else Requirements()
+
+
+def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
+    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
+    views, is_separable = requirements(solver, objective)
+    for kind in views:
+        try:
+            objective.view(kind)
+        except ViewError as error:
+            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
+    if is_separable and not penalty.is_separable:
+        raise InputError(
+            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
+        )

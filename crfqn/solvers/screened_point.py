@@ -1,7 +1,7 @@
 """A point seen through every coordinate that is not zero or may leave zero: what first-order methods work on.
 
 Where the penalty has a kink, a zero weight whose gradient stays within it cannot move; all the others are found by one
-scan the full gradient, which also proves a lower bound on the optimum.
+scan of the full gradient, which also proves a lower bound on the optimum.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sorted_sets import found_in, union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
-
-NO_COORDS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +47,13 @@ class ScreenedPoint:
         )
 
     def only(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
-        """The view through fewer coordinates."""
+        """Return the view through fewer coordinates."""
         if keep.all():
             return self
         return replace(self, coords=self.coords[keep], w=self.w[keep], g=self.g[keep])
 
     def way_to(self, w: Vector, origin: Point | None = None) -> Ray:
-        """The ray that has the weights `w` at its step 1, from the point or another `origin`."""
+        """Return the ray that has the weights `w` at its step 1, from the point or another `origin`."""
         start = origin or self.point
         coords, (before, after) = aligned((start.coords, start.weights), (self.coords, w))
         moved = np.flatnonzero(before != after)
@@ -79,7 +78,7 @@ def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Sc
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
-    """Sparse vectors with sorted coordinates on the union of them, 0 where one has no entry."""
+    """Return the union of sparse vectors' sorted coordinates, and each vector there, 0 where it has no entry."""
     everything = union(*(coords for coords, _ in vectors))
     dense = []
     for coords, values in vectors:
@@ -90,7 +89,7 @@ def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
 
 
 def entries(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
-    """The entries of a sparse vector at sorted `coords`."""
+    """Return the entries of a sparse vector at sorted `coords`."""
     out = np.zeros(coords.size)
     place, is_there = found_in(vector[0], coords)
     out[is_there] = vector[1][place[is_there]]

@@ -20,28 +20,20 @@ from crfqn.solvers.protocols import Coords, Point, Vector
 
 MOST_STEPS = 60
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
-SOLVED = 1e-10  # of the loss: `leftover` that needs no further step
-NEGLIGIBLE = 1e-8  # of the loss: `leftover` that a bound may be charged with
+SOLVED = 1e-13  # of the loss: a hoped gain that needs no further step
 MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
 MEMORY = 30  # secant pairs
 LONGEST = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
 RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
 
 
-def leftover(point: Point, unpenalised: Coords) -> float:
-    """Bound what the loss may still win in the unpenalised coordinates: 10 sum_j |g_j| (1 + |w_j|).
+def hoped_gain(point: Point, unpenalised: Coords) -> float:
+    """What the loss may still win in the unpenalised coordinates, 10 sum_j |g_j| (1 + |w_j|): when to stop.
 
-    By convexity the loss falls by no more than g'(w - w*), which is less unless an optimal w*_j is over ten times as
-    far from zero as w_j. At a point from `solve_unpenalised` it is rounding.
+    By convexity it is g'(w - w*), which is less unless an optimal w*_j is over ten times as far from zero as w_j. No
+    bound rests on it (see `certificate.unpenalised_charge`).
     """
-    if unpenalised.size == 0:
-        return 0.0
     return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(weights_at(point, unpenalised))))
-
-
-def is_solved(point: Point, unpenalised: Coords) -> bool:
-    """Whether no more of the loss than rounding is to be won in the unpenalised coordinates."""
-    return unpenalised.size == 0 or leftover(point, unpenalised) <= NEGLIGIBLE * abs(point.value)
 
 
 def weights_at(point: Point, coords: Coords) -> Vector:
@@ -65,9 +57,11 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
     """
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=MEMORY)
+    if unpenalised.size == 0:
+        return point
     g = point.gradient(unpenalised)
     for _ in range(MOST_STEPS):
-        if leftover(point, unpenalised) <= SOLVED * abs(point.value):
+        if hoped_gain(point, unpenalised) <= SOLVED * abs(point.value):
             break
         d = -newton_direction(point, unpenalised, g, pairs)
         found = search(point, unpenalised, g, d)

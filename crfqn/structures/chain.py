@@ -7,15 +7,21 @@ from x to, serves every item (paper, section 6.1 and appendix D.1).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.chain.item_lanes import forward_backward_lanes
 from crfqn.kernels.chain.viterbi import viterbi
+from crfqn.kernels.rows import LANES
+from crfqn.structures.item_lanes import ItemPart, count_parts, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
-from crfqn.threads import N_PARTS, Pool, cut_into_parts
+from crfqn.threads import Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
@@ -28,13 +34,14 @@ class Chain:
     ----------
     offsets : ndarray of int64, shape (I + 1,)
     n_states : int
-    n_parts : int
-        Runs of items that threads share out. Edge counts are summed run by run, so that their last digits depend on it.
+    n_parts : int, optional
+        Runs of items that threads share out; by default as many as the items are worth. Edge counts are summed run by
+        run, so that their last digits depend on it.
     """
 
     offsets: NDArray[np.int64]
     n_states: int
-    n_parts: int = N_PARTS
+    n_parts: int | None = None
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -54,19 +61,37 @@ class Chain:
         """Each state alone: the labels exclude each other."""
         return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """All states."""
+        return np.arange(self.n_states)
+
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts)
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None:
+    def check_targets(self, targets: Labels) -> None:
         """Accept all targets: every state is a label."""
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.int64]:
+        """The first item of each part, and the number of items."""
+        return cut_into_parts(self.offsets, self.n_parts or count_parts(self.n_items, self.n_states, LANES))
+
+    @cached_property
+    def _item_parts(self) -> list[ItemPart]:
+        """The items of each part, in the order in which they are inferred."""
+        lengths = np.diff(self.offsets)
+        return [
+            split_part(first, last, lengths, self.n_states, LANES) for first, last in pairwise(self._cuts)
+        ]
 
     def infer(
         self,
-        scores: NDArray[np.float64],
-        edges: NDArray[np.float64],
-        targets: NDArray[np.int32] = NO_TARGETS,
-        weights: NDArray[np.float64] | None = None,
+        scores: Vector,
+        edges: Vector,
+        targets: Labels = NO_TARGETS,
+        weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
         """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
@@ -81,30 +106,24 @@ class Chain:
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         if weights is None:
             weights = np.ones(self.n_items)
-        parts = cut_into_parts(self.offsets, self.n_parts)
-        n_parts = parts.size - 1
+        parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
-        edge_counts = np.zeros((n_parts, *edges.shape))
-        expected_edges = np.zeros(n_parts)
+        refused = np.zeros(self.n_items, bool)
+        edge_counts = np.zeros((len(parts), *edges.shape))
+        expected_edges = np.zeros(len(parts))
 
         def run(part: int) -> None:
-            first, last = parts[part], parts[part + 1]
-            if first < last:
-                expected_edges[part] = forward_backward(
-                    first,
-                    last,
-                    self.offsets,
-                    scores,
-                    edges,
-                    targets,
-                    weights,
-                    residual,
-                    edge_counts[part],
-                    sums,
-                )
+            in_lanes, longest, rest = parts[part]
+            arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
+            if in_lanes.size:
+                expected_edges[part] = forward_backward_lanes(in_lanes, longest, *arrays, refused)
+                if refused[in_lanes].any():
+                    rest = np.sort(np.concatenate([rest, in_lanes[refused[in_lanes]]]))
+            if rest.size:
+                expected_edges[part] += forward_backward(rest, *arrays)
 
-        (pool or Pool(1)).each(n_parts, run, PASS * residual.size * self.n_states)
+        (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
         return Inference(
             log_partition=sums[:, 0],
             target_score=sums[:, 2],
@@ -113,10 +132,8 @@ class Chain:
             edge_residual=edge_counts.sum(axis=0).reshape(-1),
         )
 
-    def counts(
-        self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """Observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
+    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
+        """Return the observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
         result = np.zeros((self.n_states, self.n_states))
         lengths = np.diff(self.offsets)
         is_inner = np.ones(targets.size, bool)
@@ -126,7 +143,7 @@ class Chain:
         np.add.at(result, (targets[to - 1], targets[to]), weight)
         return result
 
-    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.
 
         The counts range from 0 to T - 1 from a label to itself, to T // 2 to another; with one label they are fixed.
@@ -137,14 +154,12 @@ class Chain:
         np.fill_diagonal(result, to_itself if self.n_states > 1 else 0.0)
         return result.reshape(-1)
 
-    def decode(
-        self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
-    ) -> Decoded:
-        """The best labelling of every item and its score (Viterbi); ties go to the lower state."""
+    def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
+        """Return the best labelling of every item and its score (Viterbi); ties go to the lower state."""
         scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
-        parts = cut_into_parts(self.offsets, self.n_parts)
+        parts = self._cuts
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels, Vector
 from crfqn.threads import Pool
 
 NO_TARGETS = np.empty(0, np.int32)
@@ -43,19 +44,19 @@ class Inference:
     edge_residual : float64 (number of edge weights,): weighted expected less observed transitions.
     """
 
-    log_partition: NDArray[np.float64]
-    target_score: NDArray[np.float64]
+    log_partition: Vector
+    target_score: Vector
     expected_score: float
-    residual: NDArray[np.float64]
-    edge_residual: NDArray[np.float64]
+    residual: Vector
+    edge_residual: Vector
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """Best labels, int32 (N,), and their score, float64 (I,), in nats."""
 
-    states: NDArray[np.int32]
-    score: NDArray[np.float64]
+    states: Labels
+    score: Vector
 
 
 class Structure(Protocol):
@@ -77,18 +78,22 @@ class Structure(Protocol):
     def ancestors(self) -> Ancestors:
         """The states that hold wherever a state does."""
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """The states that a position can be labelled by, ascending."""
+
     def over(self, offsets: NDArray[np.int64]) -> Structure:
         """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1."""
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None:
+    def check_targets(self, targets: Labels) -> None:
         """Raise InputError for targets, (N,), that are states but no labels."""
 
     def infer(
         self,
-        scores: NDArray[np.float64],
-        edges: NDArray[np.float64],
-        targets: NDArray[np.int32],
-        weights: NDArray[np.float64] | None = None,
+        scores: Vector,
+        edges: Vector,
+        targets: Labels,
+        weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
         """Run one inference pass.
@@ -101,15 +106,11 @@ class Structure(Protocol):
         pool : threads that share the items
         """
 
-    def counts(
-        self, targets: NDArray[np.int32], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed number of each edge in the targets, each item times its weight."""
 
-    def edge_ranges(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weights[i] r_i^2 by edge, r_i the range of the edge's count in item i."""
 
-    def decode(
-        self, scores: NDArray[np.float64], edges: NDArray[np.float64], pool: Pool | None = None
-    ) -> Decoded:
+    def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
         """Return the best labelling of every item and its score."""

@@ -14,12 +14,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.taxonomy.marginals import best_labels, path_sums, tree_marginals
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.threads import N_PARTS, Pool
 
-Vector = NDArray[np.float64]
 PASS = 10  # operations for each score: an exponential and its surroundings
 
 
@@ -36,7 +36,7 @@ class Taxonomy:
         Stretches of items that threads share out, at most; results do not depend on it.
     """
 
-    parents: NDArray[np.int32]
+    parents: Labels
     is_label: NDArray[np.bool_]
     n_items: int
     n_parts: int = N_PARTS
@@ -77,6 +77,11 @@ class Taxonomy:
             states[indptr[nodes] + n_below] = above
         return Ancestors(indptr, states)
 
+    @property
+    def labels(self) -> NDArray[np.integer]:
+        """The nodes that an item can be labelled by."""
+        return np.flatnonzero(self.is_label)
+
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
         """Yield (all nodes, themselves), then (nodes that have one, their parents), (..., grandparents), ..."""
         nodes: NDArray[np.int64] = np.arange(self.n_states)
@@ -90,7 +95,7 @@ class Taxonomy:
         """Return the same forest over other items, as many as `offsets` has."""
         return Taxonomy(self.parents, self.is_label, offsets.size - 1, self.n_parts)
 
-    def check_targets(self, targets: NDArray[np.int32]) -> None:
+    def check_targets(self, targets: Labels) -> None:
         """Refuse targets that are no labels."""
         wrong = np.flatnonzero(~self.is_label[targets])
         if wrong.size:
@@ -100,7 +105,7 @@ class Taxonomy:
         self,
         scores: Vector,
         edges: Vector = NO_EDGES,
-        targets: NDArray[np.int32] = NO_TARGETS,
+        targets: Labels = NO_TARGETS,
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
@@ -128,17 +133,17 @@ class Taxonomy:
         )
 
     def marginals(self, scores: Vector, pool: Pool | None = None) -> Vector:
-        """P(the label is node k or lies under it), (K, N)."""
+        """Return P(the label is node k or lies under it), (K, N)."""
         return self.infer(scores, pool=pool).residual
 
     def path_scores(self, scores: Vector, pool: Pool | None = None) -> Vector:
-        """The sum of the scores from the top to each node, (K, N)."""
+        """Return the sum of the scores from the top to each node, (K, N)."""
         scores = np.ascontiguousarray(scores)
         out = np.empty_like(scores)
         self._each(lambda first, last: path_sums(first, last, self.parents, scores, out), pool)
         return out
 
-    def counts(self, targets: NDArray[np.int32], weights: Vector | None = None) -> Vector:
+    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed edges, none: (0,)."""
         return NO_EDGES
 
@@ -147,7 +152,7 @@ class Taxonomy:
         return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
-        """The best label of every item, as a node, and its path score; ties go to the lower node."""
+        """Return the best label of every item, as a node, and its path score; ties go to the lower node."""
         sums = self.path_scores(scores, pool)
         best, states = np.empty(self.n_items), np.empty(self.n_items, np.int32)
         self._each(lambda first, last: best_labels(first, last, self.is_label, sums, best, states), pool)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.problem import Problem
+from benchmarks.report import Report, Table
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,56 @@ def measure(recipe: str, weights: Any, edges: np.ndarray) -> PassTime:
     )
 
 
+def measure_states(counts: list[int], lengths: str) -> Report:
+    """Time `Chain.infer` on one thread at made-up scores, for several numbers of states and items of some lengths."""
+    flops, exp_seconds, moved = peak_flops(), exponential_seconds(), seconds_moved()
+    rows, numbers = [], {}
+    for n_states in counts:
+        measured = _seconds_a_position(n_states, lengths)
+        bound = 2 * 3 * n_states**2 / flops + n_states * (exp_seconds + moved)
+        numbers[str(n_states)] = {"measured_ns": 1e9 * measured, "bound_ns": 1e9 * bound}
+        rows.append([f"{n_states}", f"{1e9 * measured:.0f}", f"{1e9 * bound:.0f}", f"{measured / bound:.1f}"])
+    note = (
+        f"Bound: 3 K^2 multiply-adds at the {flops / 1e9:.0f} GFlop/s of a matrix product, K exponentials of "
+        f"{1e9 * exp_seconds:.2f} ns, and K scores read and residuals written in the {1e9 * moved:.2f} ns that "
+        "`residual = scores + 1` takes for one, all on this core."
+    )
+    head = ["states", "ns a position", "bound", "times the bound"]
+    title = f"One inference pass over a chain, one core, {lengths} items"
+    report = Report("inference", title, ["crfqn", "numba", "numpy"])
+    report.tables.append(Table(title, head, rows, [note]))
+    report.numbers.update(numbers)
+    return report
+
+
+LENGTHS = {
+    "sentences": lambda random, n: np.maximum(random.gamma(2.5, 7.0, n // 17), 1).astype(np.int64),
+    "unequal": lambda random, n: np.clip(np.exp(random.normal(2.0, 1.5, n // 20)), 1, 5000).astype(np.int64),
+    "single": lambda random, n: np.array([n]),
+    "one-word": lambda random, n: np.ones(n, np.int64),
+}
+
+
+def _seconds_a_position(n_states: int, lengths: str) -> float:
+    """The least seconds a position of some passes over about 30,000 positions; fewer where there are many states."""
+    from crfqn.structures.chain import Chain
+
+    random = np.random.default_rng(0)
+    sizes = LENGTHS[lengths](random, min(30_000, 1_000_000 // n_states))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    scores = 2 * random.normal(size=(n_states, offsets[-1]))
+    edges = random.normal(size=(n_states, n_states))
+    targets = random.integers(0, n_states, offsets[-1]).astype(np.int32)
+    chain = Chain(offsets, n_states)
+    return best_time(lambda: chain.infer(scores, edges, targets), 30) / offsets[-1]
+
+
+def seconds_moved(size: int = 500_000) -> float:
+    """Seconds to read a number and write another, in arrays of the size of a pass's scores, on one core."""
+    scores = np.random.default_rng(0).random(size)
+    return best_time(lambda: np.add(scores, 1.0), 20) / size
+
+
 def peak_flops(size: int = 1000) -> float:
     """Floating-point operations a second of a matrix product on one core, double precision."""
     a, b = np.random.default_rng(0).random((2, size, size))
@@ -76,10 +127,10 @@ def exponential_seconds(size: int = 10_000) -> float:
 
 
 def best_time(task: Callable[[], object], repeats: int) -> float:
-    """The least of several times, in seconds: what the machine can do when nobody disturbs it."""
+    """The least of several processor times, in seconds: what the machine can do when nobody disturbs it."""
     times = []
     for _ in range(repeats + 1):
-        begin = perf_counter()
+        begin = process_time()
         task()
-        times.append(perf_counter() - begin)
+        times.append(process_time() - begin)
     return min(times[1:])  # the first one warms up

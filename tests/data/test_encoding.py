@@ -494,3 +494,47 @@ def test_split_by_item():
     assert all(np.shares_memory(piece, flat) for piece in (pieces[0], pieces[2]))
     assert split_by_item(flat[:0], np.array([0])) == []
     assert split_by_item(np.ones((5, 3)), CUTS)[2].shape == (3, 3)
+
+
+class TestPairsThatAVocabularyRemembers:
+    """What was met before is looked up, not spelled again; it has to mean the same as the first time."""
+
+    POSITIONS = (
+        {"w": "a", "n": 1, "flag": True, "off": False, "zero": 0},
+        {"w": "b", "n": 1.0, "x": 2.5},
+        {"w": "a", "x": 1, "new": "never seen", "never": 1, "flag": np.True_},
+        {"w=a": 1.0, "n": 1.0},
+        {"x": -0.5, "w": "b", "never": 3.0},
+        {"w": "1", "n": "1"},
+    )
+
+    def test_again_and_in_another_order(self):
+        _, vocabulary = encode_sequences([[dict(p) for p in self.POSITIONS[:2]]])
+        first = encode_sequences([list(self.POSITIONS)], vocabulary)[0].matrix.toarray()
+        backwards = encode_sequences([list(self.POSITIONS[::-1])], vocabulary)[0].matrix.toarray()
+        np.testing.assert_array_equal(first, backwards[::-1])
+        names = vocabulary.names
+        rows = [{n: v for n, v in zip(names, row, strict=True) if v} for row in first]
+        assert rows == [
+            {"flag": 1, "n": 1, "w=a": 1},
+            {"n": 1, "w=b": 1, "x": 2.5},
+            {"flag": 1, "w=a": 1, "x": 1},
+            {"n": 1, "w=a": 1},
+            {"w=b": 1, "x": -0.5},
+            {},
+        ]
+
+    def test_what_has_no_column_is_not_kept(self):
+        _, vocabulary = encode_sequences([[{"w": "a", "n": 1}]])
+        for number in range(20):
+            encode_sequences(
+                [[{"w": f"unseen {number}", f"name {number}": "x", "n": number + 2.0}]], vocabulary
+            )
+        assert list(vocabulary.pairs) in ([], ["w"])
+        assert sum(len(values) for values in vocabulary.pairs.values()) == 0
+
+    def test_the_error_names_the_place_after_a_good_start(self):
+        with pytest.raises(
+            InputError, match=r"item 0, position 1: feature 'x': expected a finite number, got nan"
+        ):
+            encode_sequences([[{"w": "a", "x": 1}, {"w": "a", "x": float("nan")}]])

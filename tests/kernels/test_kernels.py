@@ -151,13 +151,16 @@ def test_chunks_are_as_large_as_they_may_be():
     lengths = np.array([CHUNK - 1, 1, 1, CHUNK, CHUNK + 1, 3, CHUNK - 3, 1])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stops = [0]
+    items = np.arange(lengths.size)
     while stops[-1] < lengths.size:
-        stops.append(chunk_end(stops[-1], lengths.size, offsets))
+        stops.append(chunk_end(stops[-1], items, offsets))
     assert stops == [0, 2, 3, 4, 5, 7, 8]
-    assert chunk_end(0, 1, offsets) == 1
-    assert longest_item(0, 4, offsets) == CHUNK
-    assert longest_item(0, lengths.size, offsets) == CHUNK + 1
-    assert longest_item(1, 3, offsets) == CHUNK  # never less than a chunk
+    assert chunk_end(0, items[:1], offsets) == 1
+    assert chunk_end(0, np.array([1, 2, 5, 7]), offsets) == 2  # only neighbours lie side by side
+    assert chunk_end(2, np.array([1, 2, 5, 7]), offsets) == 3
+    assert longest_item(items[:4], offsets) == CHUNK
+    assert longest_item(items, offsets) == CHUNK + 1
+    assert longest_item(items[1:3], offsets) == CHUNK  # never less than a chunk
 
 
 def test_log_sum_exp():

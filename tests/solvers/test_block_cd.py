@@ -17,7 +17,7 @@ from problems import curvature_at, dense_weights, make_likelihood, make_problem,
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.subproblem.feature_blocks import newton_direction, search
+from crfqn.kernels.subproblem.feature_blocks import SweepRule, newton_direction, search
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -259,11 +259,12 @@ def test_a_compiled_sweep_is_the_block_updates_one_by_one():
     """With two labels all curvatures of a feature are alike, and a common step is the step of each."""
     problem = make_problem(2, n_items=25, n_features=10, n_states=2, longest=5)
     penalty, solver = ElasticNet(0.4, 0.3, unpenalised=np.array([3, 13])), FeatureBCD()
+    rule = SweepRule(solver.armijo, solver.backtrack, solver.floor, 0.05, 0.01, noise=1e-13)
     compiled, single = (start_of(problem.objective(), 1.0) for _ in range(2))
     for _ in range(4):
         blocks = compiled.blocks[:-1]
         sweep = solver.sweep(penalty, compiled, blocks, (0.05, 0.01))
-        updates = [solver.update(penalty, single, int(block), (0.05, 0.01), 1e-13) for block in blocks]
+        updates = [solver.update(penalty, single, int(block), rule) for block in blocks]
         assert sweep.n_moved == sum(update.n_moved for update in updates) > 5
         np.testing.assert_allclose(sweep.violations, [update.violations[0] for update in updates], atol=1e-9)
         assert sweep.is_kept.tolist() == [update.is_kept[0] for update in updates]
@@ -328,7 +329,7 @@ class TestSearch:
         objective = problem.objective()
         loss = Uphill(objective.at(np.empty(0, np.int64), np.empty(0)), objective.loss)
         value = loss.value
-        update = FeatureBCD().update(group, loss, 1, (0.0, 0.0), 1e-12)
+        update = FeatureBCD().update(group, loss, 1, SweepRule(0.01, 0.5, 1e-10, 0.0, 0.0, noise=1e-12))
         assert (update.n_moved, update.n_failed) == (0, 1)
         assert loss.value == pytest.approx(value, rel=1e-14)
 

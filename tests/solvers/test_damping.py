@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crfqn.penalties.blocks import Blocks
-from crfqn.solvers.prox_qn.damping import FIRST_SCALE, LEAST_CAUTION, PATIENCE, SOFTENING, Damping, TriedStep
+from crfqn.solvers.prox_qn.damping import FIRST_SCALE, LEAST_SHARE, PATIENCE, SOFTENING, Damping, TriedStep
 
 DIAGONAL, MAJORANT = np.array([1.0, 4.0, 0.0]), np.array([2.0, 0.0, 3.0])
 D, MODEL_D = np.array([2.0, -1.0, 0.0]), np.array([4.0, -3.0, 1.0])
@@ -29,13 +29,13 @@ def opened(**settings) -> Damping:
 
 def test_it_starts_with_the_majorant_alone():
     np.testing.assert_array_equal(opened().diagonal(DIAGONAL, MAJORANT), MAJORANT)
-    np.testing.assert_array_equal(opened(is_cautious=False).diagonal(DIAGONAL, MAJORANT), np.zeros(3))
+    np.testing.assert_array_equal(opened(uses_majorant=False).diagonal(DIAGONAL, MAJORANT), np.zeros(3))
 
 
 def test_it_is_a_share_of_the_diagonal_and_of_the_majorant():
-    damping = opened(scale=0.5, caution=0.25)
+    damping = opened(scale=0.5, majorant_share=0.25)
     np.testing.assert_array_equal(damping.diagonal(DIAGONAL, MAJORANT), [1.0, 2.0, 0.75])
-    bold = opened(is_cautious=False, scale=0.5, caution=0.25)
+    bold = opened(uses_majorant=False, scale=0.5, majorant_share=0.25)
     np.testing.assert_array_equal(bold.diagonal(DIAGONAL, MAJORANT), [0.5, 2.0, 0.0])
     np.testing.assert_array_equal(DIAGONAL, [1.0, 4.0, 0.0])
     np.testing.assert_array_equal(MAJORANT, [2.0, 0.0, 3.0])
@@ -46,9 +46,9 @@ class TestSteps:
         damping, seen = opened(), []
         for _ in range(10):
             damping.after_step(1.0, AS_MODELLED)
-            seen.append(damping.caution)
+            seen.append(damping.majorant_share)
         np.testing.assert_array_equal(seen[:6], 0.5 ** np.arange(1, 7))
-        assert seen[-1] == LEAST_CAUTION > 0
+        assert seen[-1] == LEAST_SHARE > 0
         assert damping.scale == 0.0
 
     def test_that_go_as_predicted_take_the_scale_to_zero(self):
@@ -61,18 +61,18 @@ class TestSteps:
 
     @pytest.mark.parametrize("ratio", [0.5, 0.75])
     def test_between_leave_everything_as_it_is(self, ratio):
-        damping = opened(scale=0.3, caution=0.2)
+        damping = opened(scale=0.3, majorant_share=0.2)
         damping.by_coordinate[:] = 1.0, 2.0, 3.0
         damping.after_step(ratio, met(9 * MODEL_D))
-        assert (damping.scale, damping.caution) == (0.3, 0.2)
+        assert (damping.scale, damping.majorant_share) == (0.3, 0.2)
         assert damping.by_coordinate.tolist() == [1.0, 2.0, 3.0]
 
     @pytest.mark.parametrize("ratio", [0.49, 0.0, -3.0])
     def test_that_disappoint_hold_back_what_met_more_than_the_model_says(self, ratio):
-        damping = opened(scale=0.3, caution=0.2)
+        damping = opened(scale=0.3, majorant_share=0.2)
         damping.by_coordinate[:] = 1.0, 2.0, 3.0
         damping.after_step(ratio, met([10.0, -3.5, 50.0]))
-        assert (damping.scale, damping.caution) == (0.3, 0.2)
+        assert (damping.scale, damping.majorant_share) == (0.3, 0.2)
         assert damping.by_coordinate.tolist() == [3.0, 2.0, 3.0]  # (10 - 4) / 2; 0.5 < 2; has not moved
 
     def test_that_go_as_predicted_soften(self):
@@ -82,20 +82,20 @@ class TestSteps:
         assert damping.by_coordinate.tolist() == [SOFTENING, 0.0, 4 * SOFTENING]
 
     def test_that_win_more_than_predicted_are_good_ones(self):
-        damping = opened(caution=0.5)
+        damping = opened(majorant_share=0.5)
         damping.after_step(7.0, AS_MODELLED)
-        assert damping.caution == 0.25
+        assert damping.majorant_share == 0.25
 
 
 class TestFailures:
     def test_hold_back_single_coordinates_first_and_then_all(self):
-        damping = opened(caution=LEAST_CAUTION)
+        damping = opened(majorant_share=LEAST_SHARE)
         seen = []
         for _ in range(20):
             damping.after_failure(met([10.0, -3.0, 50.0]))
             assert damping.by_coordinate.tolist() == [3.0, 0.0, 0.0]
-            seen.append((damping.scale, damping.caution))
-        assert seen[: PATIENCE - 1] == [(0.0, LEAST_CAUTION)] * (PATIENCE - 1)
+            seen.append((damping.scale, damping.majorant_share))
+        assert seen[: PATIENCE - 1] == [(0.0, LEAST_SHARE)] * (PATIENCE - 1)
         assert seen[PATIENCE - 1] == (FIRST_SCALE, 1.0)
         scales = np.array(seen[PATIENCE - 1 :])[:, 0]
         np.testing.assert_allclose(np.diff(np.log(scales)), np.log(4.0))
@@ -130,13 +130,13 @@ def test_the_damping_follows_an_active_set_that_shrinks():
         (False, 0.25, 0.5, 0.5),
     ],
 )
-def test_an_epoch_begins_without_scale_and_is_cautious_again_where_coordinates_wait(
+def test_an_epoch_begins_without_scale_and_uses_majorant_again_where_coordinates_wait(
     is_complete, initial, before, after
 ):
-    damping = opened(scale=3.0, initial=initial, caution=before)
+    damping = opened(scale=3.0, initial=initial, majorant_share=before)
     damping.open_epoch(2, is_complete)
     assert damping.by_coordinate.tolist() == [0.0, 0.0]
-    assert (damping.scale, damping.caution) == (0.0, after)
+    assert (damping.scale, damping.majorant_share) == (0.0, after)
 
 
 class TestExcessCurvature:

@@ -257,8 +257,9 @@ def test_a_history_of_points(name):
     history = blocks[0].history(4)
     for _ in range(2):  # a history may be used again
         history.restart(blocks[0])
-        history.add(blocks[1])
-        history.add(blocks[2])
+        for own in blocks[1:]:
+            history.next_margins[:] = own.state.margins
+            history.add(own)
     penalty, w = penalty_of("L1/L2"), 1.5 * tables[1] - 0.5 * tables[2]
     mixed = history.combined(blocks[2], np.array([1.5, -0.5]))
     np.testing.assert_allclose(table_of(mixed.point()), w, atol=1e-14)
@@ -285,6 +286,7 @@ def test_a_history_of_points(name):
     np.testing.assert_allclose(table_of(other.point()), 0.5 * (tables[1] + tables[2]), atol=1e-14)
     np.testing.assert_array_equal(mixed.state.margins, before)
     history.restart(blocks[0])
+    history.next_margins[:] = blocks[0].state.margins
     history.add(blocks[0])
     assert history.extrapolated(blocks[0]) is None
 

@@ -450,6 +450,16 @@ class TestLBFGS:
         assert result.status is Status.STATIONARY
         assert np.isnan(result.gap)
 
+    def test_a_feature_that_no_item_has(self):
+        """Its weights have no curvature where nothing is penalised."""
+        problem = PROBLEMS["flat"]
+        wider = replace(problem, x=np.c_[problem.x, np.zeros(len(problem.x))])
+        best, found = (
+            minimize(case.objective(), ElasticNet(), LBFGS(), tol=1e-5) for case in (problem, wider)
+        )
+        assert found.status is Status.STATIONARY
+        assert found.value == pytest.approx(best.value, rel=1e-7)
+
     def test_l1_is_refused(self):
         with pytest.raises(
             InputError, match=r"^LBFGS: expected a penalty without L1 .* a strength of 0.6; ProxQN, .*"

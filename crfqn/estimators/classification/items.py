@@ -293,17 +293,25 @@ class ItemModel(ClassifierMixin, SparseCRF):
 
     def _content(self) -> Content:
         content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
-        add_matrix(content, "node", self.coef_, STATE, FEATURE)
-        content.arrays["intercept"] = self.intercept_
+        self._add_weights(content)
         if hasattr(self, "feature_names_in_"):
             content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
         return content
 
+    def _add_weights(self, content: Content) -> None:
+        """Add the weights to what a model file holds."""
+        add_matrix(content, "node", self.coef_, STATE, FEATURE)
+        content.arrays["intercept"] = self.intercept_
+
+    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
+        """Take the weights from a model file."""
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
+        self.intercept_ = finite(file, "intercept", (n_nodes,))
+
     def _restore(self, file: ModelFile) -> None:
         n_nodes = self._space.n_nodes
         n_features = read_size(file, n_nodes)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
-        self.intercept_ = finite(file, "intercept", (n_nodes,))
+        self._read_weights(file, n_nodes, n_features)
         self.n_features_in_ = n_features
         if "feature_names" in file.strings:
             self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)

@@ -22,6 +22,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -47,6 +48,7 @@ class LinearModel(FlatLabels):
         "dual": DualDecomposition,
         "fobos": FOBOS,
         "l-bfgs": partial(LBFGS, warm_up=False),
+        "gls": GLS,
     }
 
     @property

@@ -80,8 +80,10 @@ class MulticlassClassifier(OnePass, Probabilistic):
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
-        problems are solved on by Newton's method, until rounding is all that is left.
+        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
+        rounding is all that is left.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     max_iter : int, default 1000
         Sweeps over rows, or steps.
     warm_start : bool, default False

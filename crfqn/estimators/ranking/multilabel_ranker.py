@@ -8,24 +8,19 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
 from sklearn.model_selection import check_cv
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.columns import check_sparse
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.checks import check_classes
-from crfqn.estimators.classification.item_weights import set_weights
-from crfqn.estimators.classification.items import ItemModel, Targets, Vector
+from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.label_space import LabelSpace
 from crfqn.estimators.classification.linear import LinearModel
-from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
+from crfqn.estimators.ranking.label_sets import LabelSets
+from crfqn.estimators.ranking.set_labels import SetLabels
 from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.storage.content import Content, finite
 from crfqn.model_file import ModelFile
@@ -39,7 +34,7 @@ from crfqn.threads import Pool
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(LinearModel):
+class MultilabelRanker(SetLabels, LinearModel):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -60,7 +55,7 @@ class MultilabelRanker(LinearModel):
         of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
-    fit_intercept, penalize_intercept, tol, max_iter, warm_start
+    fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
     max_seconds, n_threads, random_state, verbose, callback
         As in `MulticlassClassifier`.
@@ -101,35 +96,8 @@ class MultilabelRanker(LinearModel):
     threshold: str = "item"
     cv: Any = None
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    def predict(self, X: Any) -> Any:
-        """The labels of each item: a table of 0 and 1, (I, n_labels), sparse (CSR) if that of the training was.
-
-        Where the training had one label an item, the best label of each, (I,).
-        """
-        check_is_fitted(self)
-        if self._form == "labels":
-            return super().predict(X)
-        table = np.concatenate([self._thresholds.exceeded(scores.T) for scores in self._class_scores(X)])
-        return (
-            scipy.sparse.csr_array(table, dtype=np.int64)
-            if "sparse" in self._form
-            else table.astype(np.int64)
-        )
-
-    def predict_sets(self, X: Any) -> list[tuple]:
-        """The labels of each item by their names, as many tuples as items."""
-        if self._form == "labels":
-            return [(label,) for label in self.predict(X).tolist()]
-        table = scipy.sparse.csr_array(self.predict(X))
-        names = self.classes_[table.indices].tolist()
-        return [
-            tuple(names[first:last]) for first, last in zip(table.indptr[:-1], table.indptr[1:], strict=True)
-        ]
+    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        return self._thresholds.exceeded(scores)
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
         """The k labels of each item with the largest scores, (I, k), the largest first; all of them by default."""
@@ -140,38 +108,8 @@ class MultilabelRanker(LinearModel):
         order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self._class_scores(X)]
         return self.classes_[np.concatenate(order)]
 
-    def decision_function(self, X: Any) -> Vector:
-        """The score of each label, (I, n_labels), without thresholds; where y was one of two labels, (I,)."""
-        check_is_fitted(self)
-        if self._form == "labels":
-            return super().decision_function(X)
-        return np.concatenate([scores.T for scores in self._class_scores(X)])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of items whose set is predicted without a fault, each weighed by `sample_weight`."""
-        check_is_fitted(self)
-        if self._form == "labels":
-            return super().score(X, y, sample_weight)
-        truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
-        check_consistent_length(truth, found)
-        return float(accuracy_score(truth, found, sample_weight=sample_weight))
-
-    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
-        check_sparse(X)
-        forms: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
-        if are_sets(y):
-            X = validate_data(checked, X, **forms)
-            check_consistent_length(X, y)
-        else:
-            X, y = validate_data(checked, X, y, multi_output=True, **forms)
-        sets = LabelSets.of(y)
-        weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
-        if weights is not None and not weights.all():
-            stays = np.flatnonzero(weights > 0)
-            X, sets, weights = X[stays], sets.take(stays), weights[stays]
-        check_classes(sets.classes)
-        labels = MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
-        return X, Targets(SetSpace.of(sets.classes, sets.form), labels, weights)
+    def _targets_of(self, sets: LabelSets) -> MultilabelRanking:
+        return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
@@ -240,16 +178,10 @@ class MultilabelRanker(LinearModel):
         self.threshold_coef_, self.threshold_intercept_ = thresholds
 
     def _adopt_labels(self, space: LabelSpace) -> None:
-        assert isinstance(space, SetSpace)
         super()._adopt_labels(space)
-        self._form = space.form
         for name in ("threshold_coef_", "threshold_intercept_"):
             if hasattr(self, name):
                 delattr(self, name)
-
-    @property
-    def _space(self) -> SetSpace:
-        return SetSpace.of(self.classes_, self._form)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -266,18 +198,12 @@ class MultilabelRanker(LinearModel):
 
     def _content(self) -> Content:
         content = super()._content()
-        content.metadata["form"] = self._form
         if self._form != "labels":
             content.arrays["threshold_coef"] = self.threshold_coef_
             content.arrays["threshold_intercept"] = self.threshold_intercept_
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        self._form = file.metadata["form"]
-        if self._form not in FORMS:
-            raise ModelFileError(
-                f"{file.path}: expected a form of labels among {FORMS}, found {self._form!r}"
-            )
         super()._restore(file)
         if self._form != "labels":
             shape = (len(self.classes_),)

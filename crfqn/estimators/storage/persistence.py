@@ -20,6 +20,9 @@ from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
 from crfqn.estimators.classification.svc import MulticlassSVC
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
+from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
+from crfqn.estimators.least_squares.stagewise import StagewiseRegression
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
@@ -28,7 +31,17 @@ from crfqn.result import Progress, Result, Status, Trace
 
 KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
     kind.KIND: kind
-    for kind in (ChainCRF, MulticlassCRF, MulticlassClassifier, MulticlassSVC, MultilabelRanker, TaxonomyCRF)
+    for kind in (
+        CalibratedLeastSquares,
+        ChainCRF,
+        GeneralizedLeastSquares,
+        MulticlassCRF,
+        MulticlassClassifier,
+        MulticlassSVC,
+        MultilabelRanker,
+        StagewiseRegression,
+        TaxonomyCRF,
+    )
 }
 # Types of a trace's columns, of which a file keeps floats.
 WHOLE: dict[str, type] = {"int": int, "bool": bool}
@@ -72,7 +85,7 @@ def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:
         weights=weights,
         status=_status(file, saved["status"]),
         trace=_trace(file),
-        **{name: _number(file, name, saved[name]) for name in SUMMARY},
+        **{name: _number(file, name, saved.get(name)) for name in SUMMARY},
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
         n_proved_zeros=None
         if saved.get("n_proved_zeros") is None

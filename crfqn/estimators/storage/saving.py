@@ -18,7 +18,7 @@ import crfqn
 from crfqn.model_file import write_model
 from crfqn.result import Progress
 
-SUMMARY = ("value", "gap", "violation", "passes", "seconds")
+SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
 TRACE = tuple(field.name for field in fields(Progress))
 
 

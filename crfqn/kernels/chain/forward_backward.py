@@ -197,19 +197,21 @@ def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
 
 
 @kernel
-def chunk_end(first, last, offsets):
-    """Return the item behind the largest chunk that starts at item `first`: at least one item."""
-    stop = first + 1
-    while stop < last and offsets[stop + 1] - offsets[first] <= CHUNK:
+def chunk_end(first, items, offsets):
+    """Return the place behind the largest chunk of neighbours in `items` from place `first` on: at least one item."""
+    stop, start = first + 1, offsets[items[first]]
+    while (
+        stop < items.size and items[stop] == items[stop - 1] + 1 and offsets[items[stop] + 1] - start <= CHUNK
+    ):
         stop += 1
     return stop
 
 
 @kernel
-def longest_item(first, last, offsets):
-    """Return the length of the longest of the items first ... last - 1, or CHUNK if that is more."""
+def longest_item(items, offsets):
+    """Return the length of the longest of some items, or CHUNK if that is more."""
     longest = CHUNK
-    for i in range(first, last):
+    for i in items:
         length = offsets[i + 1] - offsets[i]
         longest = length if length > longest else longest
     return longest
@@ -228,11 +230,12 @@ def close_edges(raw, m, edges, edge_counts):
 
 
 @kernel
-def forward_backward(first, last, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
-    """Run inference over the items first ... last - 1 of a chain; returns their weighted expected edge score, in nats.
+def forward_backward(items, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
+    """Run inference over some items of a chain; returns their weighted expected edge score, in nats.
 
     Parameters
     ----------
+    items : int64 (n,), ascending
     offsets : int64 (I + 1,); targets : int32 (N,), or (0,) where no labels are known; weights : float64 (I,)
     residual : float64 (K, N), out: weight * (node marginals - observed), of these items' positions only.
     edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
@@ -241,16 +244,17 @@ def forward_backward(first, last, offsets, scores, edges, targets, weights, resi
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     edge_range = largest_edge - smallest_edge
     n_states, width = edges.shape[0], m.shape[0]
-    rows = longest_item(first, last, offsets)
+    rows = longest_item(items, offsets)
     psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
     p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
     exponents, raw = np.empty(rows * width, np.int64), aligned_rows(width, width)
     expected_edges = 0.0
-    chunk = first
-    while chunk < last:
-        stop, start = chunk_end(chunk, last, offsets), offsets[chunk]
-        length = offsets[stop] - start
+    place = 0
+    while place < items.size:
+        behind = chunk_end(place, items, offsets)
+        chunk, stop = items[place], items[behind - 1] + 1
+        start, length = offsets[chunk], offsets[stop] - offsets[chunk]
         load_scores(scores, start, length, centred, psi, shift, spread, exponents)
         for i in range(chunk, stop):
             a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
@@ -279,5 +283,5 @@ def forward_backward(first, last, offsets, scores, edges, targets, weights, resi
             sums[i, 2] = subtract_targets(
                 targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
             )
-        chunk = stop
+        place = behind
     return expected_edges + close_edges(raw, m, edges, edge_counts)

@@ -14,7 +14,7 @@ import numpy as np
 
 from crfqn.kernels import bare_kernel, inner, kernel
 from crfqn.kernels.columns import first_at
-from crfqn.kernels.rowwise.losses import move, slopes
+from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.rowwise.penalty import (
     UNPENALISED,
     kkt_excess,
@@ -222,25 +222,27 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
 
 
 @kernel
-def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, found):
+def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, cuts, margins_out, found):
     """Update the rows order[0], order[1], ..., numbers in `rows`: the inner loop of Algorithm 1.
 
     Parameters
     ----------
     group, n_members, rank : as in `thread_group.join`
-    state : MarginState, whose margins and probabilities follow, and with LOGISTIC and RANKING its losses
+    state : MarginState, whose margins, probabilities and losses follow
     rows : StoredRows; penalty : RowStrengths; rule : StepRule
+    cuts : int64 (PARTS + 1,), the first position of each part
+    margins_out : float64 (N, width), out: a copy of the margins after the sweep; or (0, width) for none
     found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
     member, size = join(group, n_members, rank)
-    if size == 0 or order.size == 0:
+    if size == 0:
         return
     own, n = np.zeros((8, state.margins.shape[1])), rows.weights.shape[1]
     work = Workspace(
         group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
     nothing = np.zeros(PARTS + 1, np.int64)
-    prepare_row(rows.ends[order[0]], state, shared, work)
+    prepare_row(rows.ends[order[0]] if order.size > 0 else nothing, state, shared, work)
     for k in range(order.size):
         if k == 0 or order[k] != order[k - 1]:  # whose weights may only now be written
             work.w[:n] = rows.weights[order[k]]
@@ -248,3 +250,9 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
         violation, excess = update_row(order[k], upcoming, state, rows, penalty, rule, shared, work)
         if member == 0:
             found[k, 0], found[k, 1] = violation, excess
+    first, last = parts_of(work)
+    if state.loss != LOGISTIC and state.loss != RANKING:  # whose losses follow every move
+        fill_losses(state, cuts[first], cuts[last])
+    for i in range(cuts[first] if margins_out.shape[0] > 0 else cuts[last], cuts[last]):
+        for r in range(margins_out.shape[1]):
+            margins_out[i, r] = state.margins[i, r]

@@ -30,7 +30,7 @@ class MarginState(NamedTuple):
         1 - s_y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
     probabilities, relevance : float64 (N, width) with LOGISTIC, and with RANKING, 1 where a label is relevant;
         (0, width) with other losses
-    losses : float64 (N,), the loss of each position, up to date for LOGISTIC and RANKING
+    losses : float64 (N,), the loss of each position; up to date during a sweep for LOGISTIC and RANKING only
     """
 
     loss: int

@@ -15,7 +15,7 @@ BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough 
 
 
 def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
-    """The model from about `n_sampled` positions, in matrix products of fixed tiles, shared out over the threads."""
+    """Return the model from about `n_sampled` positions, in matrix products of fixed tiles that threads share out."""
     owner = marginals.objective
     pool, n = owner.pool, diagonal.size
     states, row = np.unique(split.states, return_inverse=True)
@@ -42,7 +42,7 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     ancestors = marginals.loss.structure.ancestors
 
     def write_joint(part: int) -> None:
-        """P(below and above) - p(below) p(above) = p(below) (1 - p(above)), where the one implies the other."""
+        """Write P(below and above) - p(below) p(above) = p(below) (1 - p(above)), as the one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
         own = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * rest[part])
         model[below, below] = own @ own.T
@@ -76,7 +76,7 @@ def write_edges(
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:
-    """D model D with the given diagonal; positive semidefinite as before. Empty rows get the diagonal alone."""
+    """Return D model D with the given diagonal, as definite as before; empty rows get the diagonal alone."""
     scale = diagonal_scale(np.diagonal(model).astype(np.float64), diagonal)
     model *= scale[:, None]
     model *= scale

@@ -29,7 +29,7 @@ Sparse: TypeAlias = scipy.sparse.csr_array
 
 
 def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it."""
+    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it."""
     owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
@@ -91,17 +91,17 @@ class EdgeModel:
         return scipy.sparse.csr_array((values, found, ends), shape=(ends.size - 1, here.size))
 
     def values(self, state: int) -> Sparse:
-        """v at a state, (S, E')."""
+        """Return v at a state, (S, E')."""
         return of_columns(self.outgoing, self.firsts == state) + of_columns(
             self.incoming, self.seconds == state
         )
 
     def without_faint(self, state: int) -> NDArray[np.float64]:
-        """A state's marginals, (S,), as the lists of `kernels/curvature/token_rows.py` have them: faint ones are 0."""
+        """Return a state's marginals, (S,), faint ones 0, as in the lists of `kernels/curvature/token_rows.py`."""
         return np.where(self.here[state] >= FAINT, self.here[state], 0.0)
 
     def with_nodes(self, state: int, p: NDArray[np.float64]) -> Sparse:
-        """sum_t x_t times this, (S, E'), times the root of t's share, is a node weight's covariance with the edges.
+        """Return the edges' factor of a node weight's covariance with them, (S, E'): sum_t sqrt(share_t) x_t times it.
 
         p : (S,), the state's marginals as the model of the nodes takes them, faint ones left out or not: one without
             what the other has is no covariance, and not positive semidefinite.
@@ -109,7 +109,7 @@ class EdgeModel:
         return scipy.sparse.diags_array(np.sqrt(self.shares) * p) @ (self.values(state) - self.mean)
 
     def with_edges(self) -> NDArray[np.float64]:
-        """The edges among themselves, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
+        """Return the model of the edges among themselves, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""
         shares = self.shares
         out = products(self.both, shares) - products(self.mean, shares)
         out[np.diag_indices_from(out)] += self.both.T @ shares
@@ -124,12 +124,12 @@ class EdgeModel:
 
 
 def rows_of(matrix: Sparse) -> NDArray[np.intp]:
-    """The row of each entry."""
+    """Return the row of each entry, (nnz,)."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def weighed(matrix: Sparse, p: NDArray[np.float64], states: NDArray[np.int64]) -> Sparse:
-    """Entries (t, e) times p[states[e], t]."""
+    """Multiply entries (t, e) by p[states[e], t]."""
     return scipy.sparse.csr_array(
         (matrix.data * p[states[matrix.indices], rows_of(matrix)], matrix.indices, matrix.indptr),
         matrix.shape,
@@ -137,12 +137,12 @@ def weighed(matrix: Sparse, p: NDArray[np.float64], states: NDArray[np.int64]) -
 
 
 def of_columns(matrix: Sparse, are_kept: NDArray[np.bool_]) -> Sparse:
-    """The same with the other columns empty."""
+    """Return the matrix with the other columns empty."""
     keep = are_kept[matrix.indices]
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[matrix.indptr]
     return scipy.sparse.csr_array((matrix.data[keep], matrix.indices[keep], ends), matrix.shape)
 
 
 def products(matrix: Sparse, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """matrix' diag(weights) matrix."""
+    """Return matrix' diag(weights) matrix, (E', E')."""
     return (matrix.T @ (scipy.sparse.diags_array(weights) @ matrix)).toarray()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 def sample_positions(
     marginal_variance: NDArray[np.float64], weights: NDArray[np.float64], n_sampled: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """About `n_sampled` positions, and what each stands for.
+    """Draw about `n_sampled` positions; returns them and the weight that each stands for, (S,) each.
 
     A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to
     weight_t sqrt(undecided_t), undecided_t = sum_k p_t(k) (1 - p_t(k)), systematically and without chance, and
@@ -30,6 +30,6 @@ def sample_positions(
 
 
 def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.float32]:
-    """D with D sampled D = exact; 0 where the sample has nothing."""
+    """Return the diagonal of D with D sampled D = exact, (n,); 0 where the sample has nothing."""
     ratio = np.divide(exact, sampled, out=np.zeros_like(exact), where=sampled > 0)
     return np.sqrt(np.maximum(ratio, 0.0)).astype(np.float32)

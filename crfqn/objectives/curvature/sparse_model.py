@@ -25,7 +25,7 @@ NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
 
 
 class Lists:
-    """Sampled positions, and which coordinates of nodes each of them has: rows of the model are sums over these.
+    """Lists of the coordinates of nodes that each sampled position has: rows of the model are sums over these.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Lists:
         )  # fmt: skip
 
     def matrix(self) -> scipy.sparse.csc_array:
-        """The values of each coordinate's feature at the sampled positions, (S, n)."""
+        """Return the values of each coordinate's feature at the sampled positions, (S, n)."""
         shape = self.sampled.size, self.split.n_nodes
         return scipy.sparse.csr_array((self.x, self.members, self.starts), shape=shape).tocsc()
 
@@ -67,7 +67,7 @@ class Lists:
 def sparse_model(
     marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, block_numbers: int = BLOCK_NUMBERS
 ) -> scipy.sparse.csr_array:
-    """The model from about `n_sampled` positions, blocks of rows with about `block_numbers` pairs at a time."""
+    """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
     lists = Lists(marginals, split, n_sampled)
     pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
@@ -83,7 +83,7 @@ def sparse_model(
 def node_rows(
     marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits, block_numbers: int
 ) -> Compressed:
-    """The nodes among themselves, row by row from the diagonal on."""
+    """Return the model of the nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
     below = states_below(marginals.loss.structure.ancestors, lists.states)
@@ -91,9 +91,9 @@ def node_rows(
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
-        first, last, room = tasks[part]
+        first, last, n_entries = tasks[part]
         ends = np.empty(last - first, np.int64)
-        indices, data = np.empty(room, np.int32), np.empty(room, np.float32)
+        indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
         write_rows(
             first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
             bounds, below.indptr, below.indices, limits, pairs, ends, indices, data,
@@ -106,7 +106,7 @@ def node_rows(
 
 
 def mirrored(indptr: NDArray, indices: NDArray, data: NDArray) -> scipy.sparse.csr_array:
-    """The symmetric matrix whose rows from the diagonal on are given, the diagonal first."""
+    """Return the symmetric matrix whose rows from the diagonal on are given, the diagonal first."""
     n = indptr.size - 1
     ends = np.zeros(n + 1, np.int32)
     whole = np.empty(2 * indices.size - n, np.int32), np.empty(2 * indices.size - n, np.float32)
@@ -121,7 +121,7 @@ def bordered(
     split: Split,
     limits: NDArray,
 ) -> scipy.sparse.csr_array:
-    """The model of the nodes with rows and columns for the edges; small entries are left out here, too.
+    """Return the model of the nodes with rows and columns for the edges; small entries are left out here, too.
 
     lists: (S, n), the values of each coordinate's feature at the sampled positions.
     """
@@ -143,7 +143,7 @@ def bordered(
 def scaled_to_diagonal(
     model: scipy.sparse.csr_array, found: NDArray[np.float64], diagonal: NDArray[np.float64]
 ) -> scipy.sparse.csr_array:
-    """D model D with the given diagonal in the place of the `found` one."""
+    """Return D model D with the given diagonal in the place of the `found` one."""
     scale, lengths = diagonal_scale(found, diagonal), np.diff(model.indptr)
     rows = np.repeat(np.arange(lengths.size), lengths)
     model.data *= scale[model.indices] * scale[rows]
@@ -153,7 +153,7 @@ def scaled_to_diagonal(
 
 
 def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tuple[int, int, int]]:
-    """(first row, the one after the last, entries at the most) of blocks of rows."""
+    """Cut rows into blocks: (first row, the one after the last, entries at the most) of each."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
     blocks, first, n = [], 0, most_entries.size
     while first < n:
@@ -165,7 +165,7 @@ def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tupl
 
 
 def states_below(ancestors: Ancestors, states: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Row k: which of the states (ascending) are below states[k], by their numbers; no numbers stand for none."""
+    """Return, as row k, the places of the states (ascending) that are below states[k]."""
     n = ancestors.indptr.size - 1
     lengths = np.diff(ancestors.indptr)
     descendant = np.repeat(np.arange(n), lengths)

@@ -46,7 +46,7 @@ class DenseRows:
 
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> DenseRows | None:
-        """The rows of some coordinates; None where it does not pay, whatever states there are besides."""
+        """Return the rows of some coordinates; None where single columns are cheaper."""
         n_present = int(np.count_nonzero(np.diff(split.states, prepend=-1)))
         n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
@@ -59,7 +59,7 @@ class DenseRows:
         return cls(store, features, rounded_up(n_states), row, split.states)
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
-        """scores += X w, (K, N), stretch of positions by stretch."""
+        """Add X w to the scores (K, N) in place, stretch of positions by stretch."""
         table = aligned_rows(self.features.size, self.width)
         table[self.row, self.states] = weights
         store, n_states = self.store, scores.shape[0]
@@ -76,7 +76,7 @@ class DenseRows:
     def sums(
         self, by_state: NDArray[np.float64], pool: Pool, of_squares: bool = False
     ) -> NDArray[np.float64]:
-        """sum_t x_tf by_state[k, t] for every coordinate, or sum_t x_tf^2 by_state[k, t], (n,)."""
+        """Return sum_t x_tf by_state[k, t] for every coordinate, or sum_t x_tf^2 by_state[k, t], (n,)."""
         store, n_states = self.store, by_state.shape[0]
         by_position = aligned_rows(store.n_positions, self.width)
 
@@ -102,5 +102,5 @@ class DenseRows:
 
 
 def rounded_up(n_states: int) -> int:
-    """To whole registers."""
+    """Return a number of states rounded up to whole vector registers."""
     return -(-n_states // LANES) * LANES

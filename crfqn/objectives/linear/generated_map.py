@@ -7,25 +7,16 @@ passes are due and there is room for them, `kept` makes an array of them once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.data.generators.protocol import Batch, result_dtype
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap, positions_of
 from crfqn.threads import Pool
-
-
-class Batch(Protocol):
-    """Features that are functions of a row."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
-        """Return some of the features of some rows, (rows, columns); columns: a slice or an array of numbers."""
 
 
 @dataclass(eq=False)
@@ -63,8 +54,7 @@ class GeneratedMap(TiledMap):
 
     def kept(self) -> DenseMap:
         """Return the map of the features as an array, in float32 where the rows are float32 or small integers."""
-        dtype = np.result_type(self.rows.dtype, np.float32)
-        out = np.empty((self.n_positions, self.n_stored), dtype)
+        out = np.empty((self.n_positions, self.n_stored), result_dtype(self.rows))
 
         def make(part: int) -> None:
             stretch = slice(part * POSITIONS, (part + 1) * POSITIONS)

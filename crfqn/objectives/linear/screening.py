@@ -7,8 +7,8 @@ handful of times in a run, and what cannot stand out is left out without loss:
 
     |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
 
-costs one multiplication an entry and tile instead of one a state. In a taxonomy of thousands of nodes an item has hopes
-in few tiles, and a rare word cannot reach the threshold.
+costs one multiplication an entry and tile instead of one a state. In a taxonomy of thousands of nodes an item has
+marginals in few tiles, and a rare word cannot reach the threshold.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from crfqn.threads import Pool
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
 SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cache
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
-SHARE_NUMBERS = 1 << 15  # gradients that a thread finds before it looks at them: 256 KB
+SHARE_NUMBERS = 1 << 15  # gradients that a thread finds before it compares them: 256 KB
 CEILING_SHARE = 1 << 14  # features whose ceilings a thread finds at a time
 FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
 
 
 class ScreeningCache:
-    """A point's last screening, which also answers for higher thresholds."""
+    """The last screening of a point, which also answers for higher thresholds."""
 
     def __init__(self) -> None:
         self.threshold, self.found = np.inf, Screening(NO_COORDS, NO_VALUES)
 
-    def screen(self, threshold: float, look: Callable[[float], Screening]) -> Screening:
-        """Return the screening at a threshold, by `look(threshold)` if it is not known."""
+    def screen(self, threshold: float, scan: Callable[[float], Screening]) -> Screening:
+        """Return the screening at a threshold, by `scan(threshold)` if it is not known."""
         if threshold < self.threshold:
-            self.found, self.threshold = look(threshold), threshold
+            self.found, self.threshold = scan(threshold), threshold
         return self.found if threshold == self.threshold else self.found.above(threshold)
 
 
@@ -65,7 +65,7 @@ def screen_nodes(store: FeatureStore, pool: Pool, residual: Vector, threshold: f
 def screen_tile(
     store: FeatureStore, pool: Pool, rows: NDArray[np.float64], first_coord: int, threshold: float
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Coordinates and gradients above the threshold, of the states that `rows` are the residuals of."""
+    """Return coordinates and gradients above the threshold, of the states that `rows` are the residuals of."""
     residual, largest = by_position(rows, pool)
     features = possible_features(store, pool, largest, threshold)
     found: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
@@ -85,9 +85,9 @@ def each_share(
     pool: Pool,
     features: NDArray[np.int64],
     residual: NDArray[np.float64],
-    look: Callable[[slice, NDArray[np.float64]], None],
+    visit: Callable[[slice, NDArray[np.float64]], None],
 ) -> None:
-    """`look` at the gradients (features of a share, width), share by share of the `features`, in threads.
+    """Call visit(share, gradients (features of the share, width)) for share after share of the features, in threads.
 
     residual : float64 (N, width), position-major; what is beside the states comes along
     """
@@ -100,7 +100,7 @@ def each_share(
         chosen = features[share]
         out = aligned_rows(chosen.size, width)
         feature_gradients(chosen, block, slab, store.indptr, store.indices, store.values, residual, out)
-        look(share, out)
+        visit(share, out)
 
     pool.each(-(-features.size // size), run)
 
@@ -118,14 +118,14 @@ class RowNorm:
     order: int
 
     def exceeds(self, totals: NDArray[np.float64], bound: float) -> NDArray[np.bool_]:
-        """Whether norms are above a bound, from their sums of powers; rounding must not hide a row."""
+        """Return whether norms are above a bound, from their sums of powers; rounding must not hide a row."""
         return totals ** (1.0 / self.order) * (1.0 + 1e-9) > bound
 
 
 def strong_rows(
     store: FeatureStore, pool: Pool, residual: Vector, also: NDArray[np.int64], bound: float, norm: RowNorm
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The features whose gradients' norm is above the bound, and those `also` asked for; gradients (K, features).
+    """Return the features with a gradient's norm above the bound, those `also` asked for, and gradients (K, features).
 
     Only features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound are read: once if their states are one tile,
     otherwise a second time where the sum over all tiles turns out to be large.
@@ -163,7 +163,7 @@ def strong_rows(
 def row_powers(
     store: FeatureStore, pool: Pool, residual: Vector, features: NDArray[np.int64], norm: RowNorm
 ) -> NDArray[np.float64]:
-    """The sums of powers that the norms are roots of, tile of states by tile, (features,)."""
+    """Return the sums of powers that the norms are roots of, tile of states by tile, (features,)."""
     totals = np.zeros(features.size)
     for first in range(0, residual.shape[0], WIDEST):
         rows = residual[first : first + WIDEST]
@@ -178,7 +178,7 @@ def row_powers(
 def row_gradients(
     store: FeatureStore, pool: Pool, residual: Vector, features: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The gradients of all weights of some features (sorted), (K, features)."""
+    """Return the gradients of all weights of some features (sorted), (K, features)."""
     out = np.empty((residual.shape[0], features.size))
     for first in range(0, residual.shape[0], WIDEST):
         rows = residual[first : first + WIDEST]
@@ -193,7 +193,7 @@ def row_gradients(
 
 
 def position_norms(pool: Pool, residual: NDArray[np.float64], order: int) -> NDArray[np.float64]:
-    """The norm over the states of each position's residuals, (N,)."""
+    """Return the norm over the states of each position's residuals, (N,)."""
     out, step = np.empty(residual.shape[1]), 1024
 
     def run(part: int) -> None:
@@ -207,7 +207,7 @@ def position_norms(pool: Pool, residual: NDArray[np.float64], order: int) -> NDA
 def possible_features(
     store: FeatureStore, pool: Pool, largest: NDArray[np.float64], threshold: float | NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """The features whose gradients the bound lets above the threshold, or above thresholds of their own, (F,)."""
+    """Return the features whose gradients may be above the threshold, one for all or one for each, (F,)."""
     ceilings, size = np.empty(store.n_features), share_of(store.n_features, CEILING_SHARE)
 
     def run(part: int) -> None:
@@ -235,7 +235,7 @@ def by_position(
 
 
 def norm_of(rows: NDArray[np.float64], order: float) -> NDArray[np.float64]:
-    """The norm over the states of each position, (n,)."""
+    """Return the norm over the states of each position, (n,)."""
     if order == np.inf:
         return np.maximum(rows.max(axis=0), -rows.min(axis=0))
     return np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)

@@ -20,6 +20,7 @@ from crfqn.errors import InputError
 from crfqn.kernels.rowwise.losses import MULTICLASS, MULTITASK
 from crfqn.kernels.rowwise.margin_losses import multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
@@ -73,7 +74,7 @@ def hinge_dual(evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
 def mixed_of_pairs(
     r_is_relevant: NDArray[np.bool_], s_is_relevant: NDArray[np.bool_], lead: Vector
 ) -> Vector:
-    """-2 where (r, s) or (s, r) is a violated pair; lead: the score of r less that of s; all (N,)."""
+    """Return -2 where (r, s) or (s, r) is a violated pair, else 0; lead: the score of r less that of s; all (N,)."""
     is_violated = (r_is_relevant & ~s_is_relevant & (lead < 1.0)) | (
         s_is_relevant & ~r_is_relevant & (lead > -1.0)
     )
@@ -138,8 +139,12 @@ class SingleLabel:
         """Return the loss of some positions."""
         return type(self)(self.labels[positions], self.n_states)
 
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far labels may lead a position's own, by label: a hinge is no larger than the loss."""
+        return label_leads(self.labels, self.n_states, np.sqrt(losses) - 1.0 + rest, x)
+
     def own(self, table: Vector) -> Vector:
-        """The entries of the labels in a (K, N) table, (N,)."""
+        """Return the entries of the labels in a (K, N) table, (N,)."""
         return table[self.labels, np.arange(self.labels.size)]
 
 
@@ -148,36 +153,40 @@ class MulticlassSquaredHinge(SingleLabel):
 
     code = MULTICLASS
 
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return range_with_unseen(table, step)
+
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """O(N K)."""
+        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Equation 6: 2 c for a violated pair, at both of its classes."""
+        """Return the weighted diagonal of the Hessian, (K, N): 2 c for a violated pair, at both (equation 6)."""
         violated = evaluation.residual > 0
         curvature = 2.0 * weights * violated
         curvature[self.labels, np.arange(self.n_positions)] = 2.0 * weights * violated.sum(axis=0)
         return curvature
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Second derivatives by the scores of two states, unweighted, (N,)."""
+        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
         return mixed_of_pairs(self.labels == r, self.labels == s, scores[r] - scores[s])
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)
 
     def score_bounds(self) -> Vector:
-        """2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper's is 4 (K - 1)."""
+        """Return 2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper has 4 (K - 1)."""
         return np.full(self.n_positions, 2.0 * self.n_states)
 
     def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """Appendix A, sharpened: see `star_constants`."""
+        """Return the constants of appendix A, sharpened: see `star_constants`."""
         out = np.empty(features.n_features)
         star_constants(*features.store.by_feature, self.labels, weights, self.n_states, out)
         return out
 
     def margins(self, scores: Vector) -> Vector:
-        """A of section 4.3, (N, K)."""
+        """Return A of section 4.3, 1 - (s_y - s_r) and -inf at the label, (N, K)."""
         margins = (1.0 + scores - self.own(scores)).T.copy()
         margins[np.arange(self.n_positions), self.labels] = -np.inf
         return margins
@@ -188,11 +197,16 @@ class MultitaskSquaredHinge(SingleLabel):
 
     code = MULTITASK
 
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return single_size(table, step)
+
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """O(N K)."""
+        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multitask_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
+        """Return the weighted diagonal of the Hessian, (K, N): 2 c where a hinge is violated."""
         return 2.0 * weights * (evaluation.residual != 0)
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
@@ -203,15 +217,15 @@ class MultitaskSquaredHinge(SingleLabel):
         return hinge_dual(evaluation, weights)
 
     def score_bounds(self) -> Vector:
-        """2: the states do not meet."""
+        """Return 2: the states do not meet."""
         return np.full(self.n_positions, 2.0)
 
     def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """2 sum_i c_i x_ij^2."""
+        """Return 2 sum_i c_i x_ij^2, (F,)."""
         return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
-        """1 - Y s, (N, K)."""
+        """Return 1 - Y s, (N, K)."""
         margins = (1.0 + scores).T.copy()
         margins[np.arange(self.n_positions), self.labels] = 1.0 - self.own(scores)
         return margins

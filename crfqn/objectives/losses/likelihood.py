@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
+from crfqn.objectives.losses.reach import label_leads, label_range
 from crfqn.objectives.losses.score_loss import Evaluation
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
@@ -146,6 +147,21 @@ class Likelihood:
         first = np.cumsum(lengths) - lengths
         entry = np.arange(lengths.sum()) + np.repeat(starts[targets] - first, lengths)
         return states[entry], np.repeat(np.arange(targets.size), lengths)
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far labels may lead a position's own, by label: see `reach.py`.
+
+        To relabel one position of an item gains no more than the item's loss, which is that of the likeliest labelling
+        and more.
+        """
+        return label_leads(self.targets, self.n_states, losses + rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum, inner nodes of a taxonomy having none.
+
+        The constants added to the scores of labels are all that intercepts of all nodes can do.
+        """
+        return label_range(table[:, self.structure.labels])
 
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""

@@ -41,13 +41,13 @@ class MultinomialLogistic(Likelihood):
         return self.targets
 
     def score_bounds(self) -> Vector:
-        """1/2: no eigenvalue of diag p - p p' is larger."""
+        """Return 1/2: no eigenvalue of diag p - p p' is larger."""
         return np.full(self.n_positions, 0.5)
 
     def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """1/2 sum_i c_i x_ij^2."""
+        """Return 1/2 sum_i c_i x_ij^2, (F,)."""
         return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
-        """s_r - s_y, (N, K)."""
+        """Return s_r - s_y, (N, K)."""
         return (scores - scores[self.targets, np.arange(self.n_positions)]).T.copy()

@@ -18,6 +18,7 @@ from crfqn.kernels.rowwise.losses import RANKING
 from crfqn.kernels.rowwise.margin_losses import ranking_hinge
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
+from crfqn.objectives.losses.reach import pair_leads, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
@@ -105,23 +106,31 @@ class MultilabelRanking:
         return HingeEvaluation(losses, residual, NO_EDGES, slacks), curvature
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """O(N K |Y|)."""
+        """Return losses, slacks and residual from one pass, O(N K |Y|)."""
         return self._sweep(scores, weights, pool)[0]
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """2 c for a violated pair, at both of its labels."""
+        """Return the weighted diagonal of the Hessian, (K, N): 2 c for a violated pair, at both of its labels."""
         return self._sweep(scores, weights, Pool(1))[1]
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Second derivatives by the scores of two states, unweighted, (N,)."""
+        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
         relevance = self.relevance.T == 1.0
         return mixed_of_pairs(relevance[r], relevance[s], scores[r] - scores[s])
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)
 
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far an irrelevant label may lead a relevant one, by pairs."""
+        return pair_leads(self.relevance == 1.0, np.sqrt(losses) - 1.0 + rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return pair_range(table, step)
+
     def score_bounds(self) -> Vector:
-        """2 K for positions with pairs, 0 for others.
+        """Return 2 K for positions with pairs, 0 for others.
 
         A position's pairs are all edges between two sets of K labels in total, and K is their Laplacian's largest
         eigenvalue.
@@ -130,9 +139,9 @@ class MultilabelRanking:
         return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
 
     def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """2 K sum_i c_i x_ij^2 over positions with pairs."""
+        """Return 2 K sum_i c_i x_ij^2 over positions with pairs, (F,)."""
         return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
-        """The scores, (N, K)."""
+        """Return the scores, (N, K)."""
         return scores.T.copy()

@@ -80,6 +80,26 @@ class ScoreLoss(Protocol):
         """Return the dual loss of an evaluation with the same weights."""
 
 
+class AnchoredLoss(ScoreLoss, Protocol):
+    """A loss that bounds intercepts by the losses of single items (`reach.py`)."""
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return bounds on differences of intercepts, each the least that a position proves.
+
+        Parameters
+        ----------
+        losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
+        rest : the most that other weights can change the difference of two labels' scores, each position
+        x : the value of the constant feature; all (N,)
+        """
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on |b| at some optimum from the least `leads`.
+
+        step : the largest (1 + rest) / x, infinite where an x is not positive.
+        """
+
+
 class MarginLoss(ScoreLoss, Protocol):
     """A loss of single positions that row descent can follow by its margins.
 

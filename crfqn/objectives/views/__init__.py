@@ -8,11 +8,13 @@ from crfqn.objectives.views import (
     dual_items,
     feature_blocks,
     gram,
+    item_mixtures,
     mistakes,
     online,
     proved_zeros,
     row_learner,
     rows,
+    unpenalised_reach,
 )
 
 __all__ = [
@@ -20,9 +22,11 @@ __all__ = [
     "dual_items",
     "feature_blocks",
     "gram",
+    "item_mixtures",
     "mistakes",
     "online",
     "proved_zeros",
     "row_learner",
     "rows",
+    "unpenalised_reach",
 ]

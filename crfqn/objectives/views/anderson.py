@@ -35,11 +35,16 @@ class AndersonHistory:
     def restart(self, first: RowBlocks) -> None:
         """Forget all points but this one."""
         self.row_weights.clear()
+        self.next_margins[:] = first.state.margins
         self.add(first)
 
+    @property
+    def next_margins(self) -> Vector:
+        """Where the margins of the next point belong, (N, width)."""
+        return self.margins[len(self.row_weights)]
+
     def add(self, blocks: RowBlocks) -> None:
-        """Add another point."""
-        self.margins[len(self.row_weights)] = blocks.state.margins
+        """Add the point whose margins are in `next_margins`."""
         self.row_weights.append(blocks.row_weights.copy())
 
     def step_products(self, blocks: RowBlocks) -> Vector:

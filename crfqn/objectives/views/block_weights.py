@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.kernels.subproblem.feature_blocks import BlockArrays
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.support import Support
 
-Indices = NDArray[np.int64]
-Vector = NDArray[np.float64]
-FIRST_ROOM = 1 << 12
+FIRST_PLACES = 1 << 12
 
 
 class BlockWeights:
@@ -24,19 +23,19 @@ class BlockWeights:
     Attributes
     ----------
     starts, counts : int64 (blocks,): the weights of block b are starts[b] ... starts[b] + counts[b] of the pool
-    states : int32 (room,), the state of each, or the edge; values : float64 (room,)
+    states : int32 (places,), the state of each, or the edge; values : float64 (places,)
     used : int64 (1,), the places that have been given away
     """
 
-    def __init__(self, counts: Indices, states: NDArray[np.int32], values: Vector) -> None:
+    def __init__(self, counts: Coords, states: NDArray[np.int32], values: Vector) -> None:
         self.counts = counts
         self.starts = np.cumsum(counts) - counts
         self.states, self.values = states, values
         self.used = np.array([states.size])
 
     @classmethod
-    def of(cls, coords: Indices, weights: Vector, n_states: int, n_features: int) -> BlockWeights:
-        """Sorted coordinates and values, put in order of the features."""
+    def of(cls, coords: Coords, weights: Vector, n_states: int, n_features: int) -> BlockWeights:
+        """Take sorted coordinates and values, and put them in order of the features."""
         split = split_coords(coords, n_states, n_features)
         blocks = np.concatenate([split.features, np.full(split.edges.size, n_features)])
         states = np.concatenate([split.states, split.edges]).astype(np.int32)
@@ -48,20 +47,20 @@ class BlockWeights:
         """The arrays as the kernels take them."""
         return BlockArrays(self.starts, self.counts, self.states, self.values, self.used)
 
-    def reserve(self, room: int) -> None:
-        """Make sure that as many more weights find a place."""
-        if self.used[0] + room <= self.states.size:
+    def reserve(self, n_more: int) -> None:
+        """Make sure that `n_more` weights find a place."""
+        if self.used[0] + n_more <= self.states.size:
             return
         places = self._places()
-        total = max(FIRST_ROOM, 2 * (places.size + room))
+        total = max(FIRST_PLACES, 2 * (places.size + n_more))
         states, values = np.empty(total, np.int32), np.empty(total)
         states[: places.size], values[: places.size] = self.states[places], self.values[places]
         self.starts = np.cumsum(self.counts) - self.counts
         self.states, self.values = states, values
         self.used[0] = places.size
 
-    def sparse(self, n_states: int, n_features: int) -> tuple[Indices, Vector]:
-        """Sorted coordinates, and values."""
+    def sparse(self, n_states: int, n_features: int) -> SparseWeights:
+        """Return the weights by sorted coordinates."""
         places = self._places()
         states, block = (
             self.states[places].astype(np.int64),
@@ -69,16 +68,16 @@ class BlockWeights:
         )
         coords = np.where(block < n_features, states * n_features + block, n_states * n_features + states)
         order = np.argsort(coords)
-        return coords[order], self.values[places][order]
+        return SparseWeights(coords[order], self.values[places][order])
 
-    def _places(self) -> Indices:
+    def _places(self) -> Coords:
         """Return the places of the weights in the pool, block by block."""
         first = np.cumsum(self.counts) - self.counts
         return np.arange(self.counts.sum()) + np.repeat(self.starts - first, self.counts)
 
 
-def possible_states(support: Support, n_features: int, n_blocks: int) -> tuple[Indices, NDArray[np.int32]]:
-    """By block, the states that may have a weight: indptr (blocks + 1,), states; both empty for all.
+def possible_states(support: Support, n_features: int, n_blocks: int) -> tuple[Coords, NDArray[np.int32]]:
+    """Return the states that may have a weight, block by block: indptr (blocks + 1,), states; both empty for all.
 
     A block's states are ascending.
     """

@@ -51,7 +51,7 @@ class PointCurvature:
         return joined(self.point.objective.map.feature_scales[nodes.features], np.ones(nodes.edges.size))
 
     def _squares(self, coords: Coords) -> Vector:
-        """Diagonal and majorant, (2, coords)."""
+        """Return diagonal and majorant, (2, coords)."""
         known, table = self.point.memo.get("squares", (NO_COORDS, np.empty((2, 0))))
         place = np.minimum(np.searchsorted(known, coords), max(known.size - 1, 0))
         if known.size == 0 or not np.array_equal(known[place], coords):
@@ -196,12 +196,7 @@ class Lipschitz:
 
 
 @offers(LipschitzView, Objective)
-def lipschitz_of(objective: Objective) -> Lipschitz:
-    """Return the bound of an objective in one piece."""
-    return Lipschitz([objective])
-
-
 @offers(LipschitzView, BlockedObjective)
-def lipschitz_of_blocks(objective: BlockedObjective) -> Lipschitz:
-    """Return the sum of the parts' bounds."""
-    return Lipschitz(objective.parts)
+def lipschitz_of(owner: Objective | BlockedObjective) -> Lipschitz:
+    """Return the bound of an objective, or the sum of its blocks' bounds."""
+    return Lipschitz(owner.parts if isinstance(owner, BlockedObjective) else [owner])

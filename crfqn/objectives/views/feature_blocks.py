@@ -9,12 +9,9 @@ Shapes: I items, B blocks, F features, K states, E edges.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
 from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
@@ -23,36 +20,19 @@ from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tre
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.objectives.protocols import BlockSweep, FeatureBlockView
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.block_weights import BlockWeights, possible_states
 from crfqn.objectives.views.feature_state import ChainState, TreeState, prepare_chain, prepare_tree
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
-Indices = NDArray[np.int64]
 PLACES = 1 << 16  # coordinates of the blocks that are swept in one call: their strengths are 1 MB
 MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
 
 
-class Sweep(NamedTuple):
-    """Findings of a sweep over blocks.
-
-    Attributes
-    ----------
-    violations : float64 (B,), the largest KKT violation of each block before its update
-    is_kept : bool (B,), whether each stays after shrinking
-    n_moved, n_failed : blocks that have moved, and whose line search found no step
-    """
-
-    violations: Vector
-    is_kept: NDArray[np.bool_]
-    n_moved: int
-    n_failed: int
-
-
 class BlockState:
-    """The loss of a likelihood, from a point on, while blocks of its weights move.
+    """The loss of a likelihood, from a point on, while blocks of its weights move; methods as in `protocols.py`.
 
     Notes
     -----
@@ -72,22 +52,20 @@ class BlockState:
         self._count()
 
     @property
-    def blocks(self) -> Indices:
+    def blocks(self) -> Coords:
         """All blocks: the features, and the edges behind them."""
         return np.arange(self.n_blocks)
 
-    def blocks_of(self, coords: Indices) -> Indices:
-        """The blocks that hold some of the coordinates, ascending."""
+    def blocks_of(self, coords: Coords) -> Coords:
         n_nodes = np.searchsorted(coords, self.n_features * self.n_states)
         blocks = np.unique(coords[:n_nodes] % max(self.n_features, 1))
         return np.append(blocks, self.n_features) if n_nodes < coords.size else blocks
 
-    def sizes(self, blocks: Indices) -> Indices:
-        """The number of coordinates of each block."""
+    def sizes(self, blocks: Coords) -> Coords:
+        """Return the number of coordinates of each block."""
         return np.where(blocks < self.n_features, self.n_states, self.objective.loss.n_edges)
 
-    def coords(self, blocks: Indices) -> Indices:
-        """The coordinates of the blocks, one block after the other."""
+    def coords(self, blocks: Coords) -> Coords:
         sizes = self.sizes(blocks)
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         block = np.repeat(blocks, sizes)
@@ -95,12 +73,11 @@ class BlockState:
         return np.where(is_node, within * self.n_features + block, self.n_states * self.n_features + within)
 
     @property
-    def weights(self) -> tuple[Indices, Vector]:
-        """Sorted coordinates and values of the weights that are not 0."""
+    def weights(self) -> SparseWeights:
+        """The weights that are not 0."""
         return self.known.sparse(self.n_states, self.n_features)
 
     def weights_of(self, block: int) -> Vector:
-        """All weights of a block, zeros included."""
         w = np.empty(int(self.sizes(np.array([block]))[0]))
         read_block(block, self.known.arrays, w)
         return w
@@ -125,11 +102,10 @@ class BlockState:
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
     def point(self) -> Point:
-        """The point at the present weights, from scratch."""
         return self.objective.at(*self.weights)
 
     def derivatives(self, block: int) -> tuple[Vector, Vector]:
-        """Gradient and curvature of a block's weights.
+        """Return gradient and curvature of a block's weights.
 
         The curvature leaves out the covariance between positions: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), and
         sum_t weight P_t(j, k) (1 - P_t(j, k)) for edges. The gradient is 0 outside of the objective's support.
@@ -148,7 +124,6 @@ class BlockState:
         return g, h
 
     def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float:
-        """The change of the loss if the block's weights move by step * delta; then `accept`, `reject` or try again."""
         self._move = block, delta, step
         if self.tree is not None:
             change = try_tree(self.tree, block, delta, step)
@@ -160,7 +135,6 @@ class BlockState:
         return change
 
     def accept(self) -> None:
-        """Take over the move that was tried last."""
         block, delta, step = self._take_move()
         if self.tree is not None:
             accept_tree(self.tree, block, step)
@@ -174,7 +148,6 @@ class BlockState:
         self._count()
 
     def reject(self) -> None:
-        """Forget the move that was tried last."""
         block, delta, _ = self._take_move()
         self.try_move(block, delta, 0.0)
         self.accept()
@@ -185,28 +158,17 @@ class BlockState:
         move, self._move = self._move, None
         return move
 
-    def batches(self, blocks: Indices) -> list[Indices]:
-        """The blocks in their order, cut into what one call of `descend` may take."""
+    def batches(self, blocks: Coords) -> list[Coords]:
         places = np.cumsum(self.sizes(blocks)) // PLACES
         cuts = np.union1d(
             np.flatnonzero(np.diff(places)) + 1, np.arange(MOST_BLOCKS, blocks.size, MOST_BLOCKS)
         )
         return np.split(blocks, cuts)
 
-    def descend(
-        self,
-        blocks: Indices,
-        l1: Vector,
-        l2: Vector,
-        armijo: float,
-        backtrack: float,
-        floor: float,
-        shrink: tuple[float, float],
-        noise: float,
-    ) -> Sweep:
+    def descend(self, blocks: Coords, l1: Vector, l2: Vector, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other, under the strengths l1 and l2 of their coordinates.
 
-        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the other parameters.
+        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the rule.
         """
         sizes = self.sizes(blocks)
         firsts = np.concatenate([[0], np.cumsum(sizes)])
@@ -215,10 +177,10 @@ class BlockState:
         is_kept = np.empty(blocks.size, bool)
         n_moved, n_failed = sweep(
             self.chain, self.tree, *self.possible, blocks, firsts, l1, l2, self.known.arrays,
-            SweepRule(armijo, backtrack, floor, *shrink, noise), violations, is_kept, changes,
+            rule, violations, is_kept, changes,
         )  # fmt: skip
         self._count()
-        return Sweep(violations, is_kept, n_moved, n_failed)
+        return BlockSweep(violations, is_kept, n_moved, n_failed)
 
     @property
     def _state(self) -> ChainState | TreeState:

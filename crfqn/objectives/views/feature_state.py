@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Coords, Vector
 from crfqn.kernels.chain.incremental_messages import load_chains
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.taxonomy.incremental import load_trees
@@ -18,7 +18,6 @@ from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
 from crfqn.objectives.point import Point
 from crfqn.structures.taxonomy import Taxonomy
 
-Indices = NDArray[np.int64]
 AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
 
@@ -38,20 +37,20 @@ class ChainState(NamedTuple):
     exponents : int64 (AT_ONCE * width,), scratch; n_steps : int64 (2,), forward and backward messages computed
     """
 
-    indptr: Indices
+    indptr: Coords
     indices: NDArray[np.integer]
     values: Vector
-    offsets: Indices
-    item_of: Indices
+    offsets: Coords
+    item_of: Coords
     targets: NDArray[np.int32]
     rows: Vector
     positions: Vector
     items: Vector
-    marks: Indices
+    marks: Coords
     edges: Vector
     factors: Vector
-    exponents: Indices
-    n_steps: Indices
+    exponents: Coords
+    n_steps: Coords
 
 
 class TreeState(NamedTuple):
@@ -66,7 +65,7 @@ class TreeState(NamedTuple):
     n_steps : int64 (2,), ways down and ways up
     """
 
-    indptr: Indices
+    indptr: Coords
     indices: NDArray[np.integer]
     values: Vector
     parents: NDArray[np.int32]
@@ -75,8 +74,8 @@ class TreeState(NamedTuple):
     rows: Vector
     items: Vector
     paths: Vector
-    exponents: Indices
-    n_steps: Indices
+    exponents: Coords
+    n_steps: Coords
 
 
 def prepare_chain(point: Point, loss: Likelihood) -> ChainState:
@@ -130,7 +129,7 @@ def prepare_tree(point: Point, loss: Likelihood, tree: Taxonomy) -> TreeState:
 
 
 def item_numbers(point: Point) -> Vector:
-    """The weight of each item, log Z and the targets' score, and room for three numbers more, (6, I)."""
+    """Return each item's weight, log Z and targets' score, and three rows for the kernels, (6, I)."""
     numbers = np.zeros((6, point.objective.n_items))
     numbers[0] = point.objective.weights
     found = point.evaluation

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from crfqn.arrays import Vector
@@ -17,24 +18,26 @@ from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import GramView
 from crfqn.objectives.registry import offers
+from crfqn.objectives.streamed import StreamedObjective
 
 
 @dataclass(frozen=True)
 class Gram:
-    """The bound of an objective, summed over parts."""
+    """The bound of an objective.
 
-    parts: list[Objective]
+    Attributes
+    ----------
+    parts : returns those that it is the sum over; n_features : F
+    """
 
-    @property
-    def n_features(self) -> int:
-        """F."""
-        return self.parts[0].map.n_features
+    parts: Callable[[], Iterable[Objective]]
+    n_features: int
 
     def matrix(self) -> Vector:
         """Return the matrix, float64 (F, F)."""
         check_width(self.n_features)
         total = None
-        for part in self.parts:
+        for part in self.parts():
             own = part.map.gram(hessian_bounds(part)[0])
             total = own if total is None else total + own
         assert total is not None  # there is a part
@@ -55,11 +58,17 @@ def gram_of(objective: Objective) -> Gram:
         raise ViewError(
             f"a GramView needs a loss with a bounded Hessian; {type(objective.loss).__name__} has none"
         )
-    return Gram([objective])
+    return Gram(lambda: [objective], objective.map.n_features)
 
 
 @offers(GramView, BlockedObjective)
 def gram_of_blocks(objective: BlockedObjective) -> Gram:
     """Return the sum of the parts' bounds."""
     check_coordinates(objective)
-    return Gram(objective.parts)
+    return Gram(lambda: objective.parts, objective.parts[0].map.n_features)
+
+
+@offers(GramView, StreamedObjective)
+def gram_of_stream(objective: StreamedObjective) -> Gram:
+    """Return the sum of the blocks' bounds, one pass over them."""
+    return Gram(objective.blocks, objective.n_features)

@@ -1,4 +1,4 @@
-"""Weights that learn item by item, for stochastic methods: dense, a row a feature, with the penalty each has received.
+"""Weights that learn item by item, for stochastic gradients: dense, a row a feature, beside the penalty received.
 
 Rows, items and their order are those of `learned_rows.py`, the steps those of `kernels/lazy_penalty.py`.
 """
@@ -74,7 +74,7 @@ class SGDState(LearnedRows):
         return total / self.n_items
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """A gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
+        """Take a gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
 
         k counts the steps since the start. Sequential, whatever the number of threads: the result depends on the
         order alone. Afterwards no penalty is outstanding.
@@ -87,11 +87,11 @@ class SGDState(LearnedRows):
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
-        """The sorted coordinates of the weights that are not 0, and their values."""
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
         return self.sparse(self.table[:, : self.n_states])
 
     def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
-        """Steps on items of a part while numbers stay in range; returns how many."""
+        """Take steps on items of a part while numbers stay in range; returns how many."""
         part, loss = self.parts[which], self.parts[which].loss
         assert isinstance(loss, Likelihood)
         data = (order, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights)
@@ -111,23 +111,14 @@ class LikelihoodLearning:
     def start(
         self, start: tuple[Coords, Vector], l1: float, l2: float, unpenalised: Coords, share: float = 1.0
     ) -> SGDState:
-        """Return dense weights that learn item by item; parameters as of `OnlineWeights`."""
+        """Return dense weights that learn item by item; parameters as of `SGDState`."""
         return SGDState(self.owner, self.parts, start, l1, l2, unpenalised, share)
 
 
 @offers(OnlineView, Objective)
-def online_of(objective: Objective) -> LikelihoodLearning:
-    """Return what learns a likelihood."""
-    return learning(objective, [objective])
-
-
 @offers(OnlineView, BlockedObjective)
-def online_of_blocks(objective: BlockedObjective) -> LikelihoodLearning:
-    """Return what learns a likelihood in blocks."""
-    return learning(objective, objective.parts)
-
-
-def learning(owner: Objective | BlockedObjective, parts: list[Objective]) -> LikelihoodLearning:
-    """Return what learns a likelihood; ViewError for what has no such updates."""
+def learning_of(owner: Objective | BlockedObjective) -> LikelihoodLearning:
+    """Return what learns a likelihood, in one piece or block after block; ViewError for what has no such updates."""
+    parts = owner.parts if isinstance(owner, BlockedObjective) else [owner]
     check_likelihood(parts[0])
     return LikelihoodLearning(owner, parts)

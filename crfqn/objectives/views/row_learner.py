@@ -86,7 +86,7 @@ class FobosState:
         return self.items.size
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """A step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
+        """Take a step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
 
         t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
         outstanding.
@@ -107,7 +107,7 @@ class FobosState:
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
-        """The sorted coordinates of the weights that are not 0, and their values."""
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
         dense = self.table[:, : self.n_states]
         states, features = np.nonzero(dense.T)
         return states * self.n_features + features, dense[features, states]
@@ -122,7 +122,7 @@ class RowLearning:
     def start(
         self, start: tuple[Coords, Vector], penalty: ElasticNet | GroupLasso, share: float = 1.0
     ) -> FobosState:
-        """Return rows that learn item by item; parameters as of `RowLearner`."""
+        """Return rows that learn item by item; parameters as of `FobosState`."""
         return FobosState(self.objective, start, penalty, share)
 
 

@@ -21,6 +21,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.rowwise.descent import PARTS, Shared, StepRule, StoredRows, cut_rows, sweep_rows
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, MarginState, fill_losses
 from crfqn.kernels.rowwise.penalty import sum_penalties
+from crfqn.kernels.rowwise.tables import list_weights
 from crfqn.kernels.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -50,7 +51,7 @@ class RowBlocks:
     cuts : int64 (PARTS + 1,), the first position of each part of a row that threads share
     stored_rows : sorted int64, features, among them all whose rows are not zero
     row_weights : float64 (stored rows, K)
-    state : MarginState; its losses of the hinges are those of the last `value`
+    state : MarginState
     """
 
     objective: Objective
@@ -117,15 +118,27 @@ class RowBlocks:
         cut_rows(stored, indptr, indices, self.cuts, ends)
         self.stored_rows, self.row_weights, self._ends = stored, weights, ends
 
+    def shuffled(self, features: Indices, random: np.random.Generator) -> Indices:
+        """Return features in a random order, those that occur at more than sqrt(N) positions first.
+
+        Large rows explain what small ones seemed to: small ones first take a sixth more sweeps on 20 newsgroups
+        (squared hinge, lambda = 1e-4).
+        """
+        indptr, order = self.objective.map.store.by_feature[0], random.permutation(features)
+        is_small = indptr[order + 1] - indptr[order] <= np.sqrt(self.objective.n_positions)
+        return np.concatenate([order[~is_small], order[is_small]])
+
     def sweep(
         self,
         order: Indices,
         penalty: ElasticNet | GroupLasso,
         search: tuple[float, float] | None = LINE_SEARCH,
+        margins_out: Vector | None = None,
     ) -> Swept:
         """Update the rows of the features `order`, one after another.
 
         search : sigma and omega of equation 7; None for constant steps
+        margins_out : float64 (N, width), out: a copy of the margins after the sweep
         """
         places, are_stored = found_in(self.stored_rows, order)
         if not are_stored.all():
@@ -146,6 +159,8 @@ class RowBlocks:
                 aligned_rows(4 * PARTS, width).reshape(2, PARTS, 2, width),
                 aligned_rows(2 * PARTS, LANES).reshape(2, PARTS, LANES),
             ),
+            self.cuts,
+            self.state.margins[:0] if margins_out is None else margins_out,
             found,
         )
         work_together(
@@ -176,8 +191,6 @@ class RowBlocks:
         """The objective, penalty included, from the margins: a pass over the data."""
         owner = self.objective
         owner.n_passes += 1
-        if self.state.loss not in (LOGISTIC, RANKING):  # whose losses follow the margins
-            self.fill_losses()
         return float(owner.weights @ self.state.losses) + self.penalty_value(penalty)
 
     def screen(self, penalty: ElasticNet | GroupLasso) -> RowGradients:
@@ -187,11 +200,7 @@ class RowBlocks:
 
     def point(self) -> Point:
         """The rows as a point."""
-        stays = self.row_weights.any(axis=1)
-        table = self.row_weights[stays].T
-        coords = np.arange(len(table))[:, None] * self.n_rows + self.stored_rows[stays]
-        is_nonzero = table != 0.0
-        return LazyPoint(self.objective, coords[is_nonzero], table[is_nonzero])
+        return LazyPoint(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
 
     def history(self, n_points: int) -> AndersonHistory:
         """A history of up to so many points that begins here."""

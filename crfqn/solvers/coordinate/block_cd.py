@@ -12,91 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import FeatureBlockView
+from crfqn.kernels.subproblem.feature_blocks import SweepRule
+from crfqn.objectives.protocols import BlockState, BlockSweep, FeatureBlockView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive, check_shares, is_number
 
 ORDERS = ("random", "cyclic")
-
-
-class Sweep(Protocol):
-    """Findings of the updates of some blocks, an entry a block."""
-
-    @property
-    def violations(self) -> Vector: ...
-
-    @property
-    def is_kept(self) -> NDArray[np.bool_]: ...
-
-    @property
-    def n_moved(self) -> int: ...
-
-    @property
-    def n_failed(self) -> int: ...
-
-
-class BlockState(Protocol):
-    """A loss that follows the changes of single blocks of weights, items that do not hold them left alone."""
-
-    @property
-    def blocks(self) -> Coords: ...
-
-    @property
-    def weights(self) -> SparseWeights: ...
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def rounding(self) -> float: ...
-
-    def point(self) -> Point: ...
-
-    def blocks_of(self, coords: Coords) -> Coords: ...
-
-    def coords(self, blocks: Coords) -> Coords: ...
-
-    def weights_of(self, block: int) -> Vector: ...
-
-    def derivatives(self, block: int) -> tuple[Vector, Vector]: ...
-
-    def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float: ...
-
-    def accept(self) -> None: ...
-
-    def reject(self) -> None: ...
-
-    def batches(self, blocks: Coords) -> list[Coords]: ...
-
-    def descend(
-        self,
-        blocks: Coords,
-        l1: Vector,
-        l2: Vector,
-        armijo: float,
-        backtrack: float,
-        floor: float,
-        shrink: tuple[float, float],
-        noise: float,
-    ) -> Sweep: ...
-
-
-class Updates(NamedTuple):
-    """Findings of block updates under a penalty with groups; see `Sweep`."""
-
-    violations: Vector
-    is_kept: NDArray[np.bool_]
-    n_moved: int
-    n_failed: int
 
 
 @dataclass(frozen=True)
@@ -165,7 +92,7 @@ class FeatureBCD:
         return Requirements((FeatureBlockView,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a sweep, and one each time the full gradient is scanned."""
+        """Yield a state a sweep, and one each time the full gradient is scanned."""
         point, random = start, np.random.default_rng(self.random_state)
         while True:
             view = screen_point(penalty, point)
@@ -191,7 +118,7 @@ class FeatureBCD:
         initial: float,
         random: np.random.Generator,
     ) -> Generator[State, None, tuple[int, int]]:
-        """Sweeps over blocks until the violation has fallen from `opening` far enough; says how many have moved.
+        """Sweep over blocks until the violation has fallen far enough below the `initial` one; yields a state a sweep.
 
         Returns the number of blocks that have moved in all sweeps, and of those that could not in the last one.
         """
@@ -217,69 +144,48 @@ class FeatureBCD:
         """Return how far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
         return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
 
-    def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]) -> Sweep:
+    def sweep(
+        self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]
+    ) -> BlockSweep:
         """Update the blocks one after the other."""
-        parts: list[Sweep] = []
+        parts: list[BlockSweep] = []
         for batch in loss.batches(blocks):
-            noise = ROUNDING * loss.rounding
+            rule = SweepRule(self.armijo, self.backtrack, self.floor, *shrink, ROUNDING * loss.rounding)
             if penalty.is_separable:  # l1 |w_j| + l2/2 w_j^2, a coordinate each: then a sweep is compiled
                 coords = loss.coords(batch)
-                strengths = penalty.l1_of(coords), penalty.l2_of(coords)
-                parts.append(
-                    loss.descend(batch, *strengths, self.armijo, self.backtrack, self.floor, shrink, noise)
-                )
+                parts.append(loss.descend(batch, penalty.l1_of(coords), penalty.l2_of(coords), rule))
             else:
-                parts += [self.update(penalty, loss, int(block), shrink, noise) for block in batch]
-        return Updates(
+                parts += [self.update(penalty, loss, int(block), rule) for block in batch]
+        return BlockSweep(
             np.concatenate([part.violations for part in parts] or [np.empty(0)]),
             np.concatenate([part.is_kept for part in parts] or [np.empty(0, bool)]),
             sum(part.n_moved for part in parts),
             sum(part.n_failed for part in parts),
         )
 
-    def update(
-        self, penalty: Penalty, loss: BlockState, block: int, shrink: tuple[float, float], noise: float
-    ) -> Updates:
-        """The update of one block, under any penalty that has a proximal map.
+    def update(self, penalty: Penalty, loss: BlockState, block: int, rule: SweepRule) -> BlockSweep:
+        """Update one block, under any penalty that has a proximal map.
 
         With the largest curvature h of the block, d = prox(w - g / h, 1 / h) - w, and the Armijo rule along d.
         """
         coords, w = loss.coords(np.array([block])), loss.weights_of(block)
         g, h = loss.derivatives(block)
         local, before = penalty.at(coords), penalty.value(coords, w)
-        share, slack = shrink
-        is_kept = bool(np.any(local.dual_norm(w, g) > (1.0 - share) * local.threshold - slack))
+        least = (1.0 - rule.shrink_share) * local.threshold - rule.shrink_slack
+        is_kept = bool(np.any(local.dual_norm(w, g) > least))
         curvature = max(float(h.max()), self.floor)
         d = penalty.prox(coords, w - g / curvature, 1.0 / curvature) - w
         slope = float(g @ d) + penalty.value(coords, w + d) - before
-        is_promising = is_kept and -slope > noise
-        has_moved = is_promising and self.search(penalty, loss, block, coords, w, d, slope, noise)
-        violation = local.violation(w, g).max(keepdims=True, initial=0.0)
-        return Updates(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))
-
-    def search(
-        self,
-        penalty: Penalty,
-        loss: BlockState,
-        block: int,
-        coords: Coords,
-        w: Vector,
-        d: Vector,
-        slope: float,
-        noise: float,
-    ) -> bool:
-        """Armijo's rule: step 1, beta, beta^2, ... until the objective falls enough; whether one did."""
-        before = penalty.value(coords, w)
 
         def attempt(step: float) -> Trial[float] | None:
-            if not -step * slope > noise:
+            if not -step * slope > rule.noise:
                 return None
             change = loss.try_move(block, d, step) + penalty.value(coords, w + step * d) - before
             return Trial(step, falls_enough(-change, step * slope, self.armijo))
 
-        has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
-        if has_moved:
-            loss.accept()
-        else:
-            loss.reject()
-        return has_moved
+        is_promising, has_moved = is_kept and -slope > rule.noise, False
+        if is_promising:
+            has_moved = backtracking(attempt, 1.0, self.backtrack).outcome is not None
+            (loss.accept if has_moved else loss.reject)()
+        violation = local.violation(w, g).max(keepdims=True, initial=0.0)
+        return BlockSweep(violation, np.array([is_kept]), int(has_moved), int(is_promising and not has_moved))

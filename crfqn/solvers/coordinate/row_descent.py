@@ -103,7 +103,7 @@ class RowDescent:
             run.begin_epoch()
             while not run.has_cooled:
                 order = run.choose()  # section 4.4
-                swept = run.blocks.sweep(order, penalty, run.search)  # Algorithm 2 for each row
+                swept = run.sweep(order)  # Algorithm 2 for each row
                 run.measure(swept)  # section 4.5
                 run.shrink(order, swept)  # section 5.2.4
                 run.extrapolate()
@@ -120,6 +120,7 @@ class _Run:
     def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: Point) -> None:
         self.settings, self.objective, self.penalty = settings, objective, penalty
         self.blocks, self.value = start.view(RowView), np.nan
+        self.history = self.blocks.history(settings.memory + 1) if settings.memory else None
         self.everything = self.rows = np.arange(self.blocks.n_rows)
         self.random = np.random.default_rng(settings.seed)
         self.search = (settings.sigma, settings.omega) if settings.step == "line search" else None
@@ -161,9 +162,9 @@ class _Run:
         self.blocks.store(self.rows)
         self.n_sweeps, self.epoch_total = 0, np.nan
         if self.search is not None and self.settings.shuffle:
-            self.rows = self.random.permutation(self.rows)
-        if self.settings.memory:
-            self.history = self.blocks.history(self.settings.memory + 1)
+            self.rows = self.blocks.shuffled(self.rows, self.random)
+        if self.history is not None:
+            self.history.restart(self.blocks)
 
     @property
     def has_cooled(self) -> bool:
@@ -175,6 +176,11 @@ class _Run:
     def choose(self) -> Indices:
         """The rows of a sweep: in a cycle, or as many uniformly at random."""
         return self.rows if self.search is not None else self.random.choice(self.rows, self.rows.size)
+
+    def sweep(self, order: Indices) -> Swept:
+        """Update rows one after another."""
+        margins_out = None if self.history is None else self.history.next_margins
+        return self.blocks.sweep(order, self.penalty, self.search, margins_out)
 
     def measure(self, swept: Swept) -> None:
         """Take down the violations met, and whether equation 10 holds: its rule is for sweeps over all rows."""
@@ -198,7 +204,7 @@ class _Run:
     def extrapolate(self) -> None:
         """After `memory` sweeps go to the point that they lead to, if the objective is lower there."""
         self.value = self.blocks.value(self.penalty)
-        if not self.settings.memory:
+        if self.history is None:
             return
         self.history.add(self.blocks)
         if self.n_sweeps % self.settings.memory:

@@ -25,7 +25,7 @@ from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Sta
 from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
 from crfqn.solvers.settings import check_numbers, check_shares
 
-LOOK_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
+SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 RESTARTS = ("function", "gradient", None)
 
 
@@ -62,7 +62,7 @@ class ProxGD:
         return Requirements((LipschitzView,) if self.lipschitz == "bound" else ())
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each has looked at all coordinates."""
+        """Yield a state a step; each has screened all coordinates."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -78,7 +78,7 @@ class ProxGD:
             yield here.state(is_step=True)
 
     def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
-        """1 / L, or a step that moves the weights by 1 if it may."""
+        """Return 1 / L, or the length of a step that moves the weights by 1."""
         if self.lipschitz is None:
             return StepSize(first_length(here), False, self.backtrack, self.growth)
         if self.lipschitz != "bound":
@@ -108,7 +108,7 @@ class FISTA(ProxGD):
             raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step, and one each time all coordinates of an iterate are looked at."""
+        """Yield a state a step, and one each time all coordinates of an iterate are screened."""
         here = screen_point(penalty, start)  # at y, which is x without momentum
         yield here.state()
         size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
@@ -123,7 +123,7 @@ class FISTA(ProxGD):
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
             yield iterate_state(here, step, new_value)
-            if n % LOOK_EVERY == 0:
+            if n % SCREEN_EVERY == 0:
                 yield screen_point(penalty, step.point).state()
             y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)
             x, value = step.point, new_value
@@ -133,7 +133,7 @@ class FISTA(ProxGD):
     def extrapolation(
         self, here: ScreenedPoint, step: Step, x: Point, momentum: float, has_risen: bool, size: StepSize
     ) -> tuple[Point, float]:
-        """y of the next step, and its momentum t_k; Beck and Teboulle's equations 4.2 and 4.3."""
+        """Return y of the next step, and its momentum t_k: Beck and Teboulle's equations 4.2 and 4.3."""
         if self.restart == "gradient":
             before = entries(here.coords, (x.coords, x.weights))
             is_uphill = float((here.w - step.w) @ (step.w - before)) > 0
@@ -147,7 +147,7 @@ class FISTA(ProxGD):
 
 
 def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
-    """Whether the loss has risen by g'd + ||d||^2 / 2t at most.
+    """Return whether the loss has risen by g'd + ||d||^2 / 2t at most.
 
     Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
     convex, so (g(x+) - g)'d is at least what it rises above g'd.
@@ -161,7 +161,7 @@ def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
 
 
 def iterate_state(here: ScreenedPoint, step: Step, value: float) -> State:
-    """The state at x+, as far as the coordinates that could move; the bound is that of y."""
+    """Return the state at x+, as far as the coordinates that could move; the bound is that of y."""
     gradient = step.point.gradient(here.coords)
     violation = here.penalty.at(here.coords).largest_violation(step.w, gradient)
     return State(step.point, value, violation, here.coords.size, here.dual_value)

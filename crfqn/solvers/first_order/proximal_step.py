@@ -72,7 +72,7 @@ class Predicted(NamedTuple):
 
 
 def first_length(here: ScreenedPoint) -> float:
-    """The length of a step that moves the weights by 1 if it may."""
+    """Return the length of a step that moves the weights by 1 if it may."""
     return unit_length(here.penalty.violation(here.coords, here.w, here.g))
 
 
@@ -82,7 +82,7 @@ def proximal_step(
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
 ) -> tuple[Step | None, bool]:
-    """The first trial that is accepted, or None; and whether there should have been one.
+    """Return the first trial that is accepted, or None; and whether there should have been one.
 
     `origin`: where the ray to x+ begins.
     """

@@ -69,7 +69,7 @@ class SpaRSA:
             )
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each has looked at all coordinates."""
+        """Yield a state a step; each has screened all coordinates."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -95,12 +95,12 @@ class SpaRSA:
             yield here.state(is_step=True)
 
     def within(self, alpha: float) -> float:
-        """alpha, between its bounds."""
+        """Return alpha, or the nearer of its bounds."""
         return min(max(alpha, self.least_curvature), self.most_curvature)
 
 
 def spectral_curvature(here: ScreenedPoint, step: Step) -> float:
-    """s'r / s's of Barzilai and Borwein (1988)."""
+    """Return s'r / s's of Barzilai and Borwein (1988)."""
     moved = np.flatnonzero(step.w != here.w)
     s = (step.w - here.w)[moved]
     r = step.point.gradient(here.coords[moved]) - here.g[moved]

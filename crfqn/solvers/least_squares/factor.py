@@ -6,12 +6,13 @@ Shapes: F features, K right-hand sides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Coords, Vector
+from crfqn.objectives.protocols import GramView
+from crfqn.solvers.protocols import Objective, Penalty
 
 FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
 GROWTH = 100.0  # of the shift, where that was not enough
@@ -23,11 +24,12 @@ class Factor:
 
     Attributes
     ----------
+    lower : float64 (F, F), lower triangular
     scales : float64 (F,): of the variables in which the diagonal is 1
     shift : what was added to that diagonal, so that a matrix without full rank has a factor: some roundings
     """
 
-    cholesky: Any
+    lower: Vector
     scales: Vector
     shift: float
 
@@ -45,11 +47,29 @@ class Factor:
             np.fill_diagonal(scaled, 1.0 + shift)
             try:
                 # A zero diagonal is that of a feature which is always 0: it keeps to itself.
-                return cls(cho_factor(scaled, lower=True, check_finite=False), scales, shift)
+                return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
             except LinAlgError:
                 shift *= GROWTH
 
     def solve(self, table: Vector) -> Vector:
         """Return the table, (K, F), with the inverse applied to each row."""
-        scaled = (table * self.scales).T
-        return (cho_solve(self.cholesky, scaled, check_finite=False)).T * self.scales
+        return self.half_solve(self.half_solve(table), transposed=True)
+
+    def half_solve(self, table: Vector, transposed: bool = False) -> Vector:
+        """Return the table, (K, F), with R^-1, or R'^-1, applied to each row; the matrix is R R'."""
+        scaled = table if transposed else table * self.scales
+        found = solve_triangular(
+            self.lower, scaled.T, lower=True, trans=int(transposed), check_finite=False
+        ).T
+        return found * self.scales if transposed else found
+
+    def half_times(self, table: Vector) -> Vector:
+        """Return the table, (K, F), with R' applied to each row."""
+        return (table / self.scales) @ self.lower
+
+
+def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
+    """Return the factor of M + l2, and the number of features, F."""
+    gram = objective.view(GramView)
+    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
+    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features

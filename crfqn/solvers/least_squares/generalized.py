@@ -19,7 +19,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import GramView
-from crfqn.solvers.least_squares.factor import Factor
+from crfqn.solvers.least_squares.factor import metric
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.lbfgs import Evaluated
@@ -70,13 +70,6 @@ class GLS:
             origin, w = ray.at(1.0), w + direction
             here = Evaluated(objective, penalty, coords, ray.at(1.0 + momentum))
             yield here.state(is_step=True)
-
-
-def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
-    """Return the factor of M + l2, and the number of features, F."""
-    gram = objective.view(GramView)
-    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
-    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features
 
 
 def dense(point: Point, coords: Coords) -> Vector:

@@ -54,11 +54,11 @@ class ActiveSet:
         return State(self.point, self.value, violation, self.coords.size, dual_value, is_screening)
 
     def slope(self, d: Vector) -> float:
-        """Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
+        """Return Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
         return float(self.g @ d) + self.local.value(self.w + d) - self.penalty_value
 
     def ray(self, d: Vector) -> Ray:
-        """The ray along a direction."""
+        """Return the ray along a direction."""
         moved = np.flatnonzero(d)
         return self.point.along(self.coords[moved], d[moved])
 

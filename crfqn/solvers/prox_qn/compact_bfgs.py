@@ -2,8 +2,8 @@
 
     B = B0 - Q R Q',   Q = [B0 S, Y],   R = inverse of [[S' B0 S, L], [L', -D]],   Q^ = R Q'
 
-an object of its own, over the active set only: it restricts itself to a subset, and multiplies.
-B0 is a diagonal (gamma I or a curvature), a dense or a sparse matrix.
+It lives on the active set, restricts itself to a subset, and multiplies. B0 is a diagonal (gamma I or a curvature), a
+dense or a sparse matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_to_diagonal(matrix: Matrix, numbers: Vector) -> None:
 
 
 def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
-    """The matrix with one more column and one more row; the corner is the last of both."""
+    """Return the matrix with one more column and one more row; the corner is the last of both."""
     return np.vstack([np.column_stack([matrix, column[:-1]]), row])
 
 
@@ -130,19 +130,19 @@ class CompactBFGS:
         self.rebase(self.diagonal)
 
     def base_times(self, rows: Vector) -> Vector:
-        """B0 v for every row v."""
+        """Return B0 v for every row v."""
         if self.has_matrix:
             return (self.base @ rows.T.astype(np.float32)).T.astype(np.float64)
         return rows * self.diagonal
 
     def times(self, v: Vector, base_v: NDArray[np.floating] | None = None) -> Vector:
-        """B v; `base_v`, where it is known, saves the product B0 v."""
+        """Return B v; `base_v`, where it is known, saves the product B0 v."""
         if base_v is None or not self.has_matrix:
             base_v = self.base_times(v[None])[0]
         return base_v - self.q @ (self.q_hat.T @ v)
 
     def _refresh(self) -> None:
-        """Q (n, 2m) and Q^' (n, 2m) of the present pairs."""
+        """Form Q (n, 2m) and Q^' (n, 2m) of the present pairs."""
         if self.n_pairs == 0:
             self.q = self.q_hat = np.empty((self.diagonal.size, 0))
             return

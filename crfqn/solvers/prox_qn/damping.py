@@ -1,6 +1,6 @@
 """Trust in the quadratic model: the diagonal that is added to it, larger after steps that disappoint.
 
-    D = coordinate damping + scale * diagonal of B0 + caution * majorant curvature
+    D = coordinate damping + scale * diagonal of B0 + majorant_share * majorant curvature
 
 The damping of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
 model has no curvature, and a dozen features that meet at the same positions may raise it by ten nats together: the
@@ -26,8 +26,8 @@ NOTICEABLE = 1e-4
 SOFTENING = 0.25  # of the coordinates' damping, after a step that did what was predicted of it
 FIRST_SCALE = 0.1
 SMALLEST_SCALE = 1e-3
-LEAST_CAUTION = 0.01
-WARM_CAUTION = 0.25  # where there are weights to start from: MNIST takes 6 passes to 1e-3 with it, 8 with 1
+LEAST_SHARE = 0.01
+WARM_SHARE = 0.25  # where there are weights to start from: MNIST takes 6 passes to 1e-3 with it, 8 with 1
 
 
 class TriedStep(NamedTuple):
@@ -39,7 +39,7 @@ class TriedStep(NamedTuple):
     blocks: Blocks
 
     def excess_curvature(self) -> Vector:
-        """The curvature beyond the model, one number for each block, spread over its coordinates (n,)."""
+        """Return the curvature beyond the model, one number for each block, spread over its coordinates (n,)."""
         surprise = np.maximum(self.blocks.total(self.d * (self.y - self.model_d)), 0.0)
         counts = surprise > NOTICEABLE * surprise.mean() if surprise.size else np.empty(0, bool)
         squares = self.blocks.total(self.d * self.d)
@@ -55,45 +55,45 @@ class Damping:
     The majorant is the curvature that a coordinate may meet on its way to a fit (`metric.majorant_curvature`). It is
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
     far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
-    model is good it would make the last digits linear: `caution` falls with every step that does what was predicted of
-    it, and comes back to `initial` with new coordinates.
+    model is good it would make the last digits linear: `majorant_share` falls with every step that does what was
+    predicted of it, and comes back to `initial` with new coordinates.
     """
 
-    is_cautious: bool = True
+    uses_majorant: bool = True
     scale: float = 0.0
     initial: float = 1.0
-    caution: float = 1.0
+    majorant_share: float = 1.0
 
     def open_epoch(self, n_active: int, is_complete: bool) -> None:
-        """A new active set; `is_complete`: every violating coordinate is in it."""
+        """Begin with a new active set; `is_complete`: every violating coordinate is in it."""
         self.scale, self.n_failures = 0.0, 0
         self.by_coordinate = np.zeros(n_active)
         if not is_complete:
-            self.caution = max(self.caution, self.initial)
+            self.majorant_share = max(self.majorant_share, self.initial)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""
         self.by_coordinate = self.by_coordinate[keep]
 
     def diagonal(self, diagonal: Vector, majorant: Vector) -> Vector:
-        """The diagonal to add to B0."""
+        """Return the diagonal to add to B0, (n,)."""
         damping = self.by_coordinate + self.scale * diagonal
-        return damping + self.caution * majorant if self.is_cautious else damping
+        return damping + self.majorant_share * majorant if self.uses_majorant else damping
 
     def after_failure(self, trial: TriedStep) -> None:
-        """The trial did not decrease the objective enough."""
+        """Damp more where a trial that has not decreased the objective enough met more curvature than the model."""
         self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())
         self.n_failures += 1
         if self.n_failures >= PATIENCE:
             self.scale = max(FIRST_SCALE, 4.0 * self.scale)
-            self.caution = 1.0
+            self.majorant_share = 1.0
 
     def after_step(self, ratio: float, trial: TriedStep) -> None:
-        """The trust-region rule; `ratio`: of the decrease to the predicted one."""
+        """Adapt by the trust-region rule; `ratio`: of the decrease to the predicted one."""
         self.n_failures = 0
         if ratio > 0.75:
             self.by_coordinate *= SOFTENING
             self.scale = 0.25 * self.scale if self.scale > SMALLEST_SCALE else 0.0
-            self.caution = max(LEAST_CAUTION, 0.5 * self.caution)
+            self.majorant_share = max(LEAST_SHARE, 0.5 * self.majorant_share)
         elif ratio < 0.5:
             self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())

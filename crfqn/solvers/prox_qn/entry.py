@@ -33,7 +33,7 @@ class Entry(Protocol):
         ...
 
     def goal(self, goal: float, active: ActiveSet) -> float:
-        """The violation at which an epoch ends, given the one that the coordinates left out allow."""
+        """Return the violation at which an epoch ends, given the one that the coordinates left out allow."""
         ...
 
 
@@ -123,7 +123,7 @@ class MostPromising:
 
 
 def seen(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, Vector, Vector]:
-    """The screened coordinates, the point's and the unpenalised ones: sorted, with weights and gradient, (n,) each."""
+    """Return the screened coordinates, the point's and the unpenalised ones, with weights and gradient, (n,) each."""
     coords = union(screening.coords, point.coords, penalty.unpenalised)
     w, g = np.zeros(coords.size), np.zeros(coords.size)
     w[np.searchsorted(coords, point.coords)] = point.weights
@@ -137,7 +137,7 @@ def seen(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, 
 def most_promising(
     penalty: Penalty, point: Point, coords: Coords, w: Vector, g: Vector, limit: int
 ) -> tuple[NDArray[np.intp], float]:
-    """About `limit` coordinates, the blocks that promise the largest decrease, and the largest violation left out.
+    """Return about `limit` coordinates, the blocks that promise most, and the largest violation left out.
 
     A block alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most frequent
     features in, which are the most correlated ones.

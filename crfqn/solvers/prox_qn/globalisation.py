@@ -19,7 +19,7 @@ from crfqn.solvers.line_search import (  # fmt: skip
 )
 from crfqn.solvers.protocols import Point, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
-from crfqn.solvers.prox_qn.damping import WARM_CAUTION, Damping, TriedStep
+from crfqn.solvers.prox_qn.damping import WARM_SHARE, Damping, TriedStep
 from crfqn.solvers.prox_qn.metric import Metric, majorant_curvature
 from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
 from crfqn.solvers.settings import check_shares
@@ -67,7 +67,7 @@ class Globalisation(Protocol):
     """Settings."""
 
     def begin(self, metric: Metric, is_warm: bool) -> Search:
-        """The search of a run; `is_warm`: there are weights to start from."""
+        """Return the search of a run; `is_warm`: there are weights to start from."""
         ...
 
 
@@ -97,7 +97,7 @@ class Backtracking:
         """Do nothing: a backtracking search remembers nothing."""
 
     def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
-        """Lines 21-38."""
+        """Solve the model and search along d (lines 21-38)."""
         slope = model.solve(np.zeros(active.w.size))
         if is_hidden(-slope, active.value):
             return Globalised(None, has_failed=False)
@@ -132,8 +132,8 @@ class Resolving:
         check_shares(self, "armijo")
 
     def begin(self, metric: Metric, is_warm: bool) -> ResolvingSearch:
-        caution = WARM_CAUTION if is_warm else 1.0
-        return ResolvingSearch(self.armijo, Damping(metric.is_measured, initial=caution, caution=caution))
+        share = WARM_SHARE if is_warm else 1.0
+        return ResolvingSearch(self.armijo, Damping(metric.is_measured, initial=share, majorant_share=share))
 
 
 @dataclass
@@ -146,9 +146,8 @@ class ResolvingSearch:
     def open_epoch(self, active: ActiveSet) -> None:
         """Measure the curvature that the coordinates may meet."""
         self.damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
-        is_cautious = self.damping.is_cautious
-        n = active.coords.size
-        self.majorant = majorant_curvature(active) if is_cautious else np.zeros(n)
+        uses_majorant = self.damping.uses_majorant
+        self.majorant = majorant_curvature(active) if uses_majorant else np.zeros(active.coords.size)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""

@@ -55,7 +55,7 @@ class Metric(Protocol):
     def is_full(self) -> bool: ...
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
-        """B0's diagonal (n,) and, where it is more, the matrix."""
+        """Return B0's diagonal (n,) and, where it is more, the matrix."""
         ...
 
     def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
@@ -63,7 +63,7 @@ class Metric(Protocol):
         ...
 
     def for_samples(self) -> Metric:
-        """The metric for the samples of a warm start: as rough as they are."""
+        """Return the metric for the samples of a warm start: as rough as they are."""
         ...
 
 
@@ -77,11 +77,11 @@ class Identity:
     is_full: ClassVar[bool] = False
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
-        """Line 3: gamma = 1."""
+        """Return gamma = 1 (line 3)."""
         return np.ones(active.coords.size), NO_MATRIX
 
     def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
-        """Line 40: the newest gamma."""
+        """Take the newest gamma (line 40)."""
         metric.rescale()
 
     def for_samples(self) -> Identity:
@@ -107,7 +107,7 @@ class Diagonal:
         check_numbers(self, 1, "refresh")
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
-        """The curvature, not quite 0 anywhere."""
+        """Return the curvature, not quite 0 anywhere."""
         curvature = active.point.view(CurvatureView)
         return curvature.diagonal(active.coords) + FLOOR * least_scale(active), NO_MATRIX
 
@@ -153,7 +153,7 @@ class TokenWise:
             )
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
-        """The matrix, dense or sparse, or the diagonal where it would be too large."""
+        """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
         floor, matrix = FLOOR * least_scale(active), self.matrix(active)
         if matrix is None:
             return active.point.view(CurvatureView).diagonal(active.coords) + floor, NO_MATRIX
@@ -162,7 +162,7 @@ class TokenWise:
         return diagonal, matrix
 
     def matrix(self, active: ActiveSet) -> Matrix | None:
-        """The token-wise model; None where it would be too large."""
+        """Return the token-wise model; None where it would be too large."""
         share = self.growing_share if active.is_growing else 1.0
         curvature = active.point.view(CurvatureView)
         return curvature.matrix(active.coords, self.n_positions, self.max_dense, share)
@@ -175,13 +175,13 @@ class TokenWise:
 
 
 def least_scale(active: ActiveSet) -> Vector:
-    """The scale of the least curvature that counts, (n,): max x^2, or less where l1 is weak.
+    """Return the scale of the least curvature that counts, (n,): max x^2, or less where l1 is weak.
 
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
     the fit is nearly without an error: what is added to the metric must not be more.
     """
-    unit, strength = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
-    return np.minimum(unit, strength * np.sqrt(unit)) if strength > 0 else unit
+    scale, radius = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
+    return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
 
 
 def majorant_curvature(active: ActiveSet) -> Vector:
@@ -191,6 +191,6 @@ def majorant_curvature(active: ActiveSet) -> Vector:
 
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:
-    """The curvature by which coordinates that ask to come in are compared, (n,)."""
+    """Return the curvature by which coordinates that may come in are compared, (n,)."""
     curvature = point.view(CurvatureView)
     return curvature.diagonal(coords) + curvature.feature_scale(coords)

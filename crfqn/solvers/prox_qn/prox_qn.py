@@ -131,7 +131,7 @@ class ProxQN:
     def epoch(
         self, objective: Objective, active: ActiveSet, run: Run
     ) -> Generator[State, None, tuple[int, bool]]:
-        """Lines 4-42; returns the number of steps made, and whether a search has failed."""
+        """Run lines 4-42; returns the number of steps made, and whether a search has failed."""
         end = EpochEnd(active, self.goal(objective, active))
         metric = CompactBFGS(*self.metric.base(active), self.memory)  # lines 3 and 17: S, Y, Q, Q^ are empty
         run.search.open_epoch(active)
@@ -162,7 +162,7 @@ class ProxQN:
     def step(
         self, objective: Objective, active: ActiveSet, metric: CompactBFGS, search: Search
     ) -> Globalised:
-        """Lines 21-41."""
+        """Make a step, lines 21-41."""
         if active.coords.size == 0:
             return Globalised(None, has_failed=False)
         # Line 22: inner_iter.
@@ -175,7 +175,7 @@ class ProxQN:
         return found
 
     def goal(self, objective: Objective, active: ActiveSet) -> float:
-        """Line 18: the violation at which the epoch ends, a share of the one that it opens with."""
+        """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
         is_small = objective.n_coords < self.few_weights and self.metric.is_full
         cooling = TO_THE_END if is_small and active.outside == 0 else self.cooling
         return self.entry.goal(cooling * max(active.violation, active.outside), active)

@@ -20,7 +20,7 @@ class Sweeps(Protocol):
     """Settings of the coordinate descent."""
 
     def limits(self, n_coords: int, n_active: int) -> tuple[int, float]:
-        """The most sweeps, and the share of the first sweep's largest move below which no more are made."""
+        """Return the most sweeps, and the share of the first sweep's largest move below which no more are made."""
         ...
 
 
@@ -79,12 +79,12 @@ class QuadraticModel:
         self.restart()
 
     def restart(self) -> None:
-        """Line 21: d = 0, d^ = 0."""
+        """Begin at d = 0, d^ = 0 (line 21)."""
         self.d, self.base_d = np.zeros(self.active.w.size), np.zeros(self.active.w.size, np.float32)
         self.is_fresh = True
 
     def solve(self, damping: Vector) -> float:
-        """Lines 23-30, from the present d on; returns the slope Delta of Armijo's rule along d."""
+        """Descend from the present d on (lines 23-30); returns the slope Delta of Armijo's rule along d."""
         active, metric = self.active, self.metric
         active.local.descend(
             (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
@@ -99,5 +99,5 @@ class QuadraticModel:
         return slope
 
     def metric_times_d(self) -> Vector:
-        """B d, (n,)."""
+        """Return B d, (n,)."""
         return self.metric.times(self.d, self.base_d)

@@ -21,6 +21,8 @@ from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 
+RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
+
 
 class Stage(NamedTuple):
     """Minimise over every stride-th item with a penalty `stronger` times the asked one."""
@@ -29,8 +31,8 @@ class Stage(NamedTuple):
     stronger: float
 
 
-RARE = 50  # positions that have a feature, on average: OCR 2,500, CoNLL-2000 11
-MANY_POSITIONS = 30_000
+FEW_WEIGHTS = 1000  # metrics know how all of them depend on each other: nothing to win by a better start
+DEAREST = 4.0  # passes that an epoch may cost: six epochs save some 25, or else samples are the cheaper start
 ONLINE = SGDL1(calibration_items=300)
 EPOCHS = 6  # item by item; 4 cost more passes than they save time
 MOST_ONLINE = 10_000_000  # weights: two dense numbers each, 160 MB
@@ -100,17 +102,19 @@ def fit_sample(
 
 
 def is_text(objective: Objective) -> bool:
-    """Whether to learn item by item: many sequences of rare features."""
+    """Return whether to learn item by item: sequences of rare features, if epochs are not much dearer than passes."""
     return (
         has_view(objective, OnlineView)
-        and objective.n_positions >= max(MANY_POSITIONS, 2 * objective.n_items)
-        and objective.mean_occurrence <= RARE
+        and objective.n_positions >= 2 * objective.n_items
+        and objective.operations.has_rare_features
+        and objective.n_coords > FEW_WEIGHTS
         and objective.n_node_coords <= MOST_ONLINE
+        and objective.operations.of_epoch <= DEAREST * objective.operations.of_pass
     )
 
 
 def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
-    """A few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
+    """Run a few epochs of stochastic gradients; yields the states of the sample that finds their rate."""
     origin = start.sparse_weights
     eta0 = yield from ONLINE.calibrate(objective, penalty, origin)
     random, online = np.random.default_rng(ONLINE.random_state), start_online(objective, penalty, origin)
@@ -120,7 +124,7 @@ def learn_online(objective: Objective, penalty: Penalty, start: Point) -> Genera
 
 
 def draw_samples(objective: Objective, strides: list[int]) -> dict[int, Objective]:
-    """Samples by stride (ascending), each drawn from the smallest that contains it: the least to read."""
+    """Return samples by stride (ascending), each drawn from the smallest that contains it: the least to read."""
     samples = {1: objective}
     for stride in strides:
         if stride not in samples:

@@ -54,7 +54,7 @@ class OWLQN:
         return Requirements(is_separable=True)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """One state a step; each has looked at all coordinates."""
+        """Yield a state a step; each has screened all coordinates."""
         here = screen_point(penalty, start)
         del start
         yield here.state()
@@ -107,7 +107,7 @@ def remember(pairs: SecantPairs, here: ScreenedPoint, there: ScreenedPoint) -> N
 
 
 def pseudo_gradient(view: ScreenedPoint) -> Vector:
-    """The slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
+    """Return the slope of the objective towards its steepest descent, coordinate by coordinate (equation 4)."""
     l1 = view.penalty.l1_of(view.coords)
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
     at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)
@@ -115,19 +115,19 @@ def pseudo_gradient(view: ScreenedPoint) -> Vector:
 
 
 def aligned_direction(view: ScreenedPoint, slopes: Vector, pairs: SecantPairs) -> Vector:
-    """- H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
+    """Return - H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
     direction = -pairs.times(slopes)
     direction[(direction * slopes >= 0) & (view.penalty.l1_of(view.coords) > 0)] = 0.0
     return direction
 
 
 def projected(w: Vector, orthant: Vector, is_bound: NDArray[np.bool_]) -> Vector:
-    """w with zeros where it has left the orthant."""
+    """Return w with zeros where it has left the orthant."""
     return np.where(is_bound & (np.sign(w) != orthant), 0.0, w)
 
 
 def evaluate(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
-    """The point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
+    """Return the point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
     if np.count_nonzero(w != here.w) < np.count_nonzero(w):
         return here.way_to(w).at(1.0)
     used = np.flatnonzero(w)

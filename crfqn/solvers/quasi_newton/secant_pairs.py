@@ -18,7 +18,7 @@ SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make
 
 
 def has_curvature(s: Vector, y: NDArray[np.floating]) -> bool:
-    """Whether a pair keeps the metric positive definite."""
+    """Return whether a pair keeps the metric positive definite."""
     return bool(s @ y > SMALLEST_COSINE * np.linalg.norm(s) * np.linalg.norm(y))
 
 
@@ -68,7 +68,7 @@ class SecantPairs:
         self.coords = coords
 
     def times(self, v: Vector) -> Vector:
-        """H v, O(m n)."""
+        """Return H v, (n,), in O(m n)."""
         out = v.copy()
         shares = []
         for s, y in reversed(self.pairs):

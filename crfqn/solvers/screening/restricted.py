@@ -1,4 +1,4 @@
-"""A problem in some of its weights only: a full gradient scan is then a look at those.
+"""A problem in some of its weights only: a full gradient scan is then one of those.
 
 The solver on it notices nothing. What it proves holds for the restricted problem, whose optimum may lie higher.
 """
@@ -14,7 +14,7 @@ from crfqn.solvers.protocols import Coords, Objective, Point, Ray, Screening, St
 class Restricted:
     """An objective in the `candidates` (sorted coordinates) only, or in all of them (None).
 
-    Penalties on rows look at whole rows, which are not restricted.
+    Penalties on rows screen whole rows, which are not restricted.
     """
 
     def __init__(self, whole: Objective, candidates: Coords | None) -> None:
@@ -32,7 +32,7 @@ class Restricted:
         self.whole.n_passes = n_passes
 
     def sample(self, stride: int) -> Restricted:
-        """The same candidates over every stride-th item."""
+        """Return the same candidates over every stride-th item."""
         return Restricted(self.whole.sample(stride), self.candidates)
 
     def at(self, coords: Coords, weights: Vector) -> RestrictedPoint:
@@ -54,14 +54,14 @@ class RestrictedPoint:
         return getattr(self.whole, name)
 
     def screen(self, threshold: float) -> Screening:
-        """The candidates with |gradient| > threshold: a sweep over their columns."""
+        """Return the candidates with |gradient| > threshold: a sweep over their columns."""
         candidates = self.objective.candidates
         if candidates is None:
             return self.whole.screen(threshold)
         return Screening(candidates, self.whole.gradient(candidates)).above(threshold)
 
     def along(self, coords: Coords, direction: Vector) -> RestrictedRay:
-        """The ray w + step * direction."""
+        """Return the ray w + step * direction."""
         return RestrictedRay(self.objective, self.whole.along(coords, direction))
 
 
@@ -73,10 +73,10 @@ class RestrictedRay:
     whole: Ray
 
     def at(self, step: float) -> RestrictedPoint:
-        """The point w + step * direction."""
+        """Return the point w + step * direction."""
         return RestrictedPoint(self.objective, self.whole.at(step))
 
 
 def as_whole(state: State, **changes: Any) -> State:
-    """A restricted problem's state with the point of the whole problem."""
+    """Return a restricted problem's state with the point of the whole problem."""
     return replace(state, point=getattr(state.point, "whole", state.point), **changes)

@@ -1,8 +1,8 @@
-"""The sequential strong rule (Tibshirani et al. 2012): on the way from a larger l1 most weights need no look.
+"""The sequential strong rule (Tibshirani et al. 2012): on the way from a larger l1 most weights need no gradient.
 
 Where the gradient moves by no more than l1 does, |g_j(before)| < 2 l1 - l1(before) leaves w_j = 0 at the new optimum.
-That is a rule of thumb. So a solver runs on the others, the candidates; then all coordinates are looked at, those that
-break the rule join, and it goes on until none does. This last look is the next value's first one.
+That is a rule of thumb. So a solver runs on the others, the candidates; then all coordinates are screened, those that
+break the rule join, and it goes on until none does. This last scan is the next value's first one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint, as_whole
 
-PATIENCE = 0.5  # of the gap that was hoped for at the last look: when it is time for another
+PATIENCE = 0.5  # of the gap that was hoped for at the last scan: when it is time for another
 WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over all coordinates costs
 
 
@@ -38,13 +38,13 @@ def strong_threshold(l1: float, before: float) -> float:
 
 @dataclass
 class StrongRule:
-    """A solver that looks at the candidates of the strong rule, and is checked; it starts from the optimum before.
+    """A solver on the candidates of the strong rule, which is checked; it starts from the optimum before.
 
     Parameters
     ----------
     solver : the method
     before : float, the larger l1 whose optimum the start is
-    after : float, the smaller l1 that comes next, so that the check can look for its candidates too; or 0
+    after : float, the smaller l1 that comes next, so that the check can find its candidates too; or 0
     tol : float, the relative gap (without certificate: the violation by l1) that is worth a check
 
     Attributes
@@ -66,7 +66,7 @@ class StrongRule:
         return requirements(self.solver, objective)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """The solver's steps; full gradient scans are the first state and the checks."""
+        """Yield the solver's steps; full gradient scans are the first state and the checks."""
         threshold = strong_threshold(penalty.l1, self.before)
         if threshold == 0.0 or not penalty.is_separable:
             yield from self.plain_steps(objective, penalty, start)
@@ -91,7 +91,7 @@ class StrongRule:
                 goal *= 0.5
 
     def plain_steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """The solver's own steps, where the rule excludes too little."""
+        """Yield the solver's own steps, where the rule excludes too little."""
         for state in self.solver.steps(objective, penalty, start):
             self.point = state.point
             yield state
@@ -99,7 +99,7 @@ class StrongRule:
     def restricted_steps(  # type: ignore[no-untyped-def]
         self, restricted: Restricted, penalty: Penalty, start: Point, goal: float, scale: float
     ):
-        """Steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
+        """Yield steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
         value, dual_value, hoped = np.inf, -np.inf, goal
         for state in self.solver.steps(restricted, penalty, RestrictedPoint(restricted, start)):
             if state.sample_fraction < 1.0:
@@ -132,7 +132,7 @@ class StrongRule:
 
 
 def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
-    """The relative gap that a look would find if all coordinates violated no more than those of the active set.
+    """Return the relative gap that a full scan would find if all coordinates violated no more than the active set.
 
     It costs a sum over the items. Without certificate: the violation by `scale`.
     """
@@ -143,5 +143,5 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
 
 
 def joined(*coords: Coords) -> Coords:
-    """The union, sorted."""
+    """Return the union, sorted."""
     return union(*coords)

@@ -15,9 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import RowLearningView
+from crfqn.objectives.protocols import FobosState, RowLearningView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive, check_shares
@@ -26,26 +25,15 @@ from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
 RATES = tuple(10.0**power for power in range(-3, 4))
 
 
-class FobosState(Protocol):
-    """Weights that take forward-backward steps on single items."""
-
-    @property
-    def n_items(self) -> int: ...
-
-    def learn(self, order: NDArray[np.int64], eta0: float) -> None: ...
-
-    def weights(self) -> tuple[Coords, Vector]: ...
-
-
 class LearningObjective(Objective, Protocol):
-    """An objective with such weights, and of which some items can be held out."""
+    """An objective of which some items can be held out."""
 
     def take(self, items: NDArray[np.integer]) -> LearningObjective: ...
 
 
 @dataclass(frozen=True)
 class FOBOS:
-    """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and a look at the objective.
+    """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
     ----------
@@ -89,7 +77,7 @@ class FOBOS:
         return Requirements((RowLearningView,))
 
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """A look at the start, then one after every iteration."""
+        """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
@@ -112,10 +100,9 @@ class FOBOS:
         origin: SparseWeights,
         random: np.random.Generator,
     ) -> Generator[State, None, float]:
-        """The rate that leaves the objective of the held-out items lowest, after an epoch over the others.
+        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others.
 
-        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share, and
-        returns the rate.
+        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share.
         """
         drawn = random.permutation(objective.n_items)[: self.calibration_items]
         n_held = min(max(round(self.held_out * drawn.size), 1), drawn.size - 1)

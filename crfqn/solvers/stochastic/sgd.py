@@ -25,7 +25,7 @@ MOST_CANDIDATES = 20
 
 @dataclass(frozen=True)
 class SGDL1:
-    """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and a look at the objective.
+    """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class SGDL1:
         return Requirements((OnlineView,), is_separable=True)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """A look at the start, then one after every iteration."""
+        """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
             raise InputError("SGDL1 needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
@@ -84,7 +84,7 @@ class SGDL1:
     def calibrate(
         self, objective: Objective, penalty: Penalty, origin: SparseWeights
     ) -> Generator[State, None, float]:
-        """The learning rate whose half and double leave the objective of a sample higher after one pass over it.
+        """Return the learning rate whose half and double leave the objective of a sample higher after one pass over it.
 
         The sample's steps are those that the run would begin with. The first candidate is `GUESS` / (mean over the
         items of their sum of squares), the next ones are found by doubling or halving until the objective rises
@@ -158,19 +158,19 @@ class RateSearch:
 def start_online(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
 ) -> SGDState:
-    """Weights that learn under the penalty."""
+    """Return weights that learn under the penalty."""
     return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
 
 
 def screen_unless_lost(penalty: Penalty, point: Point) -> State:
-    """The objective, and what all coordinates say of it unless it has run away."""
+    """Return the state at a point, of a full gradient scan unless the weights have run away."""
     if not np.isfinite(value_at(penalty, point)):
         return State(point, np.inf, np.inf, point.coords.size, is_step=True)
     return screen_point(penalty, point).state(is_step=True)
 
 
 def value_at(penalty: Penalty, point: Point) -> float:
-    """The objective; infinite where weights have run away, which no rate worth having does."""
+    """Return the objective; infinite where weights have run away, which no rate worth having does."""
     if not np.isfinite(point.weights).all():
         return np.inf
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,0 +1,37 @@
+"""Generators by name, and the sources that model files hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from crfqn.data.generators.projections import Projections, RandomFourier, RandomProjections
+from crfqn.data.generators.protocol import Generator, Source
+from crfqn.data.generators.subsets import ByFrequency, Ordered, RandomSubsets, Shuffled
+from crfqn.errors import InputError
+
+GENERATORS: Mapping[str, Generator] = {
+    "fourier": RandomFourier(),
+    "projections": RandomProjections(),
+    "subsets": RandomSubsets(),
+    "frequency": ByFrequency(),
+}
+SOURCES: Mapping[str, Any] = {kind.KIND: kind for kind in (Projections, Shuffled, Ordered)}
+
+
+def named_generator(generator: object) -> Any:
+    """Return the generator of this name, or the object itself if it is one; else raise InputError."""
+    if isinstance(generator, str) and generator in GENERATORS:
+        return GENERATORS[generator]
+    if hasattr(generator, "fit") and not isinstance(generator, type):
+        return generator
+    raise InputError(f"generator: expected one of {[*GENERATORS]} or a generator, got {generator!r}")
+
+
+def restored_source(kind: str, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+    """Return the source that a model file describes; KeyError or ValueError for anything else."""
+    if kind not in SOURCES:
+        raise ValueError(f"generator: expected one of {[*SOURCES]}, got {kind!r}")
+    return SOURCES[kind].restored(table, arrays)

@@ -1,0 +1,117 @@
+"""Batches of the given features: in a random order, or the most frequent first. Shapes as in `protocol.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.generators.protocol import check_count, draws, result_dtype, width
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenBatch:
+    """Some of the given features as they are, int64 (p,)."""
+
+    chosen: NDArray[np.int64]
+
+    @property
+    def n_features(self) -> int:
+        return self.chosen.size
+
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        found = rows[:, self.chosen[columns]]
+        return (found.toarray() if hasattr(found, "toarray") else found).astype(result_dtype(rows))
+
+
+class InTurn:
+    """Base of the sources that take all features in turn before any comes again."""
+
+    n_inputs: int
+
+    def order(self, turn: int) -> NDArray[np.int64]:
+        """Return the order of the features in a turn, (d,)."""
+        raise NotImplementedError
+
+    def batch(self, number: int, size: int) -> ChosenBatch:
+        """Return the batch of this number; its features ascend."""
+        turn, place = divmod(number, -(-self.n_inputs // size))
+        return ChosenBatch(np.sort(self.order(turn)[place * size : (place + 1) * size]))
+
+    def batch_width(self, number: int, size: int) -> int:
+        """Return the features of the batch of this number: the last of a turn may have fewer."""
+        place = number % -(-self.n_inputs // size)
+        return min(size, self.n_inputs - place * size)
+
+
+@dataclass(frozen=True)
+class Shuffled(InTurn):
+    """A source that draws features without replacement; once all have been drawn, it begins anew, in another order."""
+
+    KIND: ClassVar[str] = "subsets"
+
+    n_inputs: int
+    seed: int
+
+    def order(self, turn: int) -> NDArray[np.int64]:
+        return draws(self.seed, turn).permutation(self.n_inputs)
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        return vars(self).copy(), {}
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Shuffled:
+        """Return what `content` describes; KeyError or ValueError for anything else."""
+        return cls(check_count(table, "n_inputs"), check_count(table, "seed"))
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered(InTurn):
+    """A source that takes features in a given order, int64 (d,), again and again."""
+
+    KIND: ClassVar[str] = "ordered"
+
+    features: NDArray[np.int64]
+
+    @property
+    def n_inputs(self) -> int:  # type: ignore[override]
+        return self.features.size
+
+    def order(self, turn: int) -> NDArray[np.int64]:
+        return self.features
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        return {}, {"order": self.features}
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Ordered:
+        """Return what `content` describes; KeyError or ValueError for anything else."""
+        order = np.asarray(arrays["order"])
+        if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(order.size)):
+            raise ValueError("order: expected every feature once")
+        return cls(order.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class RandomSubsets:
+    """Features drawn at random without replacement; all have come before one comes again."""
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Shuffled:
+        return Shuffled(width(iter(blocks))[1], seed)
+
+
+@dataclass(frozen=True)
+class ByFrequency:
+    """Features in the order of the rows that have them, the most frequent first: the paper's choice for text."""
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Ordered:
+        counts: NDArray | None = None
+        for block in blocks:
+            own = np.bincount(block.nonzero()[1], minlength=block.shape[1])
+            counts = own if counts is None else counts + own
+        if counts is None:
+            width(iter(()))
+        return Ordered(np.argsort(-np.asarray(counts), kind="stable").astype(np.int64))

@@ -1,0 +1,94 @@
+"""Base of the classifiers by least squares: targets on the simplex or the hypercube, probabilities, an L2 penalty."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.arrays import Coords, Vector
+from crfqn.estimators.base import Decoding
+from crfqn.estimators.checks import check_nonnegative
+from crfqn.estimators.ranking.label_sets import LabelSets
+from crfqn.estimators.ranking.set_labels import SetLabels
+from crfqn.penalties import ElasticNet
+
+NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
+HALF = 0.5  # of a label's probability: from there on an item has it
+
+
+def has_one_label(model: Any) -> bool:
+    """Return whether items have one label each; AttributeError, as scikit-learn asks, if not."""
+    if getattr(model, "_form", "labels") != "labels":
+        raise AttributeError("items have several labels: predict_proba has the probability of each")
+    return True
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LeastSquaresModel(SetLabels):
+    """Base of the estimators; their penalty is l2/2 ||W||^2, a ridge."""
+
+    l1: float | None = field(default=0.0, init=False)
+    l2: float | None = field(default=1.0, kw_only=False)
+    group_l1: float | None = field(default=0.0, init=False)
+
+    @abstractmethod
+    def _probabilities(self, scores: Vector) -> Vector:
+        """Return what scores (K, items) predict of each label, within 0 and 1."""
+
+    @property
+    def _is_exclusive(self) -> bool:
+        """Whether an item has one label."""
+        return self._form == "labels"
+
+    def _targets_of(self, sets: LabelSets) -> Vector:
+        """The vertices of the simplex or of the hypercube, (K, I)."""
+        return np.ascontiguousarray(sets.table.toarray().T)
+
+    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        return self._probabilities(scores.T).T >= HALF
+
+    def predict_proba(self, X: Any) -> Vector:
+        """The probability of each label, (I, n_labels); rows sum to 1 where an item has one label."""
+        check_is_fitted(self)
+        return np.concatenate([self._shown(scores) for scores in self._class_scores(X)])
+
+    def _shown(self, scores: Vector) -> Vector:
+        """The probabilities of items, (items, K); of labels that exclude no other none is quite 0 or 1."""
+        found = self._probabilities(scores).T
+        return found if self._is_exclusive else np.clip(found, NEVER, 1.0 - NEVER)
+
+    def predict_log_proba(self, X: Any) -> Vector:
+        """The logarithms of the probabilities, (I, n_labels); -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @available_if(has_one_label)
+    def decode(self, X: Any) -> Decoding:
+        """The best label of each item, and the logarithm of its probability."""
+        check_is_fitted(self)
+        codes, best = [], []
+        for scores in self._class_scores(X):
+            codes.append(scores.argmax(axis=0))
+            best.append(np.take_along_axis(self._probabilities(scores), codes[-1][None], axis=0)[0])
+        with np.errstate(divide="ignore"):
+            return Decoding(self.classes_[np.concatenate(codes)], np.log(np.concatenate(best)))
+
+    @property
+    def _path_parameter(self) -> str:
+        return "l2"
+
+    @property
+    def _strengths(self) -> dict[str, float]:
+        return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
+
+    def _check_strengths(self) -> None:
+        check_nonnegative("l2", self.l2)
+
+    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet:
+        return ElasticNet(0.0, self._strengths["l2"], unpenalised)

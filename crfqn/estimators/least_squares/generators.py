@@ -1,0 +1,96 @@
+"""The parameter `generator`: names, generators with settings, transformers; and its form in model files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from crfqn.data.generators.named import GENERATORS, named_generator
+from crfqn.data.generators.protocol import result_dtype
+from crfqn.errors import InputError
+
+KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedBatch:
+    """What a fitted transformer makes of rows."""
+
+    fitted: Any
+    n_features: int
+
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        found = self.fitted.transform(rows)
+        found = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+        return found[:, columns].astype(result_dtype(rows), copy=False)
+
+
+@dataclass(eq=False)
+class Transformed:
+    """A source of transformers fitted to the first block of rows, each with a seed of its own."""
+
+    KIND: ClassVar[str] = "transformed"
+
+    transformer: Any
+    rows: Any
+    seed: int
+    batches: dict[int, TransformedBatch] = field(default_factory=dict)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.rows.shape[1])
+
+    def batch(self, number: int, size: int) -> TransformedBatch:
+        if number not in self.batches:
+            own, known = clone(self.transformer), self.transformer.get_params()
+            wanted = {"random_state": (self.seed + number) % 2**32, "n_components": size}
+            own.set_params(**{name: value for name, value in wanted.items() if name in known})
+            own.fit(self.rows)
+            self.batches[number] = TransformedBatch(own, int(own.transform(self.rows[:1]).shape[1]))
+        return self.batches[number]
+
+    def batch_width(self, number: int, size: int) -> int:
+        return self.batch(number, size).n_features
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        raise InputError(f"generator: a model file has no place for transformers, got {self.transformer!r}")
+
+
+@dataclass(frozen=True)
+class FromTransformer:
+    """Features of a scikit-learn transformer, cloned for each batch."""
+
+    transformer: Any
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
+        first = next(iter(blocks), None)
+        if first is None:
+            raise InputError("expected at least one block of rows, got none")
+        return Transformed(self.transformer, first, seed)
+
+
+def as_generator(generator: Any) -> Any:
+    """Return the generator that a parameter names or is, or that a transformer makes; InputError for anything else."""
+    return FromTransformer(generator) if hasattr(generator, "fit_transform") else named_generator(generator)
+
+
+def stored_generator(generator: Any) -> Any:
+    """Return a generator as JSON; InputError for a transformer and for those of one's own."""
+    if isinstance(generator, str):
+        return generator
+    if not is_dataclass(generator) or KINDS.get(type(generator).__name__) is not type(generator):
+        raise InputError(f"generator: a model file holds those of crfqn.data.generators, got {generator!r}")
+    return {"kind": type(generator).__name__, **asdict(generator)}  # type: ignore[call-overload]
+
+
+def restored_generator(stored: Any) -> Any:
+    """Return what `stored_generator` stored; KeyError, TypeError or InputError for anything else."""
+    if isinstance(stored, dict):
+        return KINDS[stored["kind"]](**{name: stored[name] for name in stored if name != "kind"})
+    named_generator(stored)
+    return stored

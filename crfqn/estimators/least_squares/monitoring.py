@@ -1,0 +1,94 @@
+"""What is watched while stages are added: the training loss, the score on held-out items, limits of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.result import Progress, Status, Trace
+
+SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
+
+
+class Rules(NamedTuple):
+    """When a training ends.
+
+    most_stages; seconds, or None; patience: stages without a better score, or None; tol: of the training loss, the
+    relative decrease below which a stage was not worth it, or None
+    """
+
+    most_stages: int
+    seconds: float | None
+    patience: int | None
+    tol: float | None
+
+
+@dataclass(eq=False)
+class Monitor:
+    """The record of a staged training.
+
+    Attributes
+    ----------
+    rules : Rules
+    callback : called with every `Progress`; a true answer stops the training
+    first : stages that there were before
+    trace : a row a stage, and one before them
+    scores : on held-out items, one for each row of the trace; empty without such items
+    """
+
+    rules: Rules
+    callback: Callable[[Progress], object]
+    first: int = 0
+    trace: Trace = field(default_factory=Trace)
+    scores: list[float] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def n_stages(self) -> int:
+        """Stages so far."""
+        return self.first + len(self.trace) - 1
+
+    @property
+    def best(self) -> int:
+        """The number of stages to keep: those up to the best score where there is patience, all of them otherwise."""
+        if self.rules.patience is None or not self.scores:
+            return self.n_stages
+        return max(1, self.first + int(np.argmax(self.scores)))
+
+    def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
+        """Add what has come of a stage; returns why to stop, or None to go on."""
+        before = self.trace.rows[-1].value if len(self.trace) else np.inf
+        seconds = time.perf_counter() - self.started
+        number = self.first + len(self.trace)
+        row = Progress(number, value, np.nan, np.nan, n_features, n_weights, float(number), seconds, False)
+        self.trace.rows.append(row)
+        if score is not None:
+            self.scores.append(score)
+        asked_to_stop = bool(self.callback(row))
+        return self._verdict(value, before, asked_to_stop)
+
+    def _verdict(self, value: float, before: float, asked_to_stop: bool) -> Status | None:
+        rules = self.rules
+        if not np.isfinite(value):
+            return Status.DIVERGED
+        if asked_to_stop:
+            return Status.CALLBACK
+        if rules.patience is not None and self.scores and self.n_stages - self.best >= rules.patience:
+            return Status.RULE_MET
+        is_fitted = value <= SOLVED * self.trace.rows[0].value
+        if rules.tol is not None and (is_fitted or number_is_small(before - value, rules.tol * before)):
+            return Status.RULE_MET
+        if self.n_stages >= rules.most_stages:
+            return Status.MAX_ITER
+        if rules.seconds is not None and self.trace.rows[-1].seconds >= rules.seconds:
+            return Status.MAX_SECONDS
+        return None
+
+
+def number_is_small(decrease: float, bound: float) -> bool:
+    """Whether a decrease is known, and not above a bound."""
+    return bool(np.isfinite(decrease) and decrease <= bound)

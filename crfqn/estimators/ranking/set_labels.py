@@ -1,0 +1,125 @@
+"""Labels without a taxonomy, of which an item may have several: the part of an estimator that reads and stores them.
+
+Where `y` has one label an item, `predict` returns labels; otherwise tables of 0 and 1, and `predict_sets` tuples.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from crfqn.data.columns import check_sparse
+from crfqn.errors import ModelFileError
+from crfqn.estimators.checks import check_classes
+from crfqn.estimators.classification.flat_labels import FlatLabels
+from crfqn.estimators.classification.item_weights import set_weights
+from crfqn.estimators.classification.items import ItemModel, Targets, Vector
+from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
+from crfqn.estimators.storage.content import Content
+from crfqn.model_file import ModelFile
+
+
+class SetLabels(FlatLabels):
+    """An estimator of labels, one an item or several; a subclass says which labels scores choose."""
+
+    @abstractmethod
+    def _targets_of(self, sets: LabelSets) -> Any:
+        """Return what is trained on."""
+
+    @abstractmethod
+    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        """Return the labels that belong to items of these scores, (items, K), where an item may have several."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def predict(self, X: Any) -> Any:
+        """The labels of each item: a table of 0 and 1, (I, n_labels), sparse (CSR) if that of the training was.
+
+        Where the training had one label an item, the best label of each, (I,).
+        """
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().predict(X)
+        return self._as_table(np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)]))
+
+    def _as_table(self, table: NDArray[np.bool_]) -> Any:
+        """The table of 0 and 1 in the form of the training's."""
+        if "sparse" in self._form:
+            return scipy.sparse.csr_array(table, dtype=np.int64)
+        return table.astype(np.int64)
+
+    def predict_sets(self, X: Any) -> list[tuple]:
+        """The labels of each item by their names, as many tuples as items."""
+        check_is_fitted(self)
+        if self._form == "labels":
+            return [(label,) for label in self.predict(X).tolist()]
+        table = scipy.sparse.csr_array(self.predict(X))
+        names = self.classes_[table.indices].tolist()
+        return [
+            tuple(names[first:last]) for first, last in zip(table.indptr[:-1], table.indptr[1:], strict=True)
+        ]
+
+    def decision_function(self, X: Any) -> Vector:
+        """The score of each label, (I, n_labels), without thresholds; where y was one of two labels, (I,)."""
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().decision_function(X)
+        return np.concatenate([scores.T for scores in self._class_scores(X)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of items whose set is predicted without a fault, each weighed by `sample_weight`."""
+        check_is_fitted(self)
+        if self._form == "labels":
+            return super().score(X, y, sample_weight)
+        truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
+        check_consistent_length(truth, found)
+        return float(accuracy_score(truth, found, sample_weight=sample_weight))
+
+    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+        check_sparse(X)
+        forms: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
+        if are_sets(y):
+            X = validate_data(checked, X, **forms)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(checked, X, y, multi_output=True, **forms)
+        sets = LabelSets.of(y)
+        weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
+        if weights is not None and not weights.all():
+            stays = np.flatnonzero(weights > 0)
+            X, sets, weights = X[stays], sets.take(stays), weights[stays]
+        check_classes(sets.classes)
+        return X, Targets(SetSpace.of(sets.classes, sets.form), self._targets_of(sets), weights)
+
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        assert isinstance(space, SetSpace)
+        super()._adopt_labels(space)
+        self._form = space.form
+
+    @property
+    def _space(self) -> SetSpace:
+        return SetSpace.of(self.classes_, self._form)
+
+    def _content(self) -> Content:
+        content = super()._content()
+        content.metadata["form"] = self._form
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        self._form = file.metadata["form"]
+        if self._form not in FORMS:
+            raise ModelFileError(
+                f"{file.path}: expected a form of labels among {FORMS}, found {self._form!r}"
+            )
+        super()._restore(file)

@@ -1,0 +1,217 @@
+"""How far from zero weights without penalty can be at an optimum: what a gradient that is not quite 0 may cost.
+
+A dual point whose gradient g_u by an unpenalised weight is not 0 proves F(w) >= D + sum_u g_u w_u.
+At an optimum the penalty and the loss of each item are at most F at any point, so that penalised weights are bounded,
+and by `losses/reach.py` so are intercepts, unpenalised weights of one feature for all states. Other unpenalised weights
+are bounded by a linear programme: relabelling one position of an item gains no more than the item's loss.
+
+Shapes: N positions, K states, n unpenalised coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import ViewError
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import UnpenalisedReachView
+from crfqn.objectives.registry import offers
+
+MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of each
+MOST_RELABELLINGS = 5000  # of a linear programme
+ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
+SLACK = 2.0  # times what the linear programmes find: they are solved to 1e-7
+
+
+@dataclass(eq=False)
+class UnpenalisedReach:
+    """Bounds on weights without penalty.
+
+    Attributes
+    ----------
+    parts : the objectives whose sum it is, over the same coordinates
+    """
+
+    parts: list[Objective]
+
+    def at(self, point: Any) -> UnpenalisedReach:
+        """Return itself: the bounds are those of an optimum, whatever the point."""
+        return self
+
+    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
+        if not (np.isfinite(value) and np.isfinite(min(norms))):
+            return np.inf
+        owner = self.parts[0]
+        nodes = owner.split(unpenalised)
+        features = np.unique(nodes.features)
+        is_row = (
+            nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+        )
+        if is_row and owner.support.contains(unpenalised).all():
+            return self._reach_of_row(int(features[0]), value, norms)
+        if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
+            return min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
+        return np.inf
+
+    def _reach_of_row(self, feature: int, value: float, norms: tuple[float, float]) -> float:
+        """The bound on the intercepts of all states: `feature` is the constant one."""
+        tables, steps = [], []
+        for part in self.parts:
+            x = values_of(part, np.array([feature]))[0] / ROUNDED
+            losses, rest = most_losses(part, value), most_change(part, norms)
+            tables.append(part.loss.leads(losses, rest, x))  # type: ignore[attr-defined]
+            counts = np.isfinite(losses)
+            is_positive = bool((x[counts] > 0).all())
+            steps.append(
+                float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
+            )
+        return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))  # type: ignore[attr-defined]
+
+
+def labels_of(part: Objective) -> NDArray[np.integer]:
+    """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
+    loss = part.loss
+    return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
+
+
+def values_of(part: Objective, features: Coords) -> Vector:
+    """The values of some features at all positions, (features, N)."""
+    return part.map.values_at(features, np.arange(part.n_positions)).astype(np.float64)
+
+
+def most_losses(part: Objective, value: float) -> Vector:
+    """The most that the loss of each position's item can be at an optimum, (N,); infinite for items without weight."""
+    weights = part.position_weights
+    with np.errstate(over="ignore"):
+        return np.divide(value, weights, out=np.full(weights.size, np.inf), where=weights > 0)
+
+
+def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
+    """The most that penalised weights and the offset change by relabelling a position, (N,).
+
+    The counts of no coordinate change by more than the largest |x|, and by 2 of an edge; the squares of all changes
+    sum to at most those of x at the states on both labels' paths, and 8 for edges: two go, two come.
+    """
+    has_edges = part.loss.n_edges > 0
+    n_states = 2 * longest_path(part)
+    largest = max(part.map.largest_value, 2.0 * has_edges)
+    length = float(np.sqrt(n_states * part.map.feature_scales.sum() + 8.0 * has_edges))
+    change = np.full(part.n_positions, min(largest * norms[0], length * norms[1]))
+    return change if part.offset is None else change + n_states * np.abs(part.offset).max(axis=0)
+
+
+def longest_path(part: Objective) -> int:
+    """The most states that hold at a position."""
+    loss = part.loss
+    return int(np.diff(loss.structure.ancestors.indptr).max()) if isinstance(loss, Likelihood) else 1
+
+
+def relabelling_reach(
+    part: Objective, unpenalised: Coords, value: float, norms: tuple[float, float]
+) -> float:
+    """The largest |w_u| that no relabelling of a single position forbids, by linear programmes."""
+    positions = chosen_positions(part, unpenalised)
+    if positions.size == 0:
+        return np.inf
+    changes = count_changes(part, unpenalised, positions)
+    most = (most_losses(part, value) + most_change(part, norms))[positions]
+    scale = float(most.max())
+    limits = np.repeat(most / scale, part.n_states)
+    is_used = changes.any(axis=1)
+    free = [(0.0, 0.0) if is_fixed else (None, None) for is_fixed in first_of_rows(part, unpenalised)]
+    largest = 0.0
+    for direction in np.concatenate([np.eye(unpenalised.size), -np.eye(unpenalised.size)]):
+        found = linprog(-direction, A_ub=changes[is_used], b_ub=limits[is_used], bounds=free, method="highs")
+        if found.status != 0:
+            return np.inf
+        largest = max(largest, -found.fun)
+    return SLACK * scale * largest
+
+
+def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
+    """Positions of items that count, where something unpenalised may change: heavy ones, of all labels by turns."""
+    nodes = part.split(unpenalised)
+    is_there = np.full(part.n_positions, nodes.edges.size > 0)
+    if nodes.n_nodes:
+        is_there |= values_of(part, np.unique(nodes.features)).any(axis=0)
+    found = np.flatnonzero(is_there & (part.position_weights > 0))
+    found = found[np.argsort(-part.position_weights[found], kind="stable")]
+    labels = part.loss.targets[found]  # type: ignore[attr-defined]
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    turn = np.empty(found.size, np.int64)
+    turn[order] = np.arange(found.size) - np.repeat(starts, np.diff(np.append(starts, found.size)))
+    return found[np.argsort(turn, kind="stable")][: max(MOST_RELABELLINGS // part.n_states, 1)]
+
+
+def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Vector:
+    """What relabelling each position by each state adds to the unpenalised counts, (positions K, n)."""
+    nodes, n_states = part.split(unpenalised), part.n_states
+    is_path = np.zeros((n_states, n_states))
+    ancestors = part.loss.structure.ancestors  # type: ignore[attr-defined]
+    for k in range(n_states):
+        is_path[k, ancestors.of(k)] = 1.0
+    is_path[np.setdiff1d(np.arange(n_states), part.loss.structure.labels)] = np.nan  # type: ignore[attr-defined]
+    own = part.loss.targets[positions]  # type: ignore[attr-defined]
+    features, place = np.unique(nodes.features, return_inverse=True)
+    x = values_of(part, features)[:, positions].T[:, place] if nodes.n_nodes else np.empty((own.size, 0))
+    held = is_path[:, nodes.states]
+    changes = [x[:, None] * (held - held[own][:, None])]
+    if nodes.edges.size:
+        changes.append(edge_changes(part, nodes.edges, positions))
+    table = np.concatenate(changes, axis=2).reshape(own.size * n_states, unpenalised.size)
+    return np.nan_to_num(table)  # states that are no labels change nothing
+
+
+def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
+    """What relabelling each position by each state adds to the counts of some edges, (positions, K, edges)."""
+    n_states, targets = part.n_states, part.loss.targets  # type: ignore[attr-defined]
+    from_, to = np.divmod(edges, n_states)
+    states = np.arange(n_states)
+    starts = np.isin(positions, part.map.offsets[:-1])
+    ends = np.isin(positions, part.map.offsets[1:] - 1)
+    before = np.where(starts, -1, targets[positions - 1])[:, None, None]
+    after = np.where(ends, -1, targets[np.minimum(positions + 1, targets.size - 1)])[:, None, None]
+
+    def counts(label: Coords) -> Vector:
+        into = (before == from_) & (label == to)
+        return into.astype(float) + ((label == from_) & (after == to))
+
+    return counts(states[None, :, None]) - counts(targets[positions][:, None, None])
+
+
+def first_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
+    """Whether each is the first of a whole unpenalised row: a constant added to a row changes no chain's likelihood."""
+    nodes = part.split(unpenalised)
+    is_flat = longest_path(part) == 1
+    out = []
+    for coord, feature in zip(unpenalised[: nodes.n_nodes], nodes.features, strict=True):
+        row = unpenalised[: nodes.n_nodes][nodes.features == feature]
+        is_whole = row.size == part.n_states and bool(part.support.contains(row).all())
+        out.append(bool(is_flat and is_whole and coord == row[0]))
+    return out + [False] * nodes.edges.size
+
+
+@offers(UnpenalisedReachView, Objective)
+def reach_of(objective: Objective) -> UnpenalisedReach:
+    """Return the bounds of one objective."""
+    if not getattr(objective.loss, "has_dual", True):
+        raise ViewError(
+            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
+        )
+    return UnpenalisedReach([objective])
+
+
+@offers(UnpenalisedReachView, BlockedObjective)
+def reach_of_blocks(objective: BlockedObjective) -> UnpenalisedReach:
+    """Return the bounds of a sum over blocks of items."""
+    return UnpenalisedReach(objective.parts)

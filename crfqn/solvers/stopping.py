@@ -1,0 +1,108 @@
+"""An estimate of how far above its optimum a run is, from what its steps have won and what waits to come in.
+
+The decrease of the objective in the second half of all steps is d, that in the quarter before it d', and r = d / d'.
+If every doubling of the steps goes on to win r times what the one before has won, the rest is
+
+    d r + d r^2 + ... = d r / (1 - r),
+
+Aitken's extrapolation on the scale of doublings: it suits methods that converge linearly, whose r falls, and those
+that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing. Zeros that a
+working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win alone.
+
+This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures how far off it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import CurvatureView, has_view
+from crfqn.solvers.protocols import Objective, Penalty
+from crfqn.solvers.prox_qn.metric import curvature_at_entry
+from crfqn.solvers.screened_point import ScreenedPoint
+
+FEWEST_STEPS = 5  # that say something
+FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
+PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A tolerance that an estimate of the distance to the optimum may meet, where no proof has done so before."""
+
+    tol: float
+
+
+def as_tolerance(tol: float | Estimated) -> tuple[float, bool]:
+    """Return the number and whether an estimate may meet it; InputError for a negative one."""
+    number, is_estimated = (tol.tol, True) if isinstance(tol, Estimated) else (tol, False)
+    if not number >= 0:
+        raise InputError(f"tol: expected a number >= 0, got {number!r}")
+    return number, is_estimated
+
+
+def relative_gap(value: float, dual_value: float) -> float:
+    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
+    if not (np.isfinite(value) and np.isfinite(dual_value)):
+        return np.nan
+    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
+
+
+@dataclass
+class Gains:
+    """The least objective after each step, from the start on."""
+
+    values: list[float] = field(default_factory=list)
+
+    def add(self, value: float) -> None:
+        """Take the objective after a step."""
+        self.values.append(value)
+
+    def rest(self) -> float:
+        """The decrease that is still to be won, in nats; infinite while there are too few steps to tell."""
+        n = len(self.values)
+        if n < FEWEST_STEPS:
+            return np.inf
+        quarter, half, last = (self.values[max(-(-n // share) - 1, 0)] for share in (4, 2, 1))
+        newer, older = half - last, quarter - half
+        share = min(max(newer / older, FASTEST), SLOWEST) if older > 0 else SLOWEST
+        return newer * share / (1.0 - share)
+
+
+class DistanceEstimate:
+    """The estimate along a run, in shares of the objective."""
+
+    def __init__(self, objective: Objective, penalty: Penalty, tol: float) -> None:
+        self.penalty, self.tol = penalty, tol
+        self.gains = Gains()
+        self.can_tell = has_view(objective, CurvatureView)
+        self.next_look = 0.0
+
+    def after_step(self, value: float) -> float:
+        """Take the least objective so far; returns what is left by the steps' gains, nan where nothing can be told."""
+        self.gains.add(value)
+        rest = self.gains.rest()
+        return rest / abs(value) if self.can_tell and value != 0 and np.isfinite(rest) else np.nan
+
+    def wants_look(self, estimate: float) -> bool:
+        """Whether it is time to look at all coordinates, because the steps alone would end the run."""
+        return estimate <= self.tol and len(self.gains.values) >= self.next_look
+
+    def put_off(self) -> None:
+        """Wait for some more steps before the next look."""
+        self.next_look = PATIENCE * len(self.gains.values) + 1
+
+
+def promise_of_zeros(seen: ScreenedPoint) -> float:
+    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats."""
+    local = seen.penalty.at(seen.coords)
+    asks = (local.violation(seen.w, seen.g) > 0) & (seen.w == 0)
+    if not asks.any():
+        return 0.0
+    few = seen.only(asks)
+    local, blocks = few.penalty.at(few.coords), few.penalty.at(few.coords).blocks
+    curvature = blocks.spread(blocks.largest(curvature_at_entry(seen.point, few.coords)))
+    return float(blocks.largest(local.violation(few.w, few.g) ** 2 / (2.0 * curvature)).sum())
