@@ -84,7 +84,9 @@ class Objective:
     l1: float | None = key("number", None, low=0.0)
     l2: float | None = key("number", None, low=0.0)
     group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    loss: str = key(
+        "text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+    )
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
