@@ -158,7 +158,7 @@ class TestStages:
             batch_size=60, max_iter=30, l2=0.01, early_stopping=True, n_iter_no_change=2
         )
         model.fit(X[TRAIN], Y[TRAIN], validation=(X[TEST], Y[TEST]))
-        assert model.result_.status.name == "RULE_MET"
+        assert model.result_.status.name == "STAGES_MADE"
         assert model.n_iter_ == model.validation_score_.argmax() < 30
         assert model.score(X[TEST], Y[TEST]) == model.validation_score_.max()
         own = StagewiseRegression(batch_size=60, max_iter=3, early_stopping=True).fit(X[TRAIN], Y[TRAIN])
