@@ -258,7 +258,7 @@ class SparseCRF(Fitted):
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)
                 else f"no certified gap, largest violation {result.violation:.2g}"
-            )
+            ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
             warnings.warn(
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,

@@ -10,34 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import FOR_LIKELIHOODS, FOR_MARGINS
+from crfqn.estimators.automatic import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.label_space import LabelSpace
-from crfqn.estimators.classification.linear import LinearModel
+from crfqn.estimators.classification.one_pass import HINGE, OnePass
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD, Probabilistic
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
+# The loss without curvature has solvers of its own, by the penalty's name.
+HINGE_SOLVERS: dict[str, type[Solver]] = {"l2": DualDecomposition}
 LOSSES: dict[str, Callable[[Structure, Any], ScoreLoss]] = {
     "squared-hinge": lambda structure, labels: MulticlassSquaredHinge(labels, structure.n_states),
     "multitask-squared-hinge": lambda structure, labels: MultitaskSquaredHinge(labels, structure.n_states),
+    HINGE: lambda structure, labels: MulticlassHinge(labels, structure.n_states),
     LIKELIHOOD: MultinomialLogistic,
 }
 # For rows of features, from 5 % and from half of the entries on; see `estimators/automatic.py`.
 DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
     "squared-hinge": (RowDescent(), FOR_MARGINS),
     "multitask-squared-hinge": (FOR_MARGINS, FOR_MARGINS),
+    HINGE: (FOR_MARGINS, FOR_MARGINS),
     LIKELIHOOD: (FOR_LIKELIHOODS, FOR_LIKELIHOODS),
 }
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassClassifier(LinearModel, Probabilistic):
+class MulticlassClassifier(OnePass, Probabilistic):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -52,16 +58,18 @@ class MulticlassClassifier(LinearModel, Probabilistic):
     ----------
     l1, l2, group_l1 : float >= 0, optional
         Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
-    loss : {"squared-hinge", "multitask-squared-hinge", "logistic"}, default "squared-hinge"
+    loss : {"squared-hinge", "multitask-squared-hinge", "logistic", "hinge"}, default "squared-hinge"
         Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
-        hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12).
+        hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12); the
+        largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it: with the penalty "l2" only.
     penalty : {"l1/l2", "l1/linf", "sparse-group", "l1", "elastic-net", "l2"}, default "l1/l2"
         Which strengths there are: group_l1, with the Euclidean length or the largest size of a row; group_l1 and l1;
         l1; l1 and l2; l2.
     solver : str or solver object, default "auto"
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
         random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
-        never to a small gap; "l-bfgs": without L1 and rows only; and those of `ChainCRF`, its "bcd" being "bcd-single".
+        never to a small gap; "dual": dual decomposition, which the loss "hinge" needs;
+        "l-bfgs": without L1 and rows only; and those of `ChainCRF`, its "bcd" being "bcd-single".
         "auto" is "l-bfgs" where only l2 is not 0, "prox-qn" for "l1" and "elastic-net"; over rows it is "prox-qn" for
         up to 2,000 weights and for dense features (where half of the entries are not zero; 5 % of them, unless the
         loss is the squared hinge), else "bcd".
@@ -72,8 +80,10 @@ class MulticlassClassifier(LinearModel, Probabilistic):
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
-        problems are solved on by Newton's method, until rounding is all that is left.
+        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
+        rounding is all that is left.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     max_iter : int, default 1000
         Sweeps over rows, or steps.
     warm_start : bool, default False
@@ -139,3 +149,24 @@ class MulticlassClassifier(LinearModel, Probabilistic):
         if not isinstance(self.loss, str) or self.loss not in LOSSES:
             raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
+        if self.loss == HINGE:
+            self._check_hinge()
+
+    def _check_hinge(self) -> None:
+        """Refuse penalties and methods that cannot deal with a loss without curvature."""
+        if self.penalty not in HINGE_SOLVERS:
+            raise InputError(
+                f"penalty: with loss={HINGE!r} expected {' or '.join(map(repr, HINGE_SOLVERS))}, got {self.penalty!r}"
+            )
+        own = HINGE_SOLVERS[self.penalty]
+        if isinstance(self.solver, str) and self.solver != AUTO and self.SOLVERS[self.solver] is not own:
+            names = [name for name, kind in self.SOLVERS.items() if kind is own]
+            raise InputError(
+                f"solver: with loss={HINGE!r} and penalty={self.penalty!r} expected {[AUTO, *names]}, "
+                f"got {self.solver!r}"
+            )
+
+    def _make_solver(self) -> Any:
+        if self.loss == HINGE and isinstance(self.solver, str) and self.solver == AUTO:
+            return self._seeded(HINGE_SOLVERS[self.penalty]())
+        return super()._make_solver()

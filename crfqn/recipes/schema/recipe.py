@@ -107,6 +107,7 @@ class Solver:
 
     name: str = key("text", "auto")
     tol: float = key("number", 1e-3, above=0.0)
+    stop: str = key("text", "estimate", choices=("estimate", "certificate"))
     max_iter: int = key("integer", 500, low=1)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -206,7 +207,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     if features.kind == "windows":
         _check_templates(source, features)
     solver = parts["solver"]
-    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "max_iter")}
+    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
     return Recipe(
         name=table["name"],
