@@ -13,6 +13,7 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    splitting,
     unpenalised_reach,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "proved_zeros",
     "row_learner",
     "rows",
+    "splitting",
     "unpenalised_reach",
 ]
