@@ -29,7 +29,10 @@ def is_powers(basis: Any) -> bool:
     return (
         isinstance(basis, Sequence)
         and bool(basis)
-        and all(isinstance(power, (int, np.integer)) and not isinstance(power, bool) and power >= 1 for power in basis)
+        and all(
+            isinstance(power, (int, np.integer)) and not isinstance(power, bool) and power >= 1
+            for power in basis
+        )
     )
 
 

@@ -14,6 +14,7 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    splitting,
     unpenalised_reach,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "proved_zeros",
     "row_learner",
     "rows",
+    "splitting",
     "unpenalised_reach",
 ]
