@@ -31,7 +31,9 @@ class TrainOverrides:
     ] = None
     loss: Annotated[
         str | None,
-        typer.Option(help="Of flat recipes: logistic, squared-hinge or multitask-squared-hinge."),
+        typer.Option(
+            help="Of flat recipes: logistic, squared-hinge, multitask-squared-hinge or hinge (penalty l2)."
+        ),
     ] = None
     penalty: Annotated[
         str | None,

@@ -135,6 +135,7 @@ class State:
     `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
+    `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
     """
 
@@ -151,6 +152,7 @@ class State:
     sample_fraction: float = 1.0
     n_wrong: int | None = None
     certify: Callable[[], State] | None = None
+    excess: float | None = None
 
     @property
     def has_value(self) -> bool:

@@ -107,7 +107,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
     -----
     `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
     Training holds a few arrays of items x classes.
-    `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
+    `crf_path` trains along a descending grid of group_l1 (of l1, where the penalty has no groups).
 
     Examples
     --------
@@ -142,7 +142,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
         return LOSSES[self.loss](structure, targets)
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Classifiers against the rest each have an intercept of their own."""
+        """Return the intercepts as they are for one-vs-rest losses, which determine each of them; otherwise centred."""
         return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
 
     def _check_parameters(self) -> None:
@@ -153,7 +153,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
             self._check_hinge()
 
     def _check_hinge(self) -> None:
-        """Refuse penalties and methods that cannot deal with a loss without curvature."""
+        """Raise InputError for penalties and solvers that cannot minimise the hinge loss, which has no curvature."""
         if self.penalty not in HINGE_SOLVERS:
             raise InputError(
                 f"penalty: with loss={HINGE!r} expected {' or '.join(map(repr, HINGE_SOLVERS))}, got {self.penalty!r}"

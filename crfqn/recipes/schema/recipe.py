@@ -12,6 +12,10 @@ from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
+SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+# Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
+LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
 
 @dataclass(frozen=True)
 class Split:
@@ -84,7 +88,7 @@ class Objective:
     l1: float | None = key("number", None, low=0.0)
     l2: float | None = key("number", None, low=0.0)
     group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    loss: str = key("text", "logistic", choices=(*SPARSE_LOSSES, *LEAST_SQUARES))
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
