@@ -28,6 +28,8 @@ class Record(Protocol):
     @property
     def gap(self) -> float: ...
     @property
+    def estimated_gap(self) -> float: ...
+    @property
     def violation(self) -> float: ...
     @property
     def n_active(self) -> int: ...
@@ -63,16 +65,17 @@ def _objective(record: Any) -> str:
     )
 
 
-# together 78 wide: they fit a terminal of 80
+# together 79 wide: they fit a terminal of 80
 COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
     ("iter", 5, _iteration),
-    ("objective", 15, _objective),
-    ("gap", 8, lambda record: _number(record.gap, ".2e")),
+    ("objective", 12, _objective),
+    ("gap", 7, lambda record: _number(record.gap, ".1e")),
+    ("est.gap", 7, lambda record: _number(record.estimated_gap, ".1e")),
     ("violation", 9, lambda record: _number(record.violation, ".2e")),
-    ("active", 10, lambda record: f"{record.n_active:,d}"),
-    ("non-zero", 9, lambda record: f"{record.n_nonzero:,d}"),
+    ("active", 9, lambda record: f"{record.n_active:,d}"),
+    ("non-zero", 8, lambda record: f"{record.n_nonzero:,d}"),
     ("passes", 7, lambda record: _number(record.passes, ",.1f")),
-    ("seconds", 8, lambda record: _number(record.seconds, ",.2f")),
+    ("seconds", 7, lambda record: _number(record.seconds, ",.2f")),
 )
 HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
 

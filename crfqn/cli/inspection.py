@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
 
 # Of the estimator's parameters, those that shape a model.
-SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "max_iter")
+SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
 INTERCEPT = "(intercept)"
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
@@ -101,6 +101,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "status": getattr(getattr(result, "status", None), "value", None),
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
+        "estimated_gap": _number(getattr(result, "estimated_gap", None)),
         "n_proved_zeros": getattr(result, "n_proved_zeros", None),
     }
 

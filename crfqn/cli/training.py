@@ -22,6 +22,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prep
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
+    from crfqn.result import Result
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
@@ -192,7 +193,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result.gap, result.violation) + _proved(result.n_proved_zeros)),
+        ("gap", _gap(result) + _proved(result.n_proved_zeros)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
@@ -223,12 +224,14 @@ def describe_accuracy(scores: Scores | DocumentScores) -> str:
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
 
-def _gap(gap: float, violation: float) -> str:
-    if math.isnan(violation):
+def _gap(result: "Result") -> str:
+    gap, estimate = result.gap, result.estimated_gap
+    if math.isnan(result.violation):
         return "unknown: stopped before the first look at all weights"
+    guess = "" if math.isnan(estimate) or estimate >= gap else f"; {estimate:.1e} by estimate"
     if math.isnan(gap):
-        return "unknown: no certificate exists for this objective"
-    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+        return "unknown: no certificate exists for this objective" + guess
+    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower{guess}"
 
 
 def _proved(n_proved_zeros: int | None) -> str:

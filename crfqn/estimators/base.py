@@ -217,6 +217,17 @@ class SparseCRF(Fitted):
         """Return what is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
         return Likelihood(structure, targets)
 
+    def _objective(
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        weights: NDArray[np.float64] | None,
+        support: Support | None,
+    ) -> Any:
+        """Return the loss over the features."""
+        return build_objective(features, self._loss(structure, targets), weights, support)
+
     def _train(
         self,
         features: FeatureMap,
@@ -236,7 +247,7 @@ class SparseCRF(Fitted):
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             features.pool = pool
             return minimize(
-                build_objective(features, self._loss(structure, targets), weights, support),
+                self._objective(features, structure, targets, weights, support),
                 self._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
                 NO_WEIGHTS if start is None else start,
@@ -258,7 +269,7 @@ class SparseCRF(Fitted):
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)
                 else f"no certified gap, largest violation {result.violation:.2g}"
-            )
+            ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
             warnings.warn(
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,

@@ -168,6 +168,31 @@ class ZeroProofView(Protocol):
         """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
 
 
+class ItemMixtures(Protocol):
+    """Mixtures s_i p_i + (1 - s_i) delta(y_i) of a point's distributions with the observed labels, a share an item."""
+
+    def start(self) -> Any:
+        """Return the state of the kernels in which all shares are 1."""
+
+    def entries(self, coords: Coords) -> float:
+        """Return the size of the parts of some coordinates, as a share of what is allowed."""
+
+    def parts(self, coords: Coords) -> Any:
+        """Return each item's part of the gradient by sorted coordinates, compressed by coordinate."""
+
+    def dual_value(self, shares: Vector) -> float:
+        """Return the dual loss of the mixtures."""
+
+    def at_shares(self, shares: Vector) -> Any:
+        """Return the point with the gradient of the mixtures."""
+
+
+class ItemMixturesView(Protocol):
+    """Dual points with a share for each item."""
+
+    def at(self, point: Any) -> ItemMixtures: ...
+
+
 class UnpenalisedReachView(Protocol):
     """Bounds on weights without penalty at an optimum, for dual points whose gradient there is not 0."""
 
@@ -452,9 +477,17 @@ class DualBlocks(Protocol):
     Attributes
     ----------
     items : int64, the items that count
+    n_variables : int, of the items that count
+    alpha : float64 (N, K), the dual variables
     """
 
     items: NDArray[np.int64]
+
+    @property
+    def n_variables(self) -> int: ...
+
+    @property
+    def alpha(self) -> Vector: ...
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
         """Solve the sub-problem of one item after another."""

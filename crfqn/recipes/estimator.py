@@ -85,6 +85,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     return settings | {
         "solver": recipe.solver.name,
         "tol": recipe.solver.tol,
+        "stop": recipe.solver.stop,
         "max_iter": recipe.solver.max_iter,
     }
 

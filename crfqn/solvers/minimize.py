@@ -13,6 +13,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -35,6 +36,7 @@ Callback = Callable[[Progress], object]
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 # Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
+MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
 
 def minimize(
@@ -70,6 +72,7 @@ def minimize(
     InputError
         For a negative tolerance or limits below 1.
     """
+    as_tolerance(tol)  # before a pass over the data
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
@@ -83,8 +86,8 @@ def minimize(
             status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
-        if status is not None and not state.is_evaluated:
-            state = state.evaluated(penalty)
+        if status is not None and state.certify is not None:
+            state = state.certify()
             status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
@@ -99,7 +102,12 @@ def minimize(
         point = state.point if is_best else objective.at(result.coords, result.weights)
         if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
-        return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
+        bound = item_bound(point, penalty) if result.gap > 0 and result.passes >= MOST_SHARE * PRICE else None
+        if bound is not None:
+            result = run.tightened(result, bound.dual_value)
+        return replace(
+            result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value, bound)
+        )
     except KeyboardInterrupt:
         return result
 
@@ -128,6 +136,7 @@ class _Run:
         self.excess: float | None = None  # of the loss above its bound, where it has one
         self.dual_value = -np.inf
         self.violation = np.nan
+        self.item_bounds = BoundSchedule()
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
         self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
         self.n_iter = 0
@@ -183,6 +192,8 @@ class _Run:
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.solves_unpenalised and not np.isfinite(state.dual_value):
             state = self._with_unpenalised_solved(state)
+        if state.is_screening and not self.may_estimate:
+            self._bound_by_items(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -233,6 +244,27 @@ class _Run:
             return state
         self.value, self.best = value, point.sparse_weights
         return replace(state, point=point, value=value)
+
+    def _bound_by_items(self, state: State) -> None:
+        """Look for a tighter bound when the run may be near its end."""
+        n_passes = self.objective.n_passes - self.passes_before
+        if self.gap <= self.tol or not self.item_bounds.is_due(n_passes, self.value, self.tol):
+            return
+        bound = item_bound(state.point, self.penalty)
+        if bound is not None:
+            self.dual_value = max(self.dual_value, bound.dual_value)
+            self.item_bounds.looked(n_passes)
+
+    def tightened(self, result: Result, dual_value: float) -> Result:
+        """Return the result with a bound found after its end."""
+        self.dual_value = max(self.dual_value, dual_value)
+        is_proved = self.gap <= self.tol and result.status in ENDS
+        return replace(
+            result,
+            gap=self.gap,
+            estimated_gap=min(result.estimated_gap, self.gap),
+            status=Status.CONVERGED if is_proved else result.status,
+        )
 
     def finish(self, status: Status) -> Status:
         """Go on by Newton's method on the support, if the problem is small; returns why the run ended.

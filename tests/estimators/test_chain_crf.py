@@ -291,8 +291,8 @@ class TestItemWeights:
 
 class TestWarmStart:
     def test_it_needs_fewer_passes_to_the_same_value(self):
-        cold = fitted(tol=1e-5)
-        warm = fitted(l1=0.55, tol=1e-5, warm_start=True)
+        cold = fitted(tol=1e-5, stop="certificate")
+        warm = fitted(l1=0.55, tol=1e-5, warm_start=True, stop="certificate")
         warm.set_params(l1=0.5).fit(PROBLEM.sequences, PROBLEM.targets)
         assert warm.result_.passes < cold.result_.passes
         assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-5)

@@ -21,7 +21,9 @@ from crfqn.estimators.named_penalties import make_penalty, named_penalty, streng
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -44,6 +46,8 @@ class LinearModel(FlatLabels):
         "bcd": RowDescent,
         "bcd-constant": partial(RowDescent, step="constant"),
         "bcd-single": FeatureBCD,
+        "dual": DualDecomposition,
+        "fbpd": FBPD,
         "fobos": FOBOS,
         "l-bfgs": partial(LBFGS, warm_up=False),
         "gls": GLS,

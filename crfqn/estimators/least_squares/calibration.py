@@ -25,7 +25,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.solvers.least_squares.factor import Factor
 from crfqn.threads import Pool
 
-SMALLEST = 1e-10  # singular value of the functions, in units of the largest: below, it is rounding
+SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
 
 
 @dataclass(eq=False)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
@@ -16,6 +18,7 @@ from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.clipping import clipped
 from crfqn.estimators.ranking.label_sets import SetSpace
 from crfqn.objectives.losses.link import Link
+from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.least_squares.generalized import GLS
@@ -112,6 +115,9 @@ class GeneralizedLeastSquares(LeastSquaresModel):
             raise InputError(
                 'link: "softmax" is for one label an item; use "sigmoid" or "identity" for several'
             )
+        if potential == LINKS["softmax"]:  # the same loss, compiled
+            codes = targets.labels.argmax(axis=0).astype(np.int32)
+            return X, targets._replace(labels=MultinomialLogistic.of_labels(codes, len(targets.labels)))
         return X, targets._replace(labels=Link(potential, targets.labels))
 
     def _probabilities(self, scores: Vector) -> Vector:

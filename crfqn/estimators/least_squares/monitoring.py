@@ -11,6 +11,8 @@ import numpy as np
 
 from crfqn.result import Progress, Status, Trace
 
+SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
+
 
 class Rules(NamedTuple):
     """When a training ends.
@@ -77,7 +79,8 @@ class Monitor:
             return Status.CALLBACK
         if rules.patience is not None and self.scores and self.n_stages - self.best >= rules.patience:
             return Status.RULE_MET
-        if rules.tol is not None and number_is_small(before - value, rules.tol * before):
+        is_fitted = value <= SOLVED * self.trace.rows[0].value
+        if rules.tol is not None and (is_fitted or number_is_small(before - value, rules.tol * before)):
             return Status.RULE_MET
         if self.n_stages >= rules.most_stages:
             return Status.MAX_ITER

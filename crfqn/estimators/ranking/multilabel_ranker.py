@@ -55,7 +55,7 @@ class MultilabelRanker(SetLabels, LinearModel):
         of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
-    fit_intercept, penalize_intercept, tol, max_iter, warm_start
+    fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
     max_seconds, n_threads, random_state, verbose, callback
         As in `MulticlassClassifier`.

@@ -66,8 +66,10 @@ class ChainCRF(ByStrengths):
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. The
-        bound is loose, the truth nearer by orders of magnitude.
+        Stop when objective - optimum <= tol * objective.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
+        duality gap: a proof, which on text takes many times as long.
     all_possible_states, all_possible_transitions : bool, default True
         Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
         (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but

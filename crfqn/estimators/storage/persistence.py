@@ -18,6 +18,7 @@ from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
+from crfqn.estimators.classification.svc import MulticlassSVC
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
 from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
@@ -28,7 +29,7 @@ from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
 
-KINDS: dict[str, type[SparseCRF]] = {
+KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
     kind.KIND: kind
     for kind in (
         CalibratedLeastSquares,
@@ -36,6 +37,7 @@ KINDS: dict[str, type[SparseCRF]] = {
         GeneralizedLeastSquares,
         MulticlassCRF,
         MulticlassClassifier,
+        MulticlassSVC,
         MultilabelRanker,
         StagewiseRegression,
         TaxonomyCRF,
@@ -66,7 +68,7 @@ def load(path: str | PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
 
 
-def _restore(file: ModelFile) -> SparseCRF:
+def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
     model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
     model.result_ = _result(file, model)
@@ -75,7 +77,7 @@ def _restore(file: ModelFile) -> SparseCRF:
     return model
 
 
-def _result(file: ModelFile, model: SparseCRF) -> Result:
+def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:
     saved = file.table("result")
     coords, weights = model._weights()
     return Result(

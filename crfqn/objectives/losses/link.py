@@ -115,6 +115,21 @@ class Link:
         plain = evaluation.residual * inverse
         return LinkDual(((self.potential, self.targets, plain, weights),))
 
+    @property
+    def has_dual(self) -> bool:
+        """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
+        return self.potential.conjugate(self.targets[:, :1]) is not None
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return bounds on b_k and on -b_k, each the least that a position proves, (2, K)."""
+        low, high = self.potential.score_ranges(self.targets, losses)
+        bounds = (np.stack([high, -low]) + rest) / np.where(x > 0, x, np.nan)
+        return np.fmin.reduce(bounds, axis=2, initial=np.inf)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on |b| at every optimum."""
+        return float(table.max())
+
     def score_bounds(self) -> Vector:
         """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""
         return np.full(self.n_positions, self.potential.lipschitz)

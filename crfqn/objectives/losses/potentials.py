@@ -51,6 +51,13 @@ class Potential(ABC):
         """Return sup_s <predictions, s> - Phi(s) of each position, (N,); None where it is not known."""
         return None
 
+    def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
+        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,).
+
+        Infinite ones, the default, where the loss says nothing about a single score.
+        """
+        return np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
+
     def second(self, r: int, s: int, scores: Vector) -> Vector:
         """Return the second derivatives by the scores of states r and s, (N,); by default what L allows."""
         return np.full(scores.shape[1], self.lipschitz if r == s else 0.0)
@@ -71,6 +78,11 @@ class SquaredNorm(Potential):
     def conjugate(self, predictions: Vector) -> Vector:
         """Return the function itself."""
         return self.value(predictions)
+
+    def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
+        """Return y -+ sqrt(2 loss)."""
+        room = np.sqrt(2.0 * losses)
+        return targets - room, targets + room
 
     def second(self, r: int, s: int, scores: Vector) -> Vector:
         """Return the identity's entries."""
@@ -121,6 +133,11 @@ class SoftPlus(Potential):
     def conjugate(self, predictions: Vector) -> Vector:
         """Return sum_k q_k log q_k + (1 - q_k) log(1 - q_k), for q in the hypercube."""
         return (xlogy(predictions, predictions) + xlogy(1.0 - predictions, 1.0 - predictions)).sum(axis=0)
+
+    def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
+        """Return -loss below where a label is there, loss above where it is not: log(1 + exp(s)) >= s."""
+        low, high = np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
+        return np.where(targets == 1, -losses, low), np.where(targets == 0, losses, high)
 
     def second(self, r: int, s: int, scores: Vector) -> Vector:
         """Return p (1 - p) on the diagonal."""

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
+from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
@@ -51,7 +53,9 @@ class UnpenalisedReach:
         owner = self.parts[0]
         nodes = owner.split(unpenalised)
         features = np.unique(nodes.features)
-        is_row = nodes.edges.size == 0 and features.size == 1 and nodes.n_nodes == owner.n_states
+        is_row = (
+            nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+        )
         if is_row and owner.support.contains(unpenalised).all():
             return self._reach_of_row(int(features[0]), value, norms)
         if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
@@ -71,6 +75,12 @@ class UnpenalisedReach:
                 float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
             )
         return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))  # type: ignore[attr-defined]
+
+
+def labels_of(part: Objective) -> NDArray[np.integer]:
+    """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
+    loss = part.loss
+    return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
 
 
 def values_of(part: Objective, features: Coords) -> Vector:
@@ -194,6 +204,10 @@ def first_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
 @offers(UnpenalisedReachView, Objective)
 def reach_of(objective: Objective) -> UnpenalisedReach:
     """Return the bounds of one objective."""
+    if not getattr(objective.loss, "has_dual", True):
+        raise ViewError(
+            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
+        )
     return UnpenalisedReach([objective])
 
 

@@ -84,7 +84,9 @@ class Objective:
     l1: float | None = key("number", None, low=0.0)
     l2: float | None = key("number", None, low=0.0)
     group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    loss: str = key(
+        "text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+    )
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
@@ -103,6 +105,7 @@ class Solver:
 
     name: str = key("text", "auto")
     tol: float = key("number", 1e-3, above=0.0)
+    stop: str = key("text", "estimate", choices=("estimate", "certificate"))
     max_iter: int = key("integer", 500, low=1)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -202,7 +205,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     if features.kind == "windows":
         _check_templates(source, features)
     solver = parts["solver"]
-    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "max_iter")}
+    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
     return Recipe(
         name=table["name"],
