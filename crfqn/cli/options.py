@@ -31,9 +31,7 @@ class TrainOverrides:
     ] = None
     loss: Annotated[
         str | None,
-        typer.Option(
-            help="Of flat recipes: logistic, squared-hinge, multitask-squared-hinge or hinge (penalty l2)."
-        ),
+        typer.Option(help="Of flat recipes: logistic, squared-hinge, multitask-squared-hinge or hinge."),
     ] = None
     penalty: Annotated[
         str | None,

@@ -145,7 +145,7 @@ def test_the_papers_rule_ends_a_run_without_a_proof():
 
 
 def test_a_bound_that_zero_keeps_leaves_zero():
-    _x, _y, weights = data()
+    _, _, weights = data()
     loose = float(weights.sum()) + 1.0
     found = minimize(bounded(loose), penalty("l1", strength=1.0), ConstrainedFBPD())
     assert (found.status, found.value, found.n_nonzero) == (Status.WITHIN_BOUND, 0.0, 0)
