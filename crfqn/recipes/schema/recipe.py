@@ -78,6 +78,9 @@ class Structure:
     separator: str | None = key("text", None)
 
 
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
+
+
 @dataclass(frozen=True)
 class Objective:
     """The loss, where there is a choice; penalties; which weights a chain may have; intercepts and weights of classes.
@@ -164,8 +167,8 @@ STRUCTURE_KEYS = {
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = ("fit_intercept", "penalize_intercept", "class_weight")
 OBJECTIVE_KEYS = {
-    "chain": (*STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
-    "taxonomy": (*STRENGTHS, "group_norm", *OF_ITEMS),
+    "chain": ("loss", *STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
+    "taxonomy": ("loss", *STRENGTHS, "group_norm", *OF_ITEMS),
     "flat": ("loss", "penalty", *STRENGTHS, *OF_ITEMS),
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
@@ -202,7 +205,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     structure = read_section(Structure, source, "[structure]", parts["structure"])
     objective = read_section(Objective, source, "[objective]", parts["objective"])
     _check_data(source, data)
-    _check_kinds(source, data, features, structure)
+    _check_kinds(source, data, features, structure, objective)
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
@@ -258,8 +261,10 @@ def _check_data(source: str | Path, data: Data) -> None:
         )
 
 
-def _check_kinds(source: str | Path, data: Data, features: Features, structure: Structure) -> None:
-    """Which features go with which structure and data."""
+def _check_kinds(
+    source: str | Path, data: Data, features: Features, structure: Structure, objective: Objective
+) -> None:
+    """Which features and losses go with which structure and data."""
     choices = FEATURES_OF[structure.kind]
     if structure.kind == "chain" and features.kind not in choices:
         raise RecipeError(
@@ -279,6 +284,11 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
         or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
+        )
+    if objective.loss in FLAT_LOSSES and structure.kind != "flat":
+        raise RecipeError(
+            f'{source}: [objective] loss = "{objective.loss}" is for [structure] kind = "flat"; expected "logistic" or '
+            f'"hinge" for "{structure.kind}"'
         )
     for name in ("taxonomy", "separator"):
         value = getattr(structure, name)
