@@ -1,4 +1,4 @@
-"""A penalty by its strengths alone: what a chain and a taxonomy have, whose weights are of more than one kind."""
+"""Base class of estimators with l1, l2 and group_l1 and no name of a penalty: chains and taxonomies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crfqn.penalties import NORMS, ElasticNet, GroupLasso
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ByStrengths(SparseCRF):
-    """Base of the estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero."""
+    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any strength zero."""
 
     group_norm: str = "l2"
 
