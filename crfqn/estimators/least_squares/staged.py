@@ -1,4 +1,4 @@
-"""Base of the models that are made of stages: training with a monitor, predictions that replay the stages.
+"""Base class of the models made of stages: training under a monitor, and predictions that replay the stages.
 
 Shapes: I items, K labels; tables are float64 (K, I), a column an item.
 """
@@ -39,7 +39,13 @@ ROWS = 1 << 15  # predicted at a time
 
 
 class StageList(Protocol):
-    """What a model of stages is made of."""
+    """Stages of a model, with the operations that training and prediction need.
+
+    `prepare` makes of rows what `advance` takes; `advance` returns the predictions (K, N) after stage `number`, given
+    those before it; `probabilities` maps predictions into [0, 1]; `learner(items).learn(predictions)` adds a stage and
+    returns the predictions after it; `loss` is that of the training; `keep` drops all stages but the first;
+    `tables` are all weights. `Calibration` and `Stages` implement it.
+    """
 
     n_stages: int
     n_features: int
@@ -55,7 +61,7 @@ class StageList(Protocol):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StagedModel(LeastSquaresModel):
-    """Base of the estimators whose predictions are corrected stage by stage."""
+    """Base class of the estimators whose predictions are corrected stage by stage."""
 
     solver: Any = field(default="auto", init=False)
     early_stopping: bool = False
@@ -70,11 +76,11 @@ class StagedModel(LeastSquaresModel):
 
     @property
     def _stopping_tolerance(self) -> float | None:
-        """The relative decrease of the training loss below which a stage is the last, or None."""
+        """Relative decrease of the training loss below which a stage is the last, or None."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
-        """Train.
+        """Train on items that are in memory.
 
         Parameters
         ----------
@@ -105,7 +111,7 @@ class StagedModel(LeastSquaresModel):
             return self._learn_stages(checked, targets.space, items, held)
 
     def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
-        """Train on data larger than memory.
+        """Train on items that come in blocks, in all larger than memory.
 
         Parameters
         ----------
@@ -163,7 +169,7 @@ class StagedModel(LeastSquaresModel):
         return self
 
     def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StageList:
-        """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
+        """Return a model without stages; with `warm_start` a copy of the last fit's for the same labels and columns."""
         old = getattr(self, "stages_", None) if self.warm_start else None
         if old is not None:
             same = space.form == self._form and np.array_equal(space.classes, self.classes_)
@@ -175,7 +181,7 @@ class StagedModel(LeastSquaresModel):
         return self._new_stages(rows, space.form == "labels")
 
     def _keep_record(self, monitor: Monitor, status: Status) -> None:
-        """The result of a training, and the scores on held-out items."""
+        """Set the result of a training, and the scores on held-out items."""
         coords, weights = self._weights()
         rows = monitor.trace.rows
         last = rows[min(self.stages_.n_stages - monitor.first, len(rows) - 1)] if rows else None
@@ -198,13 +204,13 @@ class StagedModel(LeastSquaresModel):
 
     @property
     def _seed(self) -> int:
-        """A seed drawn from `random_state`; None is one, too."""
+        """Seed drawn from `random_state`; 0 for None."""
         if self.random_state is None:
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _held(self, checked: Any, space: SetSpace, X: Any, y: Any) -> Held:
-        """Items of one's own to score stages on."""
+        """Return items X with labels y of the space as held-out items; InputError if they do not fit."""
         check_sparse(X)
         X = validate_data(checked, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         return Held.of(X, y, space)
@@ -227,7 +233,7 @@ class StagedModel(LeastSquaresModel):
         return X.tocsr() if hasattr(X, "tocsr") else X
 
     def _replay(self, rows: Any, pool: Pool) -> Iterator[Vector]:
-        """Yield the predictions (margins) before any stage and after each, (K, rows)."""
+        """Yield the predictions (logistic: the margins) before any stage and after each, (K, rows)."""
         predictions = np.zeros((len(self.classes_), rows.shape[0]))
         yield predictions
         prepared = self.stages_.prepare(rows, pool)
@@ -244,13 +250,13 @@ class StagedModel(LeastSquaresModel):
             yield from found
 
     def staged_decision_function(self, X: Any) -> Iterator[Vector]:
-        """Yield `decision_function(X)` after each stage."""
+        """Yield `decision_function(X)` after each stage, as scikit-learn's boosted models do."""
         for scores in self._staged_scores(X):
             is_binary = self._is_exclusive and len(self.classes_) == 2
             yield scores[1] - scores[0] if is_binary else scores.T
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield `predict(X)` after each stage."""
+        """Yield `predict(X)` after each stage, as scikit-learn's boosted models do."""
         for scores in self._staged_scores(X):
             if self._is_exclusive:
                 yield self.classes_[scores.argmax(axis=0)]
@@ -258,12 +264,12 @@ class StagedModel(LeastSquaresModel):
                 yield self._as_table(self._chosen(scores.T))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
-        """Yield `predict_proba(X)` after each stage."""
+        """Yield `predict_proba(X)` after each stage, as scikit-learn's boosted models do."""
         for scores in self._staged_scores(X):
             yield self._shown(scores)
 
     def _weights(self) -> SparseWeights:
-        """All weights of all stages, one after the other."""
+        """Return all weights of all stages, numbered one after the other."""
         weights = np.concatenate([np.empty(0), *(table.ravel() for table in self.stages_.tables())])
         return SparseWeights(np.arange(weights.size), weights)
 
@@ -278,7 +284,7 @@ class StagedModel(LeastSquaresModel):
 
 
 def replayed(stages: StageList, items: Items) -> Vector:
-    """Return what the stages so far predict of the items, (K, I)."""
+    """Return the predictions for the items after all stages so far, (K, I)."""
     predictions = np.zeros(items.targets.shape)
     if stages.n_stages:
         for rows, part in items.parts():
@@ -289,13 +295,13 @@ def replayed(stages: StageList, items: Items) -> Vector:
 
 
 def check_count(name: str, value: Any) -> None:
-    """Refuse a parameter that is no whole number from 1 on."""
+    """Raise InputError unless a parameter is a whole number from 1 on."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
 
 
 def copy_stages(stages: StageList) -> StageList:
-    """Return a copy whose stages can be dropped and added to."""
+    """Return a copy of the stages to which more can be added, or from which some can be dropped."""
     twin = copy(stages)
     for name, value in vars(stages).items():
         if isinstance(value, list):
@@ -304,7 +310,7 @@ def copy_stages(stages: StageList) -> StageList:
 
 
 def add_tables(content: Content, name: str, tables: list[Vector]) -> None:
-    """Add tables of K rows each to what a model file holds: the numbers of their columns, and all numbers in a row."""
+    """Add tables of K rows each to a model file's content: their numbers of columns, and all entries in one array."""
     content.arrays[f"{name}_widths"] = np.array([table.shape[1] for table in tables], np.int64)
     content.arrays[f"{name}_weights"] = np.concatenate([np.empty(0), *(table.ravel() for table in tables)])
 
