@@ -288,7 +288,8 @@ def _check_kinds(
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
-    if objective.loss in (*FLAT_LOSSES, *LEAST_SQUARES) and structure.kind != "flat":
+    flat = (*FLAT_LOSSES, *LEAST_SQUARES)
+    if objective.loss in flat and structure.kind in ("chain", "taxonomy"):
         raise RecipeError(
             f'{source}: [objective] loss = "{objective.loss}" is for [structure] kind = "flat"; expected "logistic" or '
             f'"hinge" for "{structure.kind}"'
