@@ -25,7 +25,8 @@ FEW, NEWS = (3, 5, 10), (5, 10, 50)  # training items of a class
 ROUGH = 1e-3  # figure 4's rule
 ORDER = ("table-1", "figure-1", "figure-2", "figure-3", "figure-4")
 HEAD = (
-    "data", "penalty", "per_class", "seed", "method", "alpha", "errors", "of", "kept", "zeros", "seconds", "status", "gap",
+    "data", "penalty", "per_class", "seed", "method", "alpha", "errors", "of", "kept", "zeros", "seconds",
+    "status", "gap",
 )  # fmt: skip
 INTRODUCTION = """\
 The table and the figures of G. Chierchia, N. Pustelnik, J.-C. Pesquet and B. Pesquet-Popescu, *A proximal approach for
