@@ -307,7 +307,10 @@ class _Run:
         if self.gap <= self.tol:
             return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+            if state.violation == 0.0:
+                return Status.CONVERGED
+            is_near = self.may_estimate and self.penalty.dual_radius > 0 and self.estimate <= self.tol
+            return Status.ESTIMATED if is_near else Status.STATIONARY
         if self.is_near:
             return Status.ESTIMATED
         if asked_to_stop:
