@@ -8,13 +8,14 @@ The penalties over rows other than L1/L2 are in section 4.7 of Blondel, Seki and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 
 DEFAULT = 1.0  # of a strength that the penalty's name has
 STRENGTHS = ("l1", "l2", "group_l1")
@@ -74,11 +75,43 @@ def strengths_of(name: str, **given: float | None) -> dict[str, float]:
 
 
 def make_penalty(
-    name: str, strengths: dict[str, float], n_features: int, n_states: int, unpenalised: NDArray[np.int64]
+    name: str,
+    strengths: dict[str, float],
+    n_features: int,
+    n_states: int,
+    unpenalised: NDArray[np.int64],
+    groups: NDArray[np.int64] | None = None,
 ) -> ElasticNet | GroupLasso:
-    """Return the penalty over F features and K states; the coordinates `unpenalised` are left out of it."""
+    """Return the penalty over F features and K states; the coordinates `unpenalised` are left out of it.
+
+    groups : the block of each feature, where norms are of blocks of features by state, not of rows
+    """
     l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
     kind = named_penalty(name)
     if "group_l1" not in kind.strengths:
         return ElasticNet(l1, l2, unpenalised)
-    return GroupLasso(group_l1, l1, l2, kind.norm, unpenalised, n_features=n_features, n_states=n_states)
+    rest = group_l1, l1, l2, kind.norm, unpenalised
+    if groups is None:
+        return GroupLasso(*rest, n_features=n_features, n_states=n_states)
+    return FeatureBlocks(*rest, n_features=n_features, n_states=n_states, feature_groups=groups)
+
+
+def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:
+    """Number the blocks of features: by a size, each so many in their order, or by a label for each feature.
+
+    n_columns : n_features, and one more where there is a constant, a block of its own; InputError for other `groups`
+    """
+    if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
+        found = np.arange(n_features) // int(groups)
+    else:
+        labels = np.asarray(groups)
+        if labels.shape != (n_features,) or labels.dtype.kind not in "biuUS":
+            got = (
+                f"an array of shape {labels.shape} and dtype {labels.dtype}" if labels.ndim else repr(groups)
+            )
+            raise InputError(
+                f"feature_groups: expected None, a block size >= 1 or {n_features} labels, one a feature, got {got}"
+            )
+        found = np.unique(labels, return_inverse=True)[1].reshape(-1)
+    constant = np.full(n_columns - n_features, found.max(initial=-1) + 1)
+    return np.concatenate([found, constant]).astype(np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from crfqn.arrays import SparseWeights, Vector
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
@@ -118,7 +118,7 @@ class OnePass(LinearModel):
         """Set the result after one more pass; nothing is known of its objective."""
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         coords, values = self._weights()
-        unknown: Vector | float = np.nan
+        unknown = float("nan")
         self.result_ = Result(
             coords,
             values,

@@ -350,8 +350,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         vectors = read_matrix(file, "support", VECTOR, FEATURE, (n_rows, self.n_features_in_))
         self.support_vectors_ = vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray()
         gamma = file.metadata.get("gamma_value")
-        if not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):  # type: ignore[arg-type, type-var]
+        if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):
             raise ModelFileError(f"{file.path}: gamma_value: expected a number > 0, got {gamma!r}")
-        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)  # type: ignore[arg-type]
+        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)
         if "feature_names" in file.strings:
             self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)

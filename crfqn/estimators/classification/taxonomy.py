@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.wording import shorten
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import ItemModel
 from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.classification.probabilistic import Probabilistic
+from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
-from crfqn.estimators.strengths import ByStrengths
+from crfqn.estimators.strengths import HINGE, ByStrengths
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -44,6 +45,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         Strengths of the penalties, >= 0, in nats.
     group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
+        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
     taxonomy : optional
         A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
         tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
@@ -118,6 +122,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         """
         if threshold is None:
             return super().predict(X)
+        has_probabilities(self)
         if not is_number(threshold) or not 0 <= threshold <= 1:
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
         nodes = np.concatenate(
@@ -125,6 +130,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         )
         return self._as_given(name_array(self.tree_.names)[nodes])
 
+    @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:
         """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
 
@@ -132,6 +138,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         """
         return np.concatenate([p.T for p in self._node_probabilities(X)])
 
+    @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
@@ -152,6 +159,13 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         super()._check_parameters()
         if not isinstance(self.labels, str) or self.labels not in LABELS:
             raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
+
+    def _check_hinge(self) -> None:
+        super()._check_hinge()
+        if self.fit_intercept and not self.penalize_intercept:
+            raise InputError(
+                f"penalize_intercept: with loss={HINGE!r} expected True where fit_intercept is, got False"
+            )
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
         if y is None:

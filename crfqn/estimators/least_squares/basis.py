@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,10 @@ def is_powers(basis: Any) -> bool:
     return (
         isinstance(basis, Sequence)
         and bool(basis)
-        and all(isinstance(power, Integral) and not isinstance(power, bool) and power >= 1 for power in basis)
+        and all(
+            isinstance(power, (int, np.integer)) and not isinstance(power, bool) and power >= 1
+            for power in basis
+        )
     )
 
 

@@ -83,12 +83,12 @@ class Monitor:
         if asked_to_stop:
             return Status.CALLBACK
         if rules.patience is not None and self.scores and self.n_stages - self.best >= rules.patience:
-            return Status.RULE_MET
+            return Status.STAGES_MADE
         is_fitted = value <= SOLVED * self.trace.rows[0].value
         if rules.tol is not None and (is_fitted or number_is_small(before - value, rules.tol * before)):
-            return Status.RULE_MET
-        if self.n_stages >= rules.most_stages:
-            return Status.MAX_ITER
+            return Status.STAGES_MADE
+        if self.n_stages >= rules.most_stages:  # where nothing else is asked for, that is what was asked for
+            return Status.STAGES_MADE if rules.tol is None else Status.MAX_ITER
         if rules.seconds is not None and self.trace.rows[-1].seconds >= rules.seconds:
             return Status.MAX_SECONDS
         return None

@@ -1,4 +1,4 @@
-"""Base class of the models made of stages: training under a monitor, and predictions that replay the stages.
+"""Base of the models that are made of stages: training with a monitor, predictions that replay the stages.
 
 Shapes: I items, K labels; tables are float64 (K, I), a column an item.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.columns import check_sparse
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_flags, check_size, is_number
@@ -28,40 +28,18 @@ from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.data import Items
 from crfqn.estimators.least_squares.held_out import Held, split_off
 from crfqn.estimators.least_squares.monitoring import Monitor, Rules
+from crfqn.estimators.least_squares.stage_list import StagesT, copy_stages, replayed
 from crfqn.estimators.least_squares.stream import Stream
 from crfqn.estimators.ranking.label_sets import SetSpace
-from crfqn.estimators.storage.content import Content, finite
-from crfqn.model_file import ModelFile
 from crfqn.result import Result, Status
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
 
 
-class StageList(Protocol):
-    """Stages of a model, with the operations that training and prediction need.
-
-    `prepare` makes of rows what `advance` takes; `advance` returns the predictions (K, N) after stage `number`, given
-    those before it; `probabilities` maps predictions into [0, 1]; `learner(items).learn(predictions)` adds a stage and
-    returns the predictions after it; `loss` is that of the training; `keep` drops all stages but the first;
-    `tables` are all weights. `Calibration` and `Stages` implement it.
-    """
-
-    n_stages: int
-    n_features: int
-
-    def tables(self) -> list[Vector]: ...
-    def keep(self, n_stages: int) -> None: ...
-    def prepare(self, rows: Any, pool: Pool) -> Any: ...
-    def advance(self, prepared: Any, number: int, predictions: Vector) -> Vector: ...
-    def learner(self, items: Items) -> Any: ...
-    def loss(self, items: Items, predictions: Vector) -> float: ...
-    def probabilities(self, predictions: Vector) -> Vector: ...
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagedModel(LeastSquaresModel):
-    """Base class of the estimators whose predictions are corrected stage by stage."""
+class StagedModel(LeastSquaresModel, Generic[StagesT]):
+    """Base of the estimators whose predictions are corrected stage by stage."""
 
     solver: Any = field(default="auto", init=False)
     early_stopping: bool = False
@@ -71,16 +49,16 @@ class StagedModel(LeastSquaresModel):
     SOLVERS: ClassVar[dict[str, Any]] = {}
 
     @abstractmethod
-    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StageList:
+    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
 
     @property
     def _stopping_tolerance(self) -> float | None:
-        """Relative decrease of the training loss below which a stage is the last, or None."""
+        """The relative decrease of the training loss below which a stage is the last, or None."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
-        """Train on items that are in memory.
+        """Train.
 
         Parameters
         ----------
@@ -101,17 +79,19 @@ class StagedModel(LeastSquaresModel):
         self._check_parameters()
         checked = copy(self)
         X, targets = self._read(checked, X, y, sample_weight)
-        held = None if validation is None else self._held(checked, targets.space, *validation)
+        space = targets.space
+        assert isinstance(space, SetSpace)  # as SetLabels reads them
+        held = None if validation is None else self._held(checked, space, *validation)
         if held is None and self.early_stopping:
             X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
         with Pool(self.n_threads) as pool:
             check_size(item_features(X, False, pool))
             weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
             items = Items(lambda: iter([X]), targets.labels, weights, True, pool)
-            return self._learn_stages(checked, targets.space, items, held)
+            return self._learn_stages(checked, space, items, held)
 
     def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
-        """Train on items that come in blocks, in all larger than memory.
+        """Train on data larger than memory.
 
         Parameters
         ----------
@@ -168,8 +148,8 @@ class StagedModel(LeastSquaresModel):
         pass_on_interrupt(self.result_)
         return self
 
-    def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StageList:
-        """Return a model without stages; with `warm_start` a copy of the last fit's for the same labels and columns."""
+    def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StagesT:
+        """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         old = getattr(self, "stages_", None) if self.warm_start else None
         if old is not None:
             same = space.form == self._form and np.array_equal(space.classes, self.classes_)
@@ -181,7 +161,7 @@ class StagedModel(LeastSquaresModel):
         return self._new_stages(rows, space.form == "labels")
 
     def _keep_record(self, monitor: Monitor, status: Status) -> None:
-        """Set the result of a training, and the scores on held-out items."""
+        """The result of a training, and the scores on held-out items."""
         coords, weights = self._weights()
         rows = monitor.trace.rows
         last = rows[min(self.stages_.n_stages - monitor.first, len(rows) - 1)] if rows else None
@@ -204,13 +184,13 @@ class StagedModel(LeastSquaresModel):
 
     @property
     def _seed(self) -> int:
-        """Seed drawn from `random_state`; 0 for None."""
+        """A seed drawn from `random_state`; None is one, too."""
         if self.random_state is None:
             return 0
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _held(self, checked: Any, space: SetSpace, X: Any, y: Any) -> Held:
-        """Return items X with labels y of the space as held-out items; InputError if they do not fit."""
+        """Items of one's own to score stages on."""
         check_sparse(X)
         X = validate_data(checked, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
         return Held.of(X, y, space)
@@ -233,7 +213,7 @@ class StagedModel(LeastSquaresModel):
         return X.tocsr() if hasattr(X, "tocsr") else X
 
     def _replay(self, rows: Any, pool: Pool) -> Iterator[Vector]:
-        """Yield the predictions (logistic: the margins) before any stage and after each, (K, rows)."""
+        """Yield the predictions (margins) before any stage and after each, (K, rows)."""
         predictions = np.zeros((len(self.classes_), rows.shape[0]))
         yield predictions
         prepared = self.stages_.prepare(rows, pool)
@@ -250,13 +230,13 @@ class StagedModel(LeastSquaresModel):
             yield from found
 
     def staged_decision_function(self, X: Any) -> Iterator[Vector]:
-        """Yield `decision_function(X)` after each stage, as scikit-learn's boosted models do."""
+        """Yield `decision_function(X)` after each stage."""
         for scores in self._staged_scores(X):
             is_binary = self._is_exclusive and len(self.classes_) == 2
             yield scores[1] - scores[0] if is_binary else scores.T
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield `predict(X)` after each stage, as scikit-learn's boosted models do."""
+        """Yield `predict(X)` after each stage."""
         for scores in self._staged_scores(X):
             if self._is_exclusive:
                 yield self.classes_[scores.argmax(axis=0)]
@@ -264,12 +244,12 @@ class StagedModel(LeastSquaresModel):
                 yield self._as_table(self._chosen(scores.T))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
-        """Yield `predict_proba(X)` after each stage, as scikit-learn's boosted models do."""
+        """Yield `predict_proba(X)` after each stage."""
         for scores in self._staged_scores(X):
             yield self._shown(scores)
 
     def _weights(self) -> SparseWeights:
-        """Return all weights of all stages, numbered one after the other."""
+        """All weights of all stages, one after the other."""
         weights = np.concatenate([np.empty(0), *(table.ravel() for table in self.stages_.tables())])
         return SparseWeights(np.arange(weights.size), weights)
 
@@ -283,45 +263,7 @@ class StagedModel(LeastSquaresModel):
         check_count("n_iter_no_change", self.n_iter_no_change)
 
 
-def replayed(stages: StageList, items: Items) -> Vector:
-    """Return the predictions for the items after all stages so far, (K, I)."""
-    predictions = np.zeros(items.targets.shape)
-    if stages.n_stages:
-        for rows, part in items.parts():
-            prepared = stages.prepare(rows, items.pool)
-            for number in range(stages.n_stages):
-                predictions[:, part] = stages.advance(prepared, number, predictions[:, part])
-    return predictions
-
-
 def check_count(name: str, value: Any) -> None:
-    """Raise InputError unless a parameter is a whole number from 1 on."""
+    """Refuse a parameter that is no whole number from 1 on."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
-
-
-def copy_stages(stages: StageList) -> StageList:
-    """Return a copy of the stages to which more can be added, or from which some can be dropped."""
-    twin = copy(stages)
-    for name, value in vars(stages).items():
-        if isinstance(value, list):
-            setattr(twin, name, [*value])
-    return twin
-
-
-def add_tables(content: Content, name: str, tables: list[Vector]) -> None:
-    """Add tables of K rows each to a model file's content: their numbers of columns, and all entries in one array."""
-    content.arrays[f"{name}_widths"] = np.array([table.shape[1] for table in tables], np.int64)
-    content.arrays[f"{name}_weights"] = np.concatenate([np.empty(0), *(table.ravel() for table in tables)])
-
-
-def read_tables(file: ModelFile, name: str, n_rows: int) -> list[Vector]:
-    """Return the tables that `add_tables` stored; ModelFileError if they do not fit."""
-    numbers = finite(file, f"{name}_weights", (None,))
-    widths = file.integers(f"{name}_widths", (None,), numbers.size + 1)
-    if int(widths.sum()) * n_rows != numbers.size:
-        raise ModelFileError(
-            f"{file.path}: {name}: expected {int(widths.sum()) * n_rows} weights, found {numbers.size}"
-        )
-    parts = np.split(numbers, np.cumsum(widths[:-1]) * n_rows) if widths.size else []
-    return [part.reshape(n_rows, -1) for part in parts]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.arrays import NO_COORDS, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators.protocol import Source
 from crfqn.estimators.classification.items import intercept_coords
 from crfqn.estimators.least_squares.basis import Basis
@@ -140,7 +140,7 @@ class Stages:
         if self.update.kind == "logistic":
             return float(
                 items.weights
-                @ self.link(items).evaluate(predictions, NO_COORDS, items.weights, items.pool).item_losses
+                @ self.link(items).evaluate(predictions, NO_VALUES, items.weights, items.pool).item_losses
             )
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 

@@ -34,7 +34,7 @@ from crfqn.threads import Pool
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(SetLabels, LinearModel):
+class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters of LinearModel count
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
@@ -20,6 +21,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.item_weights import check_item_weights
+from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
@@ -65,6 +67,10 @@ class ChainCRF(ByStrengths):
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
+        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
     stop : {"estimate", "certificate"}, default "estimate"
@@ -79,7 +85,8 @@ class ChainCRF(ByStrengths):
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
     solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "bcd", "l-bfgs"}
-        Or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
+        Or "averaged-perceptron", "passive-aggressive", "block-frank-wolfe", which the loss "hinge" is trained by; or a
+        solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
         "prox-qn-paper" is the method as published, the others are those it was compared with.
         `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
     n_threads : int, optional
@@ -199,6 +206,7 @@ class ChainCRF(ByStrengths):
             best = chain.decode(scores, edges, pool)
         return split_by_item(self.classes_[best.states], chain.offsets)
 
+    @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
         """Return the most probable label sequence of each item, with log-probability; X and errors as in `predict`."""
         chain, scores, edges = self._open(X)
@@ -207,6 +215,7 @@ class ChainCRF(ByStrengths):
             log_partition = chain.infer(scores, edges, pool=pool).log_partition
         return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
 
+    @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> list[NDArray[np.float64]]:
         """Return P(y_t = k | x) of each position: a list of float64 arrays (positions, classes), rows that sum to 1.
 
@@ -233,6 +242,7 @@ class ChainCRF(ByStrengths):
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
         )
 
+    @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
 

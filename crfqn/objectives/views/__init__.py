@@ -7,6 +7,7 @@ from crfqn.objectives.views import (
     curvature,
     dual_items,
     feature_blocks,
+    frank_wolfe,
     gram,
     item_mixtures,
     mistakes,
@@ -14,6 +15,7 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    splitting,
     unpenalised_reach,
 )
 
@@ -21,6 +23,7 @@ __all__ = [
     "curvature",
     "dual_items",
     "feature_blocks",
+    "frank_wolfe",
     "gram",
     "item_mixtures",
     "mistakes",
@@ -28,5 +31,6 @@ __all__ = [
     "proved_zeros",
     "row_learner",
     "rows",
+    "splitting",
     "unpenalised_reach",
 ]

@@ -12,6 +12,10 @@ from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
+SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+# Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
+LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
 
 @dataclass(frozen=True)
 class Split:
@@ -76,6 +80,9 @@ class Structure:
     separator: str | None = key("text", None)
 
 
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
+
+
 @dataclass(frozen=True)
 class Objective:
     """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
@@ -86,7 +93,7 @@ class Objective:
     l1: float | None = key("number", None, low=0.0)
     l2: float | None = key("number", None, low=0.0)
     group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    loss: str = key("text", "logistic", choices=(*SPARSE_LOSSES, *LEAST_SQUARES))
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
@@ -163,8 +170,8 @@ STRUCTURE_KEYS = {
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = ("fit_intercept", "penalize_intercept", "class_weight")
 OBJECTIVE_KEYS = {
-    "chain": (*STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
-    "taxonomy": (*STRENGTHS, "group_norm", *OF_ITEMS),
+    "chain": ("loss", *STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
+    "taxonomy": ("loss", *STRENGTHS, "group_norm", *OF_ITEMS),
     "flat": ("loss", "penalty", *STRENGTHS, *OF_ITEMS),
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
@@ -201,7 +208,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     structure = read_section(Structure, source, "[structure]", parts["structure"])
     objective = read_section(Objective, source, "[objective]", parts["objective"])
     _check_data(source, data)
-    _check_kinds(source, data, features, structure)
+    _check_kinds(source, data, features, structure, objective)
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
@@ -257,8 +264,10 @@ def _check_data(source: str | Path, data: Data) -> None:
         )
 
 
-def _check_kinds(source: str | Path, data: Data, features: Features, structure: Structure) -> None:
-    """Check that the kinds of features, structure and data go together."""
+def _check_kinds(
+    source: str | Path, data: Data, features: Features, structure: Structure, objective: Objective
+) -> None:
+    """Check that the kinds of features, structure, data and loss go together."""
     choices = FEATURES_OF[structure.kind]
     if structure.kind == "chain" and features.kind not in choices:
         raise RecipeError(
@@ -278,6 +287,12 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
         or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
+        )
+    flat = (*FLAT_LOSSES, *LEAST_SQUARES)
+    if objective.loss in flat and structure.kind in ("chain", "taxonomy"):
+        raise RecipeError(
+            f'{source}: [objective] loss = "{objective.loss}" is for [structure] kind = "flat"; expected "logistic" or '
+            f'"hinge" for "{structure.kind}"'
         )
     for name in ("taxonomy", "separator"):
         value = getattr(structure, name)
