@@ -396,7 +396,9 @@ class TestEstimators:
         problem = PROBLEMS["real chains"]
 
         def fit(seed):
-            model = ChainCRF(l1=0.5, solver="sgd", stop="certificate", max_iter=30, tol=0.05, random_state=seed)
+            model = ChainCRF(
+                l1=0.5, solver="sgd", stop="certificate", max_iter=30, tol=0.05, random_state=seed
+            )
             return model.fit(problem.sequences, problem.labels)
 
         with pytest.warns(match="limit of iterations"):
