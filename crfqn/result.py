@@ -24,6 +24,7 @@ class Status(Enum):
     STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
+    STAGES_MADE = "finished: all stages are made, or no more of them pay; there is no optimum to be near to"
     STALLED = "stopped: rounding hides any further decrease of the objective"
     LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
     MAX_ITER = "stopped: the limit of iterations is reached"
@@ -40,7 +41,7 @@ class Status(Enum):
     @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
-        return self.is_success or self is Status.LEARNED
+        return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
     model = load_model(path)
+    if not hasattr(model, "coef_"):
+        raise InputError(
+            f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
+        )
     names = _node_names(model)
     if label is not None and label not in names:
         raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")

@@ -31,7 +31,10 @@ class TrainOverrides:
     ] = None
     loss: Annotated[
         str | None,
-        typer.Option(help="Of flat recipes: logistic, squared-hinge, multitask-squared-hinge or hinge."),
+        typer.Option(
+            help="logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
+            "multitask-squared-hinge; of ranking recipes none."
+        ),
     ] = None
     penalty: Annotated[
         str | None,

@@ -51,6 +51,7 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
             ("--marginals", options.with_marginals),
             ("--top", options.top),
             ("--score", options.with_score),
+            ("--threshold", options.threshold is not None),
         )
         if is_asked
     ]

@@ -1,8 +1,8 @@
-"""The penalties that flat classifiers know by name, and which strengths they have.
+"""Penalties that flat classifiers know by name, and the strengths that each has.
 
     l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||,   w_f the weights of feature f
 
-Section 4.7 of Blondel, Seki and Uehara (2013) has those over rows besides their own L1/L2.
+The penalties over rows other than L1/L2 are in section 4.7 of Blondel, Seki and Uehara (2013).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ STRENGTHS = ("l1", "l2", "group_l1")
 
 @dataclass(frozen=True)
 class NamedPenalty:
-    """A kind of penalty.
+    """Kind of penalty.
 
     Attributes
     ----------
-    strengths : the names of its strengths; the one that a path walks comes first
-    norm : of a row, where it has groups
+    strengths : names of its strengths; the first one is varied by a regularisation path
+    norm : name of the norm of a row, where the penalty has groups
     """
 
     strengths: tuple[str, ...]
@@ -46,16 +46,16 @@ PENALTIES = {
 
 
 def named_penalty(name: object) -> NamedPenalty:
-    """The penalty of this name, or InputError."""
+    """Return the penalty of this name; InputError for another name."""
     if not isinstance(name, str) or name not in PENALTIES:
         raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")
     return PENALTIES[name]
 
 
 def strengths_of(name: str, **given: float | None) -> dict[str, float]:
-    """Every strength by its name: as given, or 1 where the penalty's name has it, and else 0.
+    """Return every strength by its name: as given, or 1 where the penalty of this name has it, else 0.
 
-    An L2 term may be added to each; another strength that the name does not have is refused, for it would do nothing.
+    An L2 term may be added to each; InputError for any other strength > 0 that the penalty does not have.
     """
     known = named_penalty(name).strengths
     found = {}
@@ -82,7 +82,7 @@ def make_penalty(
     unpenalised: NDArray[np.int64],
     groups: NDArray[np.int64] | None = None,
 ) -> ElasticNet | GroupLasso:
-    """The penalty over so many features and states, the coordinates `unpenalised` without.
+    """Return the penalty over F features and K states; the coordinates `unpenalised` are left out of it.
 
     groups : the block of each feature, where norms are of blocks of features by state, not of rows
     """

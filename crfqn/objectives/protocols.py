@@ -581,6 +581,38 @@ class EpigraphView(Protocol):
     def start(self) -> EpigraphSplitting: ...
 
 
+class FrankWolfeState(Protocol):
+    """Dual variables of the items under a structured hinge, and the weights that they make.
+
+    Attributes
+    ----------
+    n_items : int, the items whose weight is not 0
+    gaps : float64 (n_items,), each item's part of the duality gap when it was last visited, infinite before
+    """
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def gaps(self) -> Vector: ...
+
+    def visit(self, order: NDArray[np.int64], moves: bool = True) -> None:
+        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if asked."""
+
+    def dual_value(self) -> float:
+        """Return the lower bound on the optimum that the variables prove."""
+
+    def point(self, is_averaged: bool) -> Point:
+        """Return the point of the weights, or of their weighted average over the steps; it is lazy."""
+
+
+class FrankWolfeView(Protocol):
+    """Dual variables of a structured hinge, for block-coordinate Frank-Wolfe."""
+
+    def start(self, penalty: Any) -> FrankWolfeState:
+        """Return variables that expect what is observed, and so weights of 0, under a penalty l2/2 ||w||^2."""
+
+
 def has_view(objective: Objective, kind: type) -> bool:
     """Return whether an objective has a view."""
     try:

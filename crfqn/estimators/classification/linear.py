@@ -31,7 +31,7 @@ from crfqn.solvers.stochastic.fobos import FOBOS
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearModel(FlatLabels):
-    """Base of the estimators of a weight for each class and feature, under a penalty that is chosen by its name."""
+    """Base class of linear classifiers: a weight for each class and feature, under a penalty chosen by its name."""
 
     l1: float | None = field(default=None, kw_only=False)
     l2: float | None = field(default=None, kw_only=False)
@@ -64,7 +64,7 @@ class LinearModel(FlatLabels):
 
     @property
     def _dense_solvers(self) -> tuple[Solver, Solver]:
-        """The methods for penalties of rows where from 5 % of the entries on, and from half on, are not zero."""
+        """Solvers for penalties over rows where at least 5 %, and at least 50 %, of the entries are not zero."""
         return FOR_MARGINS, FOR_MARGINS
 
     def _make_solver(self) -> Any:
