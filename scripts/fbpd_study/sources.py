@@ -17,6 +17,7 @@ FILES = ("data_set_ALL_AML_train", "data_set_ALL_AML_independent")
 # Patients by number (Golub et al. 1999): B-cell leukemia is what is left.
 T_CELL = (2, 3, 6, 9, 10, 11, 14, 23, 67)
 MYELOID = (*range(28, 39), 50, 51, 52, 53, 54, 57, 58, *range(60, 67))
+FLOOR, CEILING = 100.0, 16000.0  # of the scanner, as Dudoit, Fridlyand and Speed (2002) have it
 SCALES, WAVELETS = 2, 2  # 2^J = 4, two layers
 
 
@@ -67,13 +68,19 @@ def read_expression(file: Path) -> tuple[NDArray[np.float64], list[int]]:
 
 
 def leukemia(folder: Path | None) -> Items:
-    """38 and 34 patients of three classes, 7129 genes standardised by the training part, in blocks of 5."""
+    """38 and 34 patients of three classes, 7129 genes in blocks of 5, prepared as by Dudoit et al. (2002)."""
     place = folder or Path(os.environ.get("CRFQN_DATA", "")) / "leukemia"
-    (train, first), (test, second) = (read_expression(expression_file(place, stem)) for stem in FILES)
-    mean, scale = train.mean(axis=0), train.std(axis=0)
-    scale[scale == 0] = 1.0
-    labels = [np.array([kind_of(number) for number in numbers]) for numbers in (first, second)]
-    return Items((train - mean) / scale, labels[0], (test - mean) / scale, labels[1], 5)
+    parts = [read_expression(expression_file(place, stem)) for stem in FILES]
+    train, test = (per_array(levels) for levels, _ in parts)
+    labels = [np.array([kind_of(number) for number in numbers]) for _, numbers in parts]
+    return Items(train, labels[0], test, labels[1], 5)
+
+
+def per_array(levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of levels within the scanner's range, each patient's with mean 0 and variance 1."""
+    logarithms = np.log10(np.clip(levels, FLOOR, CEILING))
+    centred = logarithms - logarithms.mean(axis=1, keepdims=True)
+    return centred / centred.std(axis=1, keepdims=True)
 
 
 def kind_of(patient: int) -> str:
