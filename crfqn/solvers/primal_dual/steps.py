@@ -119,7 +119,7 @@ class Restarts:
 def combined(shares: tuple[float, ...], iterates: tuple[Iterate, ...]) -> Iterate:
     """Return the sum of shares of iterates."""
     coords, dense = aligned(*((z.x.coords, z.x.weights) for z in iterates))
-    x = sum(share * w for share, w in zip(shares, dense, strict=True))
+    x = np.sum([share * w for share, w in zip(shares, dense, strict=True)], axis=0)
     images, duals = ([z.images for z in iterates], [z.duals for z in iterates])
     return Iterate(SparseWeights(coords, x), mixed(shares, images), mixed(shares, duals))
 
