@@ -40,7 +40,7 @@ def main(
         recipe = load_recipe(name)
         prepared = prepare(recipe)
         for factor, (of_l1, of_l2) in product(FACTORS, KINDS):
-            strength = factor * recipe.objective.l1
+            strength = factor * (recipe.objective.l1 or 1.0)
             settings = {"l1": of_l1 * strength, "l2": of_l2 * strength}
             result = trained(recipe, prepared, settings, seconds)
             for tol in TOLERANCES:

@@ -22,6 +22,10 @@ MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
     model = load_model(path)
+    if not hasattr(model, "coef_"):
+        raise InputError(
+            f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
+        )
     names = _node_names(model)
     if label is not None and label not in names:
         raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")
@@ -170,7 +174,7 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
 
 
 def _finite(value: Any) -> Any:
-    """Return the content with None for NaN and infinity, which JSON lacks."""
+    """Return JSON content with None for NaN and infinity, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):

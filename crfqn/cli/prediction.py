@@ -23,7 +23,7 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
 def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
-    """Write a label a line, to `output` or stdout."""
+    """Write a label a line for the items of `source`, to `output` or stdout."""
     model = load_model(path)
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():

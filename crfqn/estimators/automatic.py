@@ -1,4 +1,4 @@
-"""The solver that `solver="auto"` stands for: it suits penalty, size and density best, for every estimator alike."""
+"""Choice of the solver behind `solver="auto"`: by the penalty, the number of weights and the features' density."""
 
 from __future__ import annotations
 
@@ -39,16 +39,20 @@ FOR_MARGINS = ProxQN(
 
 @dataclass(frozen=True)
 class AutoSolver:
-    """A choice between methods, made when the penalty and the objective are known.
+    """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
 
     Attributes
     ----------
-    smooth, smooth_narrow : where the penalty has no kinks; and where, besides, features are full and a Gram matrix of
-        them costs less than the steps that it saves (`is_narrow`)
-    separable : where it is a sum over single weights
-    few, sparse, dense, full : where it has groups: for up to 2,000 weights; and for more by the share of the entries
-        that are not zero: less than 5 %, less than half, and from half on
-    few_weights : how many are few
+    smooth, smooth_narrow : Solver
+        For penalties without kinks (L2 only); the second one where features are dense and a Gram matrix of them costs
+        less than the steps that it saves (`is_narrow`).
+    separable : Solver
+        For penalties that are a sum over single weights (L1, elastic net).
+    few, sparse, dense, full : Solver
+        For penalties with groups: up to `few_weights` weights; with more, by the share of the entries that are not
+        zero: less than 5 %, less than 50 %, and from 50 % on.
+    few_weights : int
+        The largest number of weights for which `few` is taken.
     """
 
     smooth: Solver = field(default_factory=LBFGS)
@@ -61,7 +65,7 @@ class AutoSolver:
     few_weights: int = FEW
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
-        """Return the one for this problem."""
+        """Return the solver for this objective and penalty."""
         if not penalty.is_separable:
             return self.for_groups(objective)
         if penalty.dual_radius > 0:
@@ -69,7 +73,7 @@ class AutoSolver:
         return self.smooth_narrow if self.smooth_narrow and is_narrow(objective) else self.smooth
 
     def for_groups(self, objective: Objective) -> Solver:
-        """Return the one for penalties of groups; without rows to descend over, one that needs none."""
+        """Return the solver for penalties with groups; `full`, which needs no rows, where the objective offers none."""
         if objective.n_coords <= self.few_weights:
             return self.few
         share = objective.mean_occurrence / max(objective.n_positions, 1)
@@ -78,18 +82,18 @@ class AutoSolver:
         return self.dense if share >= DENSE else self.sparse
 
     def requires(self, objective: Objective) -> Requirements:
-        """Return what the one for groups asks for, which is as much as any other does."""
+        """Return the requirements of the solver for groups: those of the others are among them."""
         return requirements(self.for_groups(objective), objective)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Return the steps of the chosen one."""
+        """Return the states of the chosen solver's steps."""
         return self.chosen(objective, penalty).steps(objective, penalty, start)
 
 
 def is_narrow(objective: Objective) -> bool:
-    """Whether features are full, and the operations for their Gram matrix and its factor few for the states.
+    """Return whether features are dense and so few that a Gram matrix of them pays within GRAM_STEPS steps of L-BFGS.
 
-    The Gram matrix takes N F^2 operations and its factor F^3 / 3, a step 4 N F K: both in steps, GRAM_STEPS at most.
+    Its N F^2 operations and the F^3 / 3 of its factor are compared with the 4 N F K of a step.
     """
     if objective.mean_occurrence < FULL * objective.n_positions or not has_view(objective, GramView):
         return False
@@ -101,7 +105,7 @@ def is_narrow(objective: Objective) -> bool:
 def for_items(
     sparse: Solver | None = None, dense: Solver | None = None, full: Solver | None = None
 ) -> AutoSolver:
-    """Return the choice for classifiers without a taxonomy; by default, that for margin losses with seed 0."""
+    """Return the automatic solver of flat classifiers; `sparse`, `dense` and `full` replace its defaults for groups."""
     return AutoSolver(
         smooth=LBFGS(warm_up=False),
         smooth_narrow=LBFGS(warm_up=False, in_gram_metric=True),

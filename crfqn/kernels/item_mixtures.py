@@ -88,9 +88,10 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
     n_states = edges.shape[0]
     counts = np.empty((n_states, n_states))
     residual, sums = np.empty(scores.shape), np.zeros((offsets.size - 1, 3))
+    item = np.empty(1, np.int64)
     for i in range(offsets.size - 1):
-        counts[:] = 0.0
-        forward_backward(i, i + 1, offsets, scores, edges, targets, weights, residual, counts, sums)
+        counts[:], item[0] = 0.0, i
+        forward_backward(item, offsets, scores, edges, targets, weights, residual, counts, sums)
         total = 0.0
         for j in range(n_states):
             for k in range(n_states):

@@ -509,6 +509,78 @@ class DualView(Protocol):
         """Return variables of zero under a penalty l2/2 ||w||^2; method: how sub-problems are solved."""
 
 
+class Splitting(Protocol):
+    """The multiclass hinge h(T x), T x the differences of scores from the label's: for primal-dual splitting.
+
+    h_i(u) = max_k u_k + margin_k is the loss of item i; y, its dual variables, are in (S_c)^I, positive with the sum
+    c_i, the weight of the item.
+
+    Attributes
+    ----------
+    margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it
+    weights : float64 (N,), c
+    """
+
+    margins: Vector
+    weights: Vector
+
+    def norm(self, of: str) -> float:
+        """Return ||T|| by a power iteration, or (of="scores") that of the map to the scores themselves."""
+
+    def image(self, coords: Coords, weights: Vector) -> Vector:
+        """Return T x, (N, K)."""
+
+    def labels(self) -> Vector:
+        """Return the dual variables that are c at the label, (N, K): T'y = 0."""
+
+    def project(self, y: Vector) -> Vector:
+        """Return the projection onto (S_c)^I, in place."""
+
+    def point(self, x: SparseWeights, y: Vector) -> Point:
+        """Return x as a point whose gradient is T'y; nothing else is known of it."""
+
+    def certified(self, x: SparseWeights, image: Vector, y: Vector, balanced: bool) -> Point:
+        """Return x with its loss, and the bound that y proves.
+
+        balanced : move y to where T'y is zero by intercepts, which have no penalty
+        """
+
+
+class SplittingView(Protocol):
+    """Primal-dual splitting of a loss without curvature: Algorithm 1 of Chierchia et al. (2015)."""
+
+    def start(self) -> Splitting: ...
+
+
+class EpigraphSplitting(Splitting, Protocol):
+    """The multiclass hinge under a bound eta on its sum, split into epigraphs and a half-space.
+
+    Attributes
+    ----------
+    bound : float, eta
+    """
+
+    bound: float
+
+    def project_budget(self, losses: Vector) -> Vector:
+        """Return the projection onto V = {sum_i c_i loss_i <= eta}, (N,)."""
+
+    def project_epigraphs(self, y: Vector, losses: Vector) -> tuple[Vector, Vector]:
+        """Return the projection of (y_i, losses_i) onto the epigraph of h_i for each item."""
+
+    def excess(self, image: Vector) -> float:
+        """Return how far the loss at T x is above eta, as a share of it."""
+
+    def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> Point:
+        """Return x with the bound that y and xi prove: xi by one price mu of a unit of loss, y within (S_mu c)^I."""
+
+
+class EpigraphView(Protocol):
+    """Primal-dual splitting under a bound on the loss: Algorithm 2 of Chierchia et al. (2015)."""
+
+    def start(self) -> EpigraphSplitting: ...
+
+
 class FrankWolfeState(Protocol):
     """Dual variables of the items under a structured hinge, and the weights that they make.
 

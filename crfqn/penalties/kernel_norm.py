@@ -6,18 +6,17 @@ It is l2/2 ||w||^2 of the weights in the kernel's feature space, which nobody se
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.penalties.elastic_net import NO_COORDS, check_strengths
-
-Vector = NDArray[np.float64]
+from crfqn.arrays import NO_COORDS, Coords, Vector
+from crfqn.penalties.penalty import Penalty, check_strengths
 
 
 @dataclass(frozen=True, eq=False)
-class KernelNorm:
+class KernelNorm(Penalty):
     """l2/2 sum_k a_k' K a_k.
 
     Parameters
@@ -28,18 +27,15 @@ class KernelNorm:
 
     product: Callable[[NDArray[np.int64], Vector], Vector]
     l2: float
+    l1: float = field(default=0.0, init=False)
+    unpenalised: Coords = field(default_factory=lambda: NO_COORDS, init=False)
 
     def __post_init__(self) -> None:
         check_strengths(self, "l2")
 
     @property
-    def l1(self) -> float:
-        """No L1."""
-        return 0.0
-
-    @property
     def dual_radius(self) -> float:
-        """No kinks."""
+        """The largest |gradient| that a zero can have at an optimum: there are no kinks."""
         return 0.0
 
     @property
@@ -47,11 +43,6 @@ class KernelNorm:
         """Whether it is a sum over coordinates: no."""
         return False
 
-    @property
-    def unpenalised(self) -> NDArray[np.int64]:
-        """Nothing is without penalty."""
-        return NO_COORDS
-
-    def value(self, coords: NDArray[np.int64], w: Vector) -> float:
+    def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty at w."""
         return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import ZeroProofView, has_view
+from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
@@ -133,10 +133,12 @@ class _Run:
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
+        self.excess: float | None = None  # of the loss above its bound, where it has one
         self.dual_value = -np.inf
         self.violation = np.nan
         self.item_bounds = BoundSchedule()
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
+        self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
         self.n_iter = 0
         is_cold = start.coords.size == 0
         self.scale = (
@@ -147,8 +149,20 @@ class _Run:
 
     @property
     def gap(self) -> float:
-        """The certified relative gap of the best value; nan while nothing is proved."""
-        return relative_gap(self.value, self.dual_value)
+        """The certified relative gap of the best value; nan while nothing is proved, or the loss exceeds its bound."""
+        return relative_gap(self.value, self.dual_value) if self.is_feasible else np.nan
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the best weights keep the loss within its bound, but for the tolerance."""
+        return self.excess is None or self.excess <= self.tol
+
+    def is_better(self, state: State) -> bool:
+        """Whether a state's value is the best so far; where the loss has a bound, it has to be kept first."""
+        if state.excess is None:
+            return state.value <= self.value
+        excess = np.inf if self.excess is None else self.excess
+        return (max(state.excess, self.tol), state.value) <= (max(excess, self.tol), self.value)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
@@ -164,19 +178,19 @@ class _Run:
     def last(self, state: State, status: Status) -> Status:
         """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
         verdict = self.record(state)
-        return verdict if verdict in (Status.CONVERGED, Status.DIVERGED) else status
+        return verdict if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED) else status
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
-        if state.value <= self.value:
-            self.value, self.best = state.value, state.point.sparse_weights
+        if self.is_better(state):
+            self.value, self.best, self.excess = state.value, state.point.sparse_weights, state.excess
         is_step = state.is_step or not state.is_screening
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
+        if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
         if state.is_screening and not self.may_estimate:
             self._bound_by_items(state)
@@ -291,9 +305,12 @@ class _Run:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
         scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
         if self.gap <= self.tol:
-            return Status.CONVERGED
+            return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+            if state.violation == 0.0:
+                return Status.CONVERGED
+            is_near = self.may_estimate and self.penalty.dual_radius > 0 and self.estimate <= self.tol
+            return Status.ESTIMATED if is_near else Status.STATIONARY
         if self.is_near:
             return Status.ESTIMATED
         if asked_to_stop:
@@ -322,6 +339,7 @@ class _Run:
             value=self.value,
             gap=self.gap,
             estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
+            excess=self.excess,
             violation=self.violation,
             status=status,
             passes=last.passes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
+from typing import Any
 
 import numpy as np
 from benchmarks.items import ItemProblem
@@ -100,7 +101,7 @@ class Items:
 def run(items: Items, C: float, method: Method, n_passes: int, seed: int) -> PassCurve:
     """Follow Algorithm 1; the clock stands still while a pass is evaluated."""
     objective = items.objective()
-    blocks = objective.view(DualView).start(ElasticNet(0.0, 1.0 / C), method.name, method.tau)
+    blocks: Any = objective.view(DualView).start(ElasticNet(0.0, 1.0 / C), method.name, method.tau)
     order = np.random.default_rng(seed).permutation(blocks.items)
     seconds, values, accuracies = [], [], []
     for _ in range(n_passes):

@@ -30,12 +30,12 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """A kernel between rows of two matrices.
+    """Kernel between the rows of two matrices.
 
     Attributes
     ----------
     kernel : one of `NAMED`, or a function of two matrices (n, F), (m, F) that returns (n, m)
-    gamma, degree, coef0 : those of scikit-learn's SVC, gamma a number
+    gamma, degree, coef0 : float, parameters of scikit-learn's SVC, gamma resolved by `resolve_gamma`
     """
 
     kernel: Any

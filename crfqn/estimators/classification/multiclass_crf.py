@@ -81,7 +81,7 @@ class MulticlassCRF(MulticlassClassifier):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Files of earlier versions have strengths, and a norm, in the place of a penalty's name."""
+        """Return an estimator with these parameters; earlier files hold strengths and a norm, no penalty's name."""
         if "penalty" not in settings:
             rows = {"l2": "l1/l2", "linf": "l1/linf"}[settings["group_norm"]]
             settings = {**settings, "penalty": "l1"}

@@ -26,7 +26,7 @@ DENSE = 0.1  # of the weights of the features that have any: from there on a pro
 
 
 def score_blocks(X: Any, coef: Any, intercept: Vector, n_block: int, pool: Pool) -> Iterator[Vector]:
-    """Yield intercept + coef @ x of the items, in blocks of at most `n_block` of them, (K, items of the block).
+    """Yield intercept + coef @ x of the items, in blocks of at most `n_block` items, (K, items of the block).
 
     No other columns are read than those of features that have a weight.
 

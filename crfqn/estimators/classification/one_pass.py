@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from crfqn.arrays import SparseWeights, Vector
+from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
@@ -33,7 +33,7 @@ HINGE = "hinge"
 
 
 def learns_in_one_pass(model: Any) -> bool:
-    """Return whether there is `partial_fit`; AttributeError, as scikit-learn asks, for other losses."""
+    """Return True for the hinge loss under an L2 penalty, else raise AttributeError, as scikit-learn asks."""
     if model.loss != HINGE or model.penalty != "l2":
         raise AttributeError(
             f"partial_fit is that of loss={HINGE!r} and penalty='l2'; they are {model.loss!r} and {model.penalty!r}"
@@ -42,7 +42,7 @@ def learns_in_one_pass(model: Any) -> bool:
 
 
 class OnePass(LinearModel):
-    """The method of classifiers that can learn a batch of items in one pass."""
+    """Mixin with `partial_fit`, for classifiers that can learn a batch of items in one pass of dual decomposition."""
 
     loss: str
 
@@ -54,7 +54,13 @@ class OnePass(LinearModel):
         ----------
         X, y, sample_weight
             As of `fit`; `class_weight` may be None or a dict.
-        classes : array-like, all labels that will ever come; needed by the first call
+        classes : array-like
+            All labels that will ever come; needed by the first call.
+
+        Raises
+        ------
+        InputError, or another ValueError of scikit-learn's checks
+            Also for labels that are not among `classes`, and for other classes than those of the first call.
 
         Notes
         -----
@@ -109,10 +115,10 @@ class OnePass(LinearModel):
         return self.classes_
 
     def _note_pass(self, violation: float) -> None:
-        """The result of so many passes, of whose objective nothing is known."""
+        """Set the result after one more pass; nothing is known of its objective."""
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         coords, values = self._weights()
-        unknown: Vector | float = np.nan
+        unknown = float("nan")
         self.result_ = Result(
             coords,
             values,

@@ -139,7 +139,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train.
+        """Train on items, or on the kernel's values between them, and labels.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     def _train(
         self, gram: GramMap, codes: NDArray[np.int32], n_classes: int, weights: Vector | None
     ) -> tuple[Result, Any]:
-        """Return the outcome, and the expansion over the items that count, (n_classes, items)."""
+        """Train; return the result, and the expansion over the items that count, (n_classes, items)."""
         objective = Objective(gram, MulticlassHinge(codes, n_classes), weights)  # type: ignore[arg-type]
 
         def product(coords: NDArray[np.int64], values: Vector) -> Vector:
@@ -219,7 +219,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         return DualDecomposition(random_state=seed)
 
     def _keep(self, result: Result, expansion: Any, X: Any, counts: NDArray, codes: NDArray) -> None:
-        """The fitted attributes, and a warning unless the tolerance was reached."""
+        """Set the fitted attributes, and warn unless the tolerance was reached."""
         support = np.flatnonzero(np.diff(expansion.indptr))
         self.dual_coef_ = expansion[:, support].toarray()
         self.support_ = counts[support]
@@ -350,8 +350,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         vectors = read_matrix(file, "support", VECTOR, FEATURE, (n_rows, self.n_features_in_))
         self.support_vectors_ = vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray()
         gamma = file.metadata.get("gamma_value")
-        if not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):  # type: ignore[arg-type, type-var]
+        if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):
             raise ModelFileError(f"{file.path}: gamma_value: expected a number > 0, got {gamma!r}")
-        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)  # type: ignore[arg-type]
+        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)
         if "feature_names" in file.strings:
             self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)

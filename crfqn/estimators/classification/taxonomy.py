@@ -102,7 +102,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
     fit_intercept: bool = False
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
-        """The most probable label of each item, or how far down the taxonomy one can be sure.
+        """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
 
         Parameters
         ----------
@@ -114,6 +114,11 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         Returns
         -------
         ndarray, shape (n_items,), or (n_items, n_levels) if the labels of the training were rows of parts
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
         """
         if threshold is None:
             return super().predict(X)
@@ -127,26 +132,26 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
 
     @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:
-        """P(the label is node k or lies under it), (I, K), in the order of `tree_.names`.
+        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
 
-        A node has the sum of its children, and, where it can be a label itself, what is left.
+        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
         """
         return np.concatenate([p.T for p in self._node_probabilities(X)])
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
-        """The same as `predict_nodes`."""
+        """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of items with the right label, each weighed by `sample_weight`."""
+        """Return the share of items with the right label, each weighted by `sample_weight`; errors as in `predict`."""
         codes = self._best(X)
         return float(
             accuracy_score(self._label_names(y)[0], self.classes_[codes], sample_weight=sample_weight)
         )
 
     def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Blocks of items: node probabilities, (K, items of the block)."""
+        """Yield node probabilities by blocks of items, (K, items of the block)."""
         for structure, scores, pool in self._node_scores(X):
             yield structure.marginals(scores, pool)
 
@@ -233,9 +238,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
 
 
 def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """The columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's paths fill them.
+    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
 
-    The labels of the training may have come in a table with some columns too many, of which no row uses the last.
+    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
     """
     longest = max(1 + str(name).count(separator) for name in tree.names)
     levels = file.count("label_levels", most=longest + MOST_UNUSED)
@@ -243,9 +248,9 @@ def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
-    """The node that each item reaches from the top by its most probable child, while that has the threshold.
+    """Return the node that each item reaches from the top, int64 (n,): on to the most probable child if >= threshold.
 
-    p: node probabilities (K, n); ties go to the lower node.
+    p : node probabilities (K, n); parents : (K,), -1 for tops; ties go to the lower node.
     """
     reached = np.full(p.shape[1], NO_PARENT)
     for above in np.unique(parents):

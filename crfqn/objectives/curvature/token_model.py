@@ -29,7 +29,7 @@ PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and s
 EDGE_OPERATIONS = 30.0  # of a sampled position, for each pair of edges: sparse products state by state
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
 DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are too small to be kept
-SAVED = 4.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
+SAVED = 6.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
 
 
 def token_model(

@@ -15,6 +15,7 @@ from crfqn.objectives.views import (
     proved_zeros,
     row_learner,
     rows,
+    splitting,
     unpenalised_reach,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "proved_zeros",
     "row_learner",
     "rows",
+    "splitting",
     "unpenalised_reach",
 ]

@@ -95,8 +95,7 @@ class TestGeneralized:
             def gradient(self, scores):
                 return 0.5 * scores
 
-        with pytest.warns(Warning, match="gradient is small"):
-            model = GeneralizedLeastSquares(link=Steep(), l2=1.0, tol=1e-6).fit(X[TRAIN], Y[TRAIN])
+        model = GeneralizedLeastSquares(link=Steep(), l2=1.0, tol=1e-6).fit(X[TRAIN], Y[TRAIN])
         identity = GeneralizedLeastSquares(link="identity", l2=2.0).fit(X[TRAIN], Y[TRAIN])
         np.testing.assert_allclose(
             0.5 * model.decision_function(X[TEST]), identity.decision_function(X[TEST]), atol=1e-3
@@ -159,7 +158,7 @@ class TestStages:
             batch_size=60, max_iter=30, l2=0.01, early_stopping=True, n_iter_no_change=2
         )
         model.fit(X[TRAIN], Y[TRAIN], validation=(X[TEST], Y[TEST]))
-        assert model.result_.status.name == "RULE_MET"
+        assert model.result_.status.name == "STAGES_MADE"
         assert model.n_iter_ == model.validation_score_.argmax() < 30
         assert model.score(X[TEST], Y[TEST]) == model.validation_score_.max()
         own = StagewiseRegression(batch_size=60, max_iter=3, early_stopping=True).fit(X[TRAIN], Y[TRAIN])
