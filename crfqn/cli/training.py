@@ -235,11 +235,11 @@ def describe_accuracy(scores: Scores | DocumentScores) -> str:
 
 def _gap(result: "Result") -> str:
     gap = result.gap
+    if not math.isnan(gap):
+        return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
     if math.isnan(result.violation):
         return "unknown: stopped before the first look at all weights"
-    if math.isnan(gap):
-        return "unknown: no certificate exists for this objective"
-    return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+    return "unknown: no certificate exists for this objective"
 
 
 def _estimated(result: "Result") -> str:
