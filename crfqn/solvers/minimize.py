@@ -190,7 +190,12 @@ class _Run:
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.solves_unpenalised and not np.isfinite(state.dual_value):
+        is_last_chance = state.is_final and not self.gap <= self.tol
+        if (
+            state.is_screening
+            and self.solves_unpenalised
+            and (is_last_chance or not np.isfinite(state.dual_value))
+        ):
             state = self._with_unpenalised_solved(state)
         if state.is_screening and not self.may_estimate:
             self._bound_by_items(state)
