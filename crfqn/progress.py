@@ -19,7 +19,7 @@ REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
 
 class Record(Protocol):
-    """The fields of a progress record (`crfqn.result.Progress`) that the display reads."""
+    """Fields of a progress record that the display reads; `crfqn.result.Progress` says what they are."""
 
     @property
     def iteration(self) -> int: ...
@@ -55,7 +55,7 @@ def _iteration(record: Any) -> str:
 
 
 def _objective(record: Any) -> str:
-    """Return the objective, a sample's scaled up and marked as an estimate; or the mistakes of an epoch without one."""
+    """Return the objective, scaled up and marked as an estimate on a sample, or an epoch's number of mistakes."""
     if record.n_wrong is not None and record.value != record.value:
         return f"{record.n_wrong:,d} wrong"
     return (
@@ -81,12 +81,12 @@ HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
 
 
 def format_record(record: Record) -> str:
-    """Return the record as one line under `HEADING`; numbers not known yet (nan) are dashes."""
+    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan)."""
     return " ".join(show(record).rjust(width) for _, width, show in COLUMNS)
 
 
 class ProgressDisplay:
-    """Show the records that `minimize` passes to its callback; a context manager.
+    """Context manager that shows the records that `minimize` passes to its callback.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class ProgressDisplay:
         self._has_heading = False
 
     def __call__(self, record: Record) -> None:
-        """Show `record`."""
+        """Show a progress record: in the live line, or in a line that stays."""
         self._latest, self._latest_stays = record, False
         if record.seconds >= self._next_line:
             self._print_latest()

@@ -21,7 +21,7 @@ class Status(Enum):
         "converged: the penalty is proved to be within the tolerance of its least value, "
         "and the loss exceeds its bound by no more than the tolerance"
     )
-    STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
+    STATIONARY = "stopped: the gradient is small, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
     STAGES_MADE = "finished: all stages are made, or no more of them pay; there is no optimum to be near to"

@@ -50,7 +50,7 @@ def test_a_line_has_every_field():
     assert len(line) == len(HEADING) < 80
 
 
-def test_a_sample_shows_its_share_and_an_estimate():
+def test_a_sample_shows_its_fraction_and_an_estimate():
     fields = format_record(StandIn(sample_fraction=1 / 16, value=4750.0)).split()
     assert fields[:2] == ["1/16", "~76,000"]
 

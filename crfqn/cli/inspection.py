@@ -174,7 +174,7 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
 
 
 def _finite(value: Any) -> Any:
-    """Return the content with None for NaN and infinity, which JSON lacks."""
+    """Return JSON content with None for NaN and infinity, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -32,7 +32,8 @@ class TrainOverrides:
     loss: Annotated[
         str | None,
         typer.Option(
-            help="Of flat recipes: logistic, squared-hinge, multitask-squared-hinge or hinge (penalty l2)."
+            help="logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
+            "multitask-squared-hinge; of ranking recipes none."
         ),
     ] = None
     penalty: Annotated[

@@ -35,7 +35,7 @@ def train(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
+    """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
     recipe = load_recipe(name_or_path)
     output = output or recipe.output_path
     check_writable(output)
@@ -45,7 +45,7 @@ def train(
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
-    """Train on the handwritten words if they are at hand or come in seconds, else on the built-in digits."""
+    """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
     tell = _silent if is_quiet else say
     with Interrupts() as interrupts:
         recipe, prepared = _first_data(tell)
@@ -134,7 +134,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
 
 
 def save_model(model: Any, output: Path, extra: dict[str, Any]) -> None:
-    """Save, if need be somewhere else: a finished training is not lost to a full disk."""
+    """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
     try:
         model.save(output, extra=extra)
     except ModelFileError as error:
@@ -185,7 +185,7 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
 
 
 def _strengths(model: Any) -> str:
-    """The strengths of the penalty; that of rows where there are any."""
+    """Return words for the strengths of the penalty."""
     return ", ".join(
         f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
     )
@@ -223,6 +223,7 @@ def _weights(model: Any) -> str:
 
 
 def describe_accuracy(scores: Scores | DocumentScores) -> str:
+    """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
     if isinstance(scores, Scores):
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "

@@ -1,4 +1,4 @@
-"""The readers of the registry by name: from the paths of a dataset's files to its items."""
+"""Readers of the registry by name: they make a dataset's items of the paths of its files."""
 
 from __future__ import annotations
 

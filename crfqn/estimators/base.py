@@ -233,6 +233,17 @@ class SparseCRF(Fitted):
         """Return the loss of scores to minimise, by default the negative log-likelihood of `targets`, int32 (N,)."""
         return Likelihood(structure, targets)
 
+    def _objective(
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        weights: NDArray[np.float64] | None,
+        support: Support | None,
+    ) -> Any:
+        """Return the loss over the features."""
+        return build_objective(features, self._loss(structure, targets), weights, support)
+
     def _train(
         self,
         features: FeatureMap,
@@ -252,7 +263,7 @@ class SparseCRF(Fitted):
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             features.pool = pool
             return minimize(
-                build_objective(features, self._loss(structure, targets), weights, support),
+                self._objective(features, structure, targets, weights, support),
                 self._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
                 NO_WEIGHTS if start is None else start,

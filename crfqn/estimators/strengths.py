@@ -1,4 +1,4 @@
-"""Base of chains and taxonomies: a penalty by its strengths alone, and a likelihood or a margin to train."""
+"""Base class of chains and taxonomies: a penalty by its strengths alone, and a likelihood or a margin to train."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HINGE_SOLVER = "block-frank-wolfe"
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ByStrengths(SparseCRF):
-    """Base of the estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
+    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
 
     The loss "logistic" is the likelihood's, "hinge" the structured hinge's, which has no curvature: it is trained in
     its dual, and that needs l2 > 0 and nothing else.

@@ -1,4 +1,4 @@
-"""The estimator that a recipe trains."""
+"""Estimators as recipes describe them, ready to train."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,14 @@ ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator"}.union(*OBJ
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
-    """Build the untrained estimator of a recipe.
+    """Return the untrained estimator of a recipe.
 
     Parameters
     ----------
     recipe : Recipe
     **overrides
-        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. With another `penalty`
-        the recipe's strengths stay that it has as well. A recipe over a taxonomy needs that of its data, unless it is
+        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. Another `penalty` keeps
+        the recipe's strengths that it has as well. A recipe over a taxonomy needs that of its data, unless it is
         inferred: `taxonomy=prepared.given_taxonomy`.
 
     Raises
@@ -57,7 +57,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
 
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
-    """The class of the estimator; of the likelihood it is `MulticlassCRF`."""
+    """Return the class of the recipe's estimator; `loss` decides between the two of flat labels."""
     from crfqn.estimators.classification.multiclass import MulticlassClassifier
     from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
     from crfqn.estimators.classification.taxonomy import TaxonomyCRF
@@ -85,7 +85,7 @@ def _given_by(recipe: Recipe) -> list[str]:
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """The parameters that the recipe sets; those that it leaves out have the estimator's default."""
+    """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
     keys = OBJECTIVE_KEYS[recipe.structure.kind]
     settings = {name: getattr(recipe.objective, name) for name in keys}
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -106,7 +106,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings without the strengths that a penalty of this name does not have."""
+    """Return the settings without the strengths that a penalty of this name does not have."""
     from crfqn.estimators.named_penalties import named_penalty
 
     known = (*named_penalty(penalty).strengths, "l2")

@@ -190,12 +190,7 @@ class _Run:
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        is_last_chance = state.is_final and not self.gap <= self.tol
-        if (
-            state.is_screening
-            and self.solves_unpenalised
-            and (is_last_chance or not np.isfinite(state.dual_value))
-        ):
+        if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
         if state.is_screening and not self.may_estimate:
             self._bound_by_items(state)
@@ -312,7 +307,10 @@ class _Run:
         if self.gap <= self.tol:
             return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+            if state.violation == 0.0:
+                return Status.CONVERGED
+            is_near = self.may_estimate and self.penalty.dual_radius > 0 and self.estimate <= self.tol
+            return Status.ESTIMATED if is_near else Status.STATIONARY
         if self.is_near:
             return Status.ESTIMATED
         if asked_to_stop:

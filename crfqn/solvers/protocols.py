@@ -134,8 +134,8 @@ class State:
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
     `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
-    `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
+    `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
     """
 
@@ -151,8 +151,8 @@ class State:
     meets_rule: bool = False
     sample_fraction: float = 1.0
     n_wrong: int | None = None
-    certify: Callable[[], State] | None = None
     excess: float | None = None
+    certify: Callable[[], State] | None = None
 
     @property
     def has_value(self) -> bool:

@@ -152,7 +152,7 @@ class Chain:
         terms, to = scores[labels, np.arange(labels.size)], self._inner
         terms[to] += edges.reshape(self.n_states, self.n_states)[labels[to - 1], labels[to]]
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))
-        return np.bincount(item_of, terms, self.n_items).astype(np.float64)
+        return np.bincount(item_of, terms, self.n_items).astype(np.float64, copy=False)
 
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.

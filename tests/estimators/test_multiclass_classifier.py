@@ -170,7 +170,7 @@ class TestOptimum:
 class TestIntercept:
     @every_loss
     @pytest.mark.parametrize("solver", ["bcd", "prox-qn"])
-    def test_it_is_free(self, loss, solver):
+    def test_it_is_unpenalised(self, loss, solver):
         """Its gradient is zero; the optimum is that of a feature whose strength is nothing beside its values."""
         model = fitted(loss=loss, solver=solver, group_l1=2.0, tol=1e-6)
         table = np.c_[model.coef_.toarray(), model.intercept_].T
@@ -393,7 +393,7 @@ class TestPath:
         mixed = crf_path(MulticlassCRF(penalty="sparse-group", l1=0.5), X, Y, grid=Grid(group_l1=[2.0]))
         assert (mixed.models[0].l1, mixed.models[0].group_l1) == (0.5, 2.0)
 
-    def test_a_penalty_without_strengths_to_walk(self):
+    def test_a_penalty_without_a_strength_to_vary(self):
         with pytest.raises(
             InputError, match=r"^penalty: expected one with l1 or group_l1 to walk, got 'l2'$"
         ):

@@ -222,7 +222,7 @@ def test_a_run_that_is_stopped_has_a_value_and_a_bound():
 
 
 def test_the_loss_is_its_definition_and_has_no_curvature():
-    _x, y, weights = data()
+    _, y, weights = data()
     scores = np.random.default_rng(2).normal(size=(K, N)) * 2.0
     found = MulticlassHinge(y, K).evaluate(scores, np.empty(0), weights, Pool(1))
     expected = [

@@ -109,7 +109,7 @@ def test_every_bound_holds_on_the_way(kind):
 
 def test_the_steps_of_algorithm_1():
     norm = np.linalg.norm(printed().t, 2)
-    solver = FBPD("differences", omega=2.0, n_steps=1)
+    solver = FBPD("differences", omega=2.0, n_steps=1, restarts=False)
     states = solver.steps(objective(), penalty("l1"), first(objective()))
     found = [dense(state.point) for state in islice(states, 13)]
     ours = objective().view(SplittingView).start().norm("differences")
@@ -122,7 +122,7 @@ def test_the_steps_of_algorithm_1():
 def test_the_steps_of_algorithm_2():
     ours = objective().view(SplittingView).start().norm("differences")
     assert ours > 1.0
-    solver = ConstrainedFBPD(omega=2.0, n_steps=1, one_tau=True)
+    solver = ConstrainedFBPD(omega=2.0, n_steps=1, restarts=False)
     states = solver.steps(bounded(), penalty("l1", strength=1.0), first(bounded()))
     found = [dense(state.point) for state in islice(states, 13)]
     for n in (1, 5, 12):
@@ -145,7 +145,7 @@ def test_the_papers_rule_ends_a_run_without_a_proof():
 
 
 def test_a_bound_that_zero_keeps_leaves_zero():
-    _x, _y, weights = data()
+    _, _, weights = data()
     loose = float(weights.sum()) + 1.0
     found = minimize(bounded(loose), penalty("l1", strength=1.0), ConstrainedFBPD())
     assert (found.status, found.value, found.n_nonzero) == (Status.WITHIN_BOUND, 0.0, 0)

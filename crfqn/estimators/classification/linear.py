@@ -23,6 +23,7 @@ from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -46,6 +47,7 @@ class LinearModel(FlatLabels):
         "bcd-constant": partial(RowDescent, step="constant"),
         "bcd-single": FeatureBCD,
         "dual": DualDecomposition,
+        "fbpd": FBPD,
         "fobos": FOBOS,
         "l-bfgs": partial(LBFGS, warm_up=False),
         "gls": GLS,

@@ -1,4 +1,7 @@
-"""Predictions made probabilities: Euclidean projections onto the simplex, and onto the hypercube. (K, N), K labels."""
+"""Projections of predictions onto probabilities: Euclidean, onto the simplex and onto the hypercube.
+
+Shapes: predictions (K, N), a column for each of N items, K labels.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from crfqn.projections import project_simplex
 
 
 def onto_simplex(table: Vector) -> Vector:
-    """Return the nearest point of the simplex to each column."""
+    """Return the nearest point of the simplex to each column, (K, N)."""
     return np.ascontiguousarray(project_simplex(table.T).T)
 
 
 def onto_hypercube(table: Vector) -> Vector:
-    """Return the nearest point of [0, 1]^K to each column."""
+    """Return the nearest point of [0, 1]^K to each column, (K, N)."""
     return np.clip(table, 0.0, 1.0)
 
 

@@ -100,7 +100,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     link: Any = AUTO
 
     def _potential(self, is_exclusive: bool) -> Potential:
-        """Phi for items with one label, or with several."""
+        """Return Phi for items with one label, or with several."""
         return named_link(BY_LABELS[is_exclusive] if self.link == AUTO else self.link)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
@@ -124,7 +124,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
         return clipped(self._potential(self._is_exclusive).gradient(scores), self._is_exclusive)
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Of the links that are known, only the softmax does not see what all scores have in common."""
+        """Return the intercepts, centred for the softmax, the only known link that ignores what all scores share."""
         assert isinstance(space, SetSpace)
         is_softmax = isinstance(self._potential(space.form == "labels"), LogSumExp)
         return super()._centred(space, intercepts) if is_softmax else intercepts

@@ -100,7 +100,10 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         return self._thresholds.exceeded(scores)
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
-        """The k labels of each item with the largest scores, (I, k), the largest first; all of them by default."""
+        """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
+
+        X and errors as in `predict`; InputError also for a k that is no number of labels.
+        """
         check_is_fitted(self)
         k = len(self.classes_) if k is None else k
         if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
@@ -115,7 +118,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         return targets
 
     def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
-        """Learn the thresholds."""
+        """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
         if self._form == "labels":
             return
         weights = np.ones(features.n_items) if weights is None else weights
@@ -140,7 +143,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     def _unseen_scores(
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
     ) -> Vector:
-        """The scores of the items `test` from a training on the items `train`, which starts from these weights."""
+        """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
         features = copy(features)
@@ -189,7 +192,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
             raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
 
     def _settings(self) -> dict[str, Any]:
-        """A splitter is not kept: it has done its work."""
+        """Return the parameters as JSON values, without a splitter, which is needed for training only."""
         return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
 
     @classmethod

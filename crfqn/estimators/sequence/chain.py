@@ -132,7 +132,7 @@ class ChainCRF(ByStrengths):
     all_possible_transitions: bool = True
 
     def __sklearn_tags__(self) -> Tags:
-        """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
+        """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.two_d_array = False
@@ -141,7 +141,7 @@ class ChainCRF(ByStrengths):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> ChainCRF:
-        """Train.
+        """Train on sequences and their labels.
 
         Parameters
         ----------
@@ -185,7 +185,22 @@ class ChainCRF(ByStrengths):
         return self
 
     def predict(self, X: Any) -> list[NDArray]:
-        """The most probable label sequence of each item: a list of 1-D arrays of labels."""
+        """Return the most probable label sequence of each item (Viterbi).
+
+        Parameters
+        ----------
+        X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
+
+        Returns
+        -------
+        list of 1-D arrays of labels, one an item
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            Says what was expected, what came, and where: item, position, feature.
+        """
         chain, scores, edges = self._open(X)
         with Pool(self.n_threads) as pool:
             best = chain.decode(scores, edges, pool)
@@ -193,7 +208,7 @@ class ChainCRF(ByStrengths):
 
     @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
-        """The most probable label sequence of each item, and the logarithm of its probability."""
+        """Return the most probable label sequence of each item, with log-probability; X and errors as in `predict`."""
         chain, scores, edges = self._open(X)
         with Pool(self.n_threads) as pool:
             best = chain.decode(scores, edges, pool)
@@ -202,13 +217,19 @@ class ChainCRF(ByStrengths):
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> list[NDArray[np.float64]]:
-        """P(y_t = k | x) of each position: a list of arrays (positions, classes), rows that sum to 1."""
+        """Return P(y_t = k | x) of each position: a list of float64 arrays (positions, classes), rows that sum to 1.
+
+        X and errors as in `predict`.
+        """
         chain, scores, edges = self._open(X)
         inference = self._infer(chain, scores, edges)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of positions that are labelled right, each item weighed by `sample_weight`."""
+        """Return the share of positions that are labelled right, each item weighted by `sample_weight`.
+
+        X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position.
+        """
         check_is_fitted(self)
         sequences = self._encode(X)
         if sequences.n_positions == 0:
@@ -223,7 +244,10 @@ class ChainCRF(ByStrengths):
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """log P(y_i | x_i) of each item, float64 (I,), in nats; the labels must be known."""
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
+
+        X and errors as in `predict`; InputError also for labels that are not among the classes.
+        """
         check_is_fitted(self)
         sequences = self._encode(X)
         targets = encode_known_labels(y, sequences.offsets, self.classes_)
@@ -241,7 +265,7 @@ class ChainCRF(ByStrengths):
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
     def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """The chain over new items, with the scores of its nodes and edges."""
+        """Return the chain over new items, with the scores of its nodes and edges."""
         check_is_fitted(self)
         sequences = self._encode(X)
         chain = Chain(sequences.offsets, len(self.classes_))
@@ -264,7 +288,7 @@ class ChainCRF(ByStrengths):
         return Axes(self.classes_.tolist(), self.n_features_in_, names)
 
     def _start(self, new: Axes, start: Any) -> SparseWeights | None:
-        """The weights to start from, those of `start` or of the last fit: of the labels and features in common."""
+        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
             return None
@@ -299,7 +323,7 @@ class ChainCRF(ByStrengths):
         )
 
     def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Node scores (K, N) and edge scores (K, K) of the fitted weights."""
+        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
         n_states = len(self.classes_)
         scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
         add_image(store, *self._weights(), scores, edges, pool)

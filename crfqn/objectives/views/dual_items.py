@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.dual.balance import balance
 from crfqn.kernels.dual.linear import Items, Rows, sweep_items
@@ -32,7 +32,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import Point, Ray
+from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import Certified, DualView, ItemSweep
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.dual_kernel import DualKernelItems, dual_variables, fixed_offsets, starting_items
@@ -244,50 +244,24 @@ class TableWeights:
         return self._sparse.weights
 
 
-class TablePoint:
-    """A point whose weights are a table (F, K): coordinates, and the pass that it costs, wait until somebody asks."""
+class TablePoint(LazyPoint):
+    """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
 
     def __init__(self, blocks: DualItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective
 
     @cached_property
-    def sparse_weights(self) -> TableWeights:
+    def sparse_weights(self) -> TableWeights:  # type: ignore[override]
         """The weights, which may be kept longer than the point: those of the first time that they are asked for."""
         return TableWeights(self._blocks.table())
 
     @property
-    def coords(self) -> Coords:
+    def coords(self) -> Coords:  # type: ignore[override]
         return self.sparse_weights.coords
 
     @property
-    def weights(self) -> Vector:
+    def weights(self) -> Vector:  # type: ignore[override]
         return self.sparse_weights.weights
-
-    @property
-    def value(self) -> float:
-        return self._whole.value
-
-    @cached_property
-    def _whole(self) -> Point:
-        return self.objective.at(self.coords, self.weights)
-
-    def gradient(self, coords: Coords) -> Vector:
-        return self._whole.gradient(coords)
-
-    def screen(self, threshold: float) -> Screening:
-        return self._whole.screen(threshold)
-
-    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        return self._whole.screen_rows(bound, inside, order)
-
-    def dual_value(self, scale: float) -> float:
-        return self._whole.dual_value(scale)
-
-    def along(self, coords: Coords, direction: Vector) -> Ray:
-        return self._whole.along(coords, direction)
-
-    def view(self, kind: type) -> Any:
-        return self._whole.view(kind)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ objective, is the certificate.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,20 +75,11 @@ class BlockFrankWolfe:
         while True:
             self.pass_over(blocks, n_passes, random)
             n_passes += 1
-            point, dual_value = blocks.point(self.average), blocks.dual_value()
-            waiting = State(
-                point,
-                np.nan,
-                np.nan,
-                blocks.n_items,
-                dual_value,
-                certify=partial(evaluated, point, penalty, blocks.n_items, dual_value),
-            )
+            state = passed(blocks.point(self.average), penalty, blocks)
             if n_passes >= due:
                 due = PATIENCE * n_passes
-                yield evaluated(point, penalty, blocks.n_items, dual_value)
-            else:
-                yield waiting
+                state = replace(certified(state, penalty), is_step=True)
+            yield state
 
     def pass_over(self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator) -> None:
         """Take as many steps as there are items, on all of them or on those that promise most."""
@@ -104,7 +94,14 @@ class BlockFrankWolfe:
             blocks.visit(random.choice(n, batch.size, p=chance))
 
 
-def evaluated(point: Point, penalty: Penalty, n_items: int, dual_value: float) -> State:
-    """Return the state after a pass with the objective at its weights."""
+def passed(point: Point, penalty: Penalty, blocks: FrankWolfeState) -> State:
+    """Return the state after a pass, whose value waits until it is asked for."""
+    state = State(point, np.nan, np.nan, blocks.n_items, blocks.dual_value())
+    return replace(state, certify=lambda: certified(state, penalty))
+
+
+def certified(state: State, penalty: Penalty) -> State:
+    """Return the state with the objective at its weights, which costs a loss-augmented decoding of all items."""
+    point = state.point
     value = point.value + penalty.value(point.coords, point.weights)
-    return State(point, value, np.nan, n_items, dual_value, is_step=True)
+    return replace(state, value=value, is_screening=True, certify=None)

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.objectives.protocols import EpigraphSplitting, EpigraphView
-from crfqn.solvers.primal_dual.steps import StepSizes, distance, first_omega, forward_backward, is_still
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State, Vector
+from crfqn.solvers.primal_dual.steps import (
+    Iterate,
+    Restarts,
+    StepSizes,
+    first_omega,
+    forward_backward,
+    is_still,
+)
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive
 
@@ -25,11 +32,9 @@ class ConstrainedFBPD:
 
     Parameters
     ----------
-    omega, change, n_steps
-        As of `FBPD`.
-    one_tau : bool
-        One tau for x and zeta, with tau sigma max(||T||^2, 1) <= 1, as printed. Since T works on x and the identity on
-        zeta, each may have its own: tau sigma ||T||^2 <= 1 and tau_zeta sigma <= 1.
+    omega, change, n_steps, restarts
+        As of `FBPD`. Without restarts, x and zeta have one tau, tau sigma max(||T||^2, 1) <= 1, as printed; else, since
+        T works on x and the identity on zeta, one each: tau sigma ||T||^2 <= 1 and tau_zeta sigma <= 1.
 
     Notes
     -----
@@ -43,7 +48,7 @@ class ConstrainedFBPD:
     omega: float | None = None
     change: float | None = None
     n_steps: int = 10
-    one_tau: bool = False
+    restarts: bool = True
 
     def __post_init__(self) -> None:
         check_positive(self, "omega", or_none=True)
@@ -57,45 +62,41 @@ class ConstrainedFBPD:
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state, with a bound, every `n_steps` steps."""
         h = objective.view(EpigraphView).start()
-        x = x0 = start.sparse_weights
+        x = start.sparse_weights
         del start
-        Tx = h.image(x.coords, x.weights)
-        zeta, y, xi = np.zeros(len(Tx)), np.zeros_like(Tx), np.zeros(len(Tx))
-        size, meets_rule = self.first_size(h), False
+        images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
+        z = moved = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
+        norm = h.norm("differences")
+        norm = norm if self.restarts else max(norm, 1.0)
+        size = StepSizes(norm, self.omega or first_omega(norm, h.weights))
+        restarts = Restarts(size, z, self.omega is None) if self.restarts else None
+        meets_rule = False
         while True:
-            yield state(h, penalty, x, Tx, y, xi, meets_rule)
+            yield state(h, penalty, moved, meets_rule)
             for _ in range(self.n_steps):
-                tau, sigma = size.tau, size.sigma
-                before, x = x, forward_backward(penalty, h.point(x, y), tau)
-                zeta_before, zeta = zeta, h.project_budget(zeta - (tau if self.one_tau else 1.0 / sigma) * xi)
-                Tx_before, Tx = Tx, h.image(x.coords, x.weights)
-                y_hat = y + sigma * (2.0 * Tx - Tx_before)
-                xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
-                p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
-                y, xi = y_hat - sigma * p, xi_hat - sigma * theta
-                meets_rule = is_still(x, before, self.change)
+                before, moved = moved.x, self.step(h, penalty, z, size)
+                z = restarts.following(z, moved) if restarts else moved
+                meets_rule = is_still(moved.x, before, self.change)
                 if meets_rule:
                     break
-                if size.is_due:
-                    size.balance(distance(x, x0), float(np.linalg.norm(y)))
 
-    def first_size(self, h: EpigraphSplitting) -> StepSizes:
-        """Return the first steps."""
-        norm = h.norm("differences")
-        norm = max(norm, 1.0) if self.one_tau else norm
-        return StepSizes(norm, self.omega or first_omega(norm, h.weights), self.omega is None)
+    def step(self, h: EpigraphSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
+        """Return what a step of Algorithm 2 leads to."""
+        tau, sigma = size.tau, size.sigma
+        tau_zeta = 1.0 / sigma if self.restarts else tau
+        (x, (Tx_before, zeta_before), (y, xi)) = z
+        x = forward_backward(penalty, h.point(x, y), tau)
+        zeta = h.project_budget(zeta_before - tau_zeta * xi)
+        Tx = h.image(x.coords, x.weights)
+        y_hat = y + sigma * (2.0 * Tx - Tx_before)
+        xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
+        p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
+        return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))
 
 
-def state(
-    h: EpigraphSplitting,
-    penalty: Penalty,
-    x: SparseWeights,
-    Tx: Vector,
-    y: Vector,
-    xi: Vector,
-    meets_rule: bool,
-) -> State:
+def state(h: EpigraphSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
     """Return the state at x: the penalty, how far the loss is above its bound, and what y and xi prove."""
+    x, (Tx, _), (y, xi) = z
     point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
     seen = screen_point(penalty, point)
     return State(

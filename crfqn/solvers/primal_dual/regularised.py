@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import SplittingView
 from crfqn.solvers.primal_dual.steps import (
+    Iterate,
+    Restarts,
     StepSizes,
-    distance,
     first_omega,
     forward_backward,
     is_still,
@@ -36,11 +35,13 @@ class FBPD:
         Of which map tau sigma ||T||^2 <= 1 has to hold: T as printed, or that to the scores, whose steps are the same
         and whose norm is up to sqrt(K) smaller.
     omega : float > 0, optional
-        sigma / tau is omega^2; by default it follows the iterates (`steps.py`).
+        sigma / tau is omega^2; by default it follows the iterates from restart to restart.
     change : float > 0, optional
         Stop at this relative change of the weights in a step, the paper's rule (1e-5); the certificate by default.
     n_steps : int
         Steps between two certificates.
+    restarts : bool
+        Halpern's iteration over the steps, with restarts (`steps.py`); without, the algorithm as printed.
 
     Notes
     -----
@@ -56,6 +57,7 @@ class FBPD:
     omega: float | None = None
     change: float | None = None
     n_steps: int = 10
+    restarts: bool = True
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -71,22 +73,26 @@ class FBPD:
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state, with a bound, every `n_steps` steps."""
         h = objective.view(SplittingView).start()
-        x, y = start.sparse_weights, h.labels()
+        x, y, r = start.sparse_weights, h.labels(), h.margins
         del start
-        Tx, r = h.image(x.coords, x.weights), h.margins
+        z = moved = Iterate(x, (h.image(x.coords, x.weights),), (y,))
         norm = h.norm(self.norm)
-        size = StepSizes(norm, self.omega or first_omega(norm, h.weights), self.omega is None)
-        x0, y0, meets_rule = x, y, False
+        size = StepSizes(norm, self.omega or first_omega(norm, h.weights))
+        restarts = Restarts(size, z, self.omega is None) if self.restarts else None
+        meets_rule = False
         while True:
-            point = h.certified(x, Tx, y, balanced=penalty.unpenalised.size > 0)
+            point = h.certified(
+                moved.x, moved.images[0], moved.duals[0], balanced=penalty.unpenalised.size > 0
+            )
             yield screen_point(penalty, point).state(is_step=True, meets_rule=meets_rule)
             for _ in range(self.n_steps):
-                tau, sigma = size.tau, size.sigma
-                before, x = x, forward_backward(penalty, h.point(x, y), tau)
-                Tx_before, Tx = Tx, h.image(x.coords, x.weights)
+                before, tau, sigma = moved.x, size.tau, size.sigma
+                (x, (Tx_before,), (y,)) = z
+                x = forward_backward(penalty, h.point(x, y), tau)
+                Tx = h.image(x.coords, x.weights)
                 y = h.project(y + sigma * (2.0 * Tx - Tx_before) + sigma * r)
+                moved = Iterate(x, (Tx,), (y,))
+                z = restarts.following(z, moved) if restarts else moved
                 meets_rule = is_still(x, before, self.change)
                 if meets_rule:
                     break
-                if size.is_due:
-                    size.balance(distance(x, x0), float(np.linalg.norm(y - y0)))

@@ -1,22 +1,25 @@
-"""The steps tau and sigma of primal-dual splitting, and the weights' step, which both algorithms share.
+"""The steps tau and sigma of primal-dual splitting, the weights' step, and restarts: what both algorithms share.
 
     tau = 1 / (omega ||T||),   sigma = omega / ||T||
 
-Any omega > 0 converges, and how fast depends on it: the bound of Chambolle and Pock (2011, theorem 1) is least where
-omega = ||y* - y0|| / ||x* - x0||. That is what `StepSizes` takes it from, the iterates standing for the optimum, at
-intervals that double: as these settle, so does omega (after Applegate et al. 2021, section 3.3).
+Steps of FBPD turn round the optimum where problems are nearly linear programmes, as sparse hinges are. `Restarts` makes
+of them Halpern's iteration z <- a (2 F(z) - z) + (1 - a) z0, a = (k + 1) / (k + 2), F being a step of FBPD, with a new
+anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then moved towards ||y - y0|| / ||x - x0||
+(Applegate et al. 2021, section 3; Lu and Yang 2024, section 3).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.solvers.protocols import Penalty, Point, SparseWeights, Vector
-from crfqn.solvers.screened_point import may_move
+from crfqn.solvers.screened_point import aligned, may_move
 
-FIRST_LOOK = 16  # steps until omega is taken from the iterates
+# Of the residual at the anchor: when to restart at once, and when as soon as it rises; of all steps: the longest epoch.
+ENOUGH, SOME, LONGEST = 0.2, 0.8, 0.36
 
 
 def forward_backward(penalty: Penalty, point: Point, tau: float) -> SparseWeights:
@@ -27,6 +30,17 @@ def forward_backward(penalty: Penalty, point: Point, tau: float) -> SparseWeight
     return SparseWeights(coords[stays], moved[stays])
 
 
+class Iterate(NamedTuple):
+    """Weights x, dual variables, and the images of the primal variables that these are paired with.
+
+    images : T x, and zeta; duals : y, and xi
+    """
+
+    x: SparseWeights
+    images: tuple[Vector, ...]
+    duals: tuple[Vector, ...]
+
+
 @dataclass
 class StepSizes:
     """tau and sigma, for tau sigma ||T||^2 = 1.
@@ -34,14 +48,10 @@ class StepSizes:
     Attributes
     ----------
     norm : ||T||; omega : sigma ||T||
-    adapts : whether omega follows the iterates
     """
 
     norm: float
     omega: float
-    adapts: bool
-    n_steps: int = field(default=0, init=False)
-    next_look: int = field(default=FIRST_LOOK, init=False)
 
     @property
     def tau(self) -> float:
@@ -51,24 +61,81 @@ class StepSizes:
     def sigma(self) -> float:
         return self.omega / self.norm
 
-    @property
-    def is_due(self) -> bool:
-        """Count a step; returns whether omega is to be taken from the iterates."""
-        self.n_steps += 1
-        return self.adapts and self.n_steps == self.next_look
+    def residual(self, z: Iterate, moved: Iterate) -> float:
+        """Return ||F(z) - z|| in the norm of the method, in which F is firmly non-expansive."""
+        total = distance(z.x, moved.x) ** 2 / self.tau
+        for n, pair in enumerate(zip(z.images, moved.images, z.duals, moved.duals, strict=True)):
+            image, dual = pair[1] - pair[0], pair[3] - pair[2]
+            total += float(np.vdot(dual, dual)) / self.sigma - 2.0 * float(np.vdot(image, dual))
+            if n:  # zeta, with a tau of its own
+                total += self.sigma * float(np.vdot(image, image))
+        return float(np.sqrt(max(total, 0.0)))
 
-    def balance(self, far_x: float, far_y: float) -> None:
-        """Move omega half-way, in its logarithm, to the ratio of how far y and x have come."""
-        self.next_look *= 2
-        if far_x > 0.0 and far_y > 0.0:
-            self.omega = float(np.sqrt(self.omega * far_y / far_x))
+
+@dataclass
+class Restarts:
+    """Halpern's iteration with restarts.
+
+    Attributes
+    ----------
+    anchor : z0; n_steps, k : steps of the run and since the anchor
+    adapts : whether omega follows the iterates
+    """
+
+    size: StepSizes
+    anchor: Iterate
+    adapts: bool
+    n_steps: int = field(default=0, init=False)
+    k: int = field(default=0, init=False)
+    first: float = field(default=np.inf, init=False)
+    before: float = field(default=np.inf, init=False)
+
+    def following(self, z: Iterate, moved: Iterate) -> Iterate:
+        """Return where the next step begins, after one from z to F(z) = moved."""
+        residual = self.size.residual(z, moved)
+        self.n_steps += 1
+        if self.k == 0:
+            self.first = residual
+        has_fallen = residual <= ENOUGH * self.first or (self.before < residual <= SOME * self.first)
+        self.before = residual
+        if self.k > 0 and (has_fallen or self.k >= LONGEST * self.n_steps):
+            self._restart(moved)
+            return moved
+        a = (self.k + 1.0) / (self.k + 2.0)
+        self.k += 1
+        return combined((2.0 * a, -a, 1.0 - a), (moved, z, self.anchor))
+
+    def _restart(self, z: Iterate) -> None:
+        """Begin anew at z."""
+        far_x = distance(z.x, self.anchor.x)
+        far_y = np.sqrt(
+            sum(float(np.vdot(b - a, b - a)) for a, b in zip(self.anchor.duals, z.duals, strict=True))
+        )
+        if self.adapts and far_x > 0.0 and far_y > 0.0:
+            self.size.omega = float(np.sqrt(self.size.omega * far_y / far_x))
+        self.anchor, self.k, self.before = z, 0, np.inf
+
+
+def combined(shares: tuple[float, ...], iterates: tuple[Iterate, ...]) -> Iterate:
+    """Return the sum of shares of iterates."""
+    coords, dense = aligned(*((z.x.coords, z.x.weights) for z in iterates))
+    x = np.sum([share * w for share, w in zip(shares, dense, strict=True)], axis=0)
+    images, duals = ([z.images for z in iterates], [z.duals for z in iterates])
+    return Iterate(SparseWeights(coords, x), mixed(shares, images), mixed(shares, duals))
+
+
+def mixed(shares: tuple[float, ...], tables: list[tuple[Vector, ...]]) -> tuple[Vector, ...]:
+    """Return the sum of shares of each array."""
+    return tuple(
+        sum(share * part for share, part in zip(shares, parts, strict=True))
+        for parts in zip(*tables, strict=True)
+    )
 
 
 def distance(a: SparseWeights, b: SparseWeights) -> float:
     """Return ||a - b||."""
-    _, at_a, at_b = np.intersect1d(a.coords, b.coords, assume_unique=True, return_indices=True)
-    squares = float(a.weights @ a.weights) + float(b.weights @ b.weights)
-    return float(np.sqrt(max(squares - 2.0 * float(a.weights[at_a] @ b.weights[at_b]), 0.0)))
+    _, (at_a, at_b) = aligned((a.coords, a.weights), (b.coords, b.weights))
+    return float(np.linalg.norm(at_a - at_b))
 
 
 def is_still(x: SparseWeights, before: SparseWeights, change: float | None) -> bool:
