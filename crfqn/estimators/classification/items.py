@@ -183,9 +183,9 @@ class ItemModel(ClassifierMixin, SparseCRF):
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Blocks of items: the score of each class, the sum over its path, (n_classes, items of the block)."""
         check_is_fitted(self)
-        nodes = self._space.nodes
+        space = self._space
         for structure, scores, pool in self._node_scores(X):
-            yield structure.path_scores(scores, pool)[nodes]
+            yield space.class_scores(structure, scores, pool)
 
     def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
         """Blocks of items: the structure over them, node scores (K, items of the block), and threads.
