@@ -136,6 +136,7 @@ class State:
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
     `is_evaluated`: False for a step whose value nobody has computed yet; the last one of a run is evaluated.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
+    `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
     """
 
     point: Point
@@ -151,6 +152,7 @@ class State:
     sample_fraction: float = 1.0
     n_wrong: int | None = None
     is_evaluated: bool = True
+    least_gap: float = 0.0
 
     @property
     def has_value(self) -> bool:
