@@ -1,4 +1,4 @@
-"""One file that holds a trained model: arrays, lists of strings and JSON metadata, never code.
+"""Reading and writing of a trained model as one file: arrays, lists of strings and JSON metadata, never code.
 
 The container is safetensors. Its header carries one text entry, `crfqn`: a JSON document with the format's
 version, the kind of model, the metadata, the dtype and shape of every array and a sha256 over all of that and
@@ -31,7 +31,7 @@ TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The checked content of a model file.
+    """Checked content of a model file.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ def write_model(
 
 
 def read_model(path: StrPath) -> ModelFile:
-    """Read and check a model file in a single pass.
+    """Read a model file, checked in a single pass.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def read_model(path: StrPath) -> ModelFile:
 
 
 class _Damage(Exception):
-    """The reason why a file is not a usable model; the caller adds the path."""
+    """Error with the reason why a file is not a usable model; the caller adds the path."""
 
 
 def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:

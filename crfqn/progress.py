@@ -19,7 +19,7 @@ REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
 
 class Record(Protocol):
-    """The fields of a progress record (`crfqn.result.Progress`) that the display reads."""
+    """Fields of a progress record that the display reads; `crfqn.result.Progress` says what they are."""
 
     @property
     def iteration(self) -> int: ...
@@ -27,6 +27,8 @@ class Record(Protocol):
     def value(self) -> float: ...
     @property
     def gap(self) -> float: ...
+    @property
+    def estimated_gap(self) -> float: ...
     @property
     def violation(self) -> float: ...
     @property
@@ -53,7 +55,7 @@ def _iteration(record: Any) -> str:
 
 
 def _objective(record: Any) -> str:
-    """Return the objective, a sample's scaled up and marked as an estimate; or the mistakes of an epoch without one."""
+    """Return the objective, scaled up and marked as an estimate on a sample, or an epoch's number of mistakes."""
     if record.n_wrong is not None and record.value != record.value:
         return f"{record.n_wrong:,d} wrong"
     return (
@@ -63,27 +65,28 @@ def _objective(record: Any) -> str:
     )
 
 
-# together 78 wide: they fit a terminal of 80
+# together 79 wide: they fit a terminal of 80
 COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
     ("iter", 5, _iteration),
-    ("objective", 15, _objective),
-    ("gap", 8, lambda record: _number(record.gap, ".2e")),
+    ("objective", 12, _objective),
+    ("gap", 7, lambda record: _number(record.gap, ".1e")),
+    ("est.gap", 7, lambda record: _number(record.estimated_gap, ".1e")),
     ("violation", 9, lambda record: _number(record.violation, ".2e")),
-    ("active", 10, lambda record: f"{record.n_active:,d}"),
-    ("non-zero", 9, lambda record: f"{record.n_nonzero:,d}"),
+    ("active", 9, lambda record: f"{record.n_active:,d}"),
+    ("non-zero", 8, lambda record: f"{record.n_nonzero:,d}"),
     ("passes", 7, lambda record: _number(record.passes, ",.1f")),
-    ("seconds", 8, lambda record: _number(record.seconds, ",.2f")),
+    ("seconds", 7, lambda record: _number(record.seconds, ",.2f")),
 )
 HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
 
 
 def format_record(record: Record) -> str:
-    """Return the record as one line under `HEADING`; numbers not known yet (nan) are dashes."""
+    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan)."""
     return " ".join(show(record).rjust(width) for _, width, show in COLUMNS)
 
 
 class ProgressDisplay:
-    """Show the records that `minimize` passes to its callback; a context manager.
+    """Context manager that shows the records that `minimize` passes to its callback.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ class ProgressDisplay:
         self._has_heading = False
 
     def __call__(self, record: Record) -> None:
-        """Show `record`."""
+        """Show a progress record: in the live line, or in a line that stays."""
         self._latest, self._latest_stays = record, False
         if record.seconds >= self._next_line:
             self._print_latest()

@@ -17,9 +17,14 @@ class Status(Enum):
     ESTIMATED = (
         "converged by an estimate: the objective is probably within the tolerance of the optimum, not proved"
     )
-    STATIONARY = "stopped: the gradient is small; without a penalty nothing tells how far the optimum is"
+    WITHIN_BOUND = (
+        "converged: the penalty is proved to be within the tolerance of its least value, "
+        "and the loss exceeds its bound by no more than the tolerance"
+    )
+    STATIONARY = "stopped: the gradient is small, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
+    STAGES_MADE = "finished: all stages are made, or no more of them pay; there is no optimum to be near to"
     STALLED = "stopped: rounding hides any further decrease of the objective"
     LINE_SEARCH_FAILED = "failed: no step along the search direction decreases the objective"
     MAX_ITER = "stopped: the limit of iterations is reached"
@@ -31,12 +36,12 @@ class Status(Enum):
     @property
     def is_success(self) -> bool:
         """Whether the tolerance was reached, by a proof or by an estimate."""
-        return self in (Status.CONVERGED, Status.ESTIMATED)
+        return self in (Status.CONVERGED, Status.WITHIN_BOUND, Status.ESTIMATED)
 
     @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
-        return self.is_success or self is Status.LEARNED
+        return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Result:
     trace : the progress, one row an iteration
     n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
         where the run was stopped before its end
+    excess : where the loss has a bound, how far it is above, as a share of the bound; `value` is the penalty then
     """
 
     coords: NDArray[np.int64]
@@ -129,6 +135,7 @@ class Result:
     trace: Trace
     n_proved_zeros: int | None = None
     estimated_gap: float = float("nan")
+    excess: float | None = None
 
     @property
     def message(self) -> str:

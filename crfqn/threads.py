@@ -83,7 +83,7 @@ def core_quota(root: Path) -> float:
 
 
 def _with_parents(mount: Path, group: str) -> Iterator[Path]:
-    """Yield the folders of a control group and of those above it."""
+    """Yield the folder of a control group and those of the groups above it."""
     names = [name for name in group.split("/") if name]
     if ".." in names:  # a group outside of what is mounted
         names = []
@@ -124,7 +124,7 @@ def check_n_threads(n_threads: int | None) -> int:
 
 
 class Pool:
-    """Threads that run `task(part)` for every part: `with Pool(n) as pool: pool.each(n_parts, task)`.
+    """Pool of threads that run `task(part)` for every part: `with Pool(n) as pool: pool.each(n_parts, task)`.
 
     Threads are started by the first call that has work for them. A task that calls its own pool does all of that work
     itself: the other threads may be waiting for it.
@@ -138,7 +138,7 @@ class Pool:
 
     @property
     def rank(self) -> int:
-        """The number of the calling thread: 0 outside of the pool, 1 ... n_threads - 1 within."""
+        """Number of the calling thread: 0 outside of the pool, 1 ... n_threads - 1 within."""
         return int(getattr(self._local, "rank", 0))
 
     @property

@@ -8,6 +8,7 @@
     python scripts/benchmark.py rows --loss squared-hinge
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
     python scripts/benchmark.py inference
+    python scripts/benchmark.py max-margin
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
@@ -215,6 +216,17 @@ def inference(
     from benchmarks import inference
 
     finish(inference.measure_states(states or [4, 7, 16, 26, 50, 146], lengths.value), output)
+
+
+@app.command()
+def max_margin(
+    tol: Annotated[float, typer.Option(min=0, help="The relative duality gap to prove.")] = 1e-2,
+    output: Output = None,
+) -> None:
+    """Handwritten words by their pixels: the structured hinge beside the likelihood, both with L2."""
+    from benchmarks import max_margin
+
+    finish(max_margin.measure(tol), output)
 
 
 def finish(report: Report, output: Path | None) -> None:

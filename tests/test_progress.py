@@ -23,6 +23,7 @@ class StandIn:
     is_screening: bool = False
     sample_fraction: float = 1.0
     n_wrong: int | None = None
+    estimated_gap: float = 0.00045
 
 
 def log_console():
@@ -44,11 +45,12 @@ def run(console, seconds):
 
 def test_a_line_has_every_field():
     line = format_record(StandIn())
-    assert line.split() == ["3", "54,880.567", "1.23e-03", "5.00e-01", "12,345", "2,415", "7.5", "1.00"]
+    numbers = ["3", "54,880.567", "1.2e-03", "4.5e-04", "5.00e-01", "12,345", "2,415", "7.5", "1.00"]
+    assert line.split() == numbers
     assert len(line) == len(HEADING) < 80
 
 
-def test_a_sample_shows_its_share_and_an_estimate():
+def test_a_sample_shows_its_fraction_and_an_estimate():
     fields = format_record(StandIn(sample_fraction=1 / 16, value=4750.0)).split()
     assert fields[:2] == ["1/16", "~76,000"]
 
@@ -88,7 +90,7 @@ def test_terminal_shows_a_live_line():
 
 def test_narrow_terminal_cuts_lines():
     text = run(terminal_console(width=30), [0.0])
-    assert HEADING[:30] in text
+    assert HEADING[:27] in text
     assert HEADING not in text
 
 

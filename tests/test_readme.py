@@ -216,7 +216,7 @@ def test_options_exist(page):
         if words[0] in commands:
             known = options_of(commands[words[0]]) | {"--help"}
             assert {word for word in words if word.startswith("-")} - known <= {"-"}, words
-    for script in ("benchmark", "reproduce_prox_qn", "reproduce_bcd"):
+    for script in ("benchmark", "reproduce_prox_qn", "reproduce_bcd", "reproduce_simplex_svm"):
         command = typer.main.get_command(importlib.import_module(script).app)
         for words in commands_in(text, f"python scripts/{script}.py"):
             known = options_of(getattr(command, "commands", {}).get(words[0], command))

@@ -1,4 +1,4 @@
-"""The commands and their options; each is carried out by a module of this package, imported when it runs."""
+"""Commands and their options; each is carried out by a module of this package, imported when it runs."""
 
 from dataclasses import asdict
 from pathlib import Path

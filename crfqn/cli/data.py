@@ -1,4 +1,4 @@
-"""`crfqn data list | get | verify`: the datasets of the registry on this machine."""
+"""`crfqn data list | get | verify`: list, download and check the datasets of the registry."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _row(entry: Dataset) -> dict[str, Any]:
 
 
 def fetch(name: str, *, is_quiet: bool) -> None:
-    """Fetch a dataset and print where its files are."""
+    """Fetch a dataset into the cache and print where its files are."""
     entry = _find(name)
     if entry.is_embedded:
         print(f"{name} is built in: nothing to fetch")
@@ -56,7 +56,7 @@ def fetch(name: str, *, is_quiet: bool) -> None:
 
 
 def verify(name: str) -> int:
-    """Check a dataset and print which check was made; returns the exit code."""
+    """Check a dataset and print which check was made; return the exit code."""
     entry = _find(name)
     try:
         verification = entry.verify()

@@ -17,7 +17,7 @@ from crfqn.errors import CrfqnError, DataUnavailableError
 
 
 class ExitCode(IntEnum):
-    """The exit codes and their meanings; `crfqn --help` shows this table."""
+    """Exit codes and their meanings; `crfqn --help` shows this table."""
 
     meaning: str
 

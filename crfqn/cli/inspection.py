@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
 
 # Of the estimator's parameters, those that shape a model.
-SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "max_iter")
+SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
 INTERCEPT = "(intercept)"
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
@@ -22,6 +22,10 @@ MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
     model = load_model(path)
+    if not hasattr(model, "coef_"):
+        raise InputError(
+            f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
+        )
     names = _node_names(model)
     if label is not None and label not in names:
         raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")
@@ -101,6 +105,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "status": getattr(getattr(result, "status", None), "value", None),
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
+        "estimated_gap": _number(getattr(result, "estimated_gap", None)),
         "n_proved_zeros": getattr(result, "n_proved_zeros", None),
     }
 
@@ -169,7 +174,7 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
 
 
 def _finite(value: Any) -> Any:
-    """Return the content with None for NaN and infinity, which JSON lacks."""
+    """Return JSON content with None for NaN and infinity, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):

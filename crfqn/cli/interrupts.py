@@ -14,7 +14,7 @@ from crfqn.cli.exits import say
 
 
 class Interrupts:
-    """Take over SIGINT and SIGTERM; a context manager.
+    """Context manager that takes over SIGINT and SIGTERM.
 
     Attributes
     ----------

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def load_model(path: Path) -> Any:
-    """Load a model file (ModelFileError for anything else); its `extra_` is a dict."""
+    """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
     from crfqn.estimators.storage.persistence import load
 
     return load(path)
 
 
 def labels_sequences(model: "SparseCRF") -> bool:
-    """Return whether an item of the model is a sequence, with a label at each position; else it has one label."""
+    """Return whether an item of the model is a sequence, with a label at each position; else labels are the item's."""
     from crfqn.estimators.sequence.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
 
 
 def ranks_labels(model: "SparseCRF") -> bool:
-    """Whether an item of the model may have several labels."""
+    """Return whether an item of the model may have several labels."""
     from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 
     return isinstance(model, MultilabelRanker)
@@ -55,7 +55,7 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Refuse data files that are named by a model file alone, which may come from anyone.
+    """Raise InputError for data files that are named by a model file alone, which may come from anyone.
 
     Datasets are found by the registry. Files are opened where the recipe that the model was trained by still lies
     where it was, and names the same ones.
@@ -118,7 +118,7 @@ def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool 
 
 
 class FeatureNames:
-    """Names of a model's features by column: the model's own, else the recipe's, else numbers."""
+    """Names of a model's features by column: those in the model, else the recipe's, else numbers."""
 
     def __init__(self, model: Any, path: Path) -> None:
         self._model = model

@@ -31,7 +31,10 @@ class TrainOverrides:
     ] = None
     loss: Annotated[
         str | None,
-        typer.Option(help="Of flat recipes: logistic, squared-hinge or multitask-squared-hinge."),
+        typer.Option(
+            help="logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
+            "multitask-squared-hinge; of ranking recipes none."
+        ),
     ] = None
     penalty: Annotated[
         str | None,
@@ -41,7 +44,11 @@ class TrainOverrides:
         ),
     ] = None
     tol: Annotated[
-        float | None, typer.Option(min=0, help="Stop at this certified relative distance from the optimum.")
+        float | None, typer.Option(min=0, help="Stop at this relative distance from the optimum.")
+    ] = None
+    stop: Annotated[
+        str | None,
+        typer.Option(help="What has to say so: estimate (default), or certificate: a proof, later."),
     ] = None
     max_iter: Annotated[int | None, typer.Option(min=1, help="Stop after so many iterations.")] = None
     max_seconds: SecondsOption = None

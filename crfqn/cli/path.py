@@ -34,9 +34,9 @@ def path(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train the regularisation path of a recipe; returns the exit code.
+    """Train the regularisation path of a recipe; return the exit code.
 
-    settings : estimator parameters, None: the recipe's
+    settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
     recipe = load_recipe(name_or_path)
     if options.plot is not None:
@@ -105,7 +105,7 @@ def _walk(
 
 
 def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
-    """Split off a fraction `share` of the training items: returns X and y of the others, and (X, y) of these."""
+    """Split off a share of the items as held out: return X and y of the others, and (X, y) of the held-out ones."""
     order = np.random.RandomState(SEED).permutation(len(y))
     n_held = max(1, round(share * len(y)))
     if n_held >= len(y):
@@ -120,7 +120,7 @@ def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple
 
 @contextmanager
 def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
-    """Return a callback that shows each value: a bar on a terminal, lines elsewhere."""
+    """Return a callback that shows each step of the regularisation path: a bar on a terminal, lines elsewhere."""
     if is_quiet:
         yield None
         return

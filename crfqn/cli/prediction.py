@@ -23,7 +23,7 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
 def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
-    """Write a label a line, to `output` or stdout."""
+    """Write a label a line for the items of `source`, to `output` or stdout."""
     model = load_model(path)
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():
@@ -51,6 +51,7 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
             ("--marginals", options.with_marginals),
             ("--top", options.top),
             ("--score", options.with_score),
+            ("--threshold", options.threshold is not None),
         )
         if is_asked
     ]

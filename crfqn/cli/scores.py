@@ -69,6 +69,7 @@ class Scores:
     chunks: ChunkScores | None = None
 
     def as_json(self) -> dict[str, Any]:
+        """Return the scores as JSON values."""
         return asdict(self)
 
 
@@ -79,6 +80,7 @@ class HierarchyScores:
     Attributes
     ----------
     precision, recall, f1, lca_f1 : float
+        Hierarchical precision, recall and F1, and the F1 of LCA.
     tree_induced_error : float
         Mean number of edges between the right and the predicted label.
     level_accuracy : list of float or None
@@ -103,6 +105,7 @@ class DocumentScores:
     hierarchy: HierarchyScores | None
 
     def as_json(self) -> dict[str, Any]:
+        """Return the scores as JSON values."""
         return asdict(self)
 
 

@@ -19,7 +19,7 @@ def printable(text: Any) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return `printable` text of several lines: line ends stay."""
+    """Return a text with its control characters written out, but for line ends."""
     return CONTROL_BUT_LINES.sub(_written_out, text)
 
 

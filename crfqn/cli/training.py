@@ -22,6 +22,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prep
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
+    from crfqn.result import Result
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
@@ -35,7 +36,7 @@ def train(
     dtype: str = "float64",
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe; returns the exit code. `settings` are estimator parameters, None: the recipe's."""
+    """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
     recipe = load_recipe(name_or_path)
     output = output or recipe.output_path
     check_writable(output)
@@ -45,7 +46,7 @@ def train(
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
-    """Train on the handwritten words if they are at hand or come in seconds, else on the built-in digits."""
+    """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
     tell = _silent if is_quiet else say
     with Interrupts() as interrupts:
         recipe, prepared = _first_data(tell)
@@ -135,7 +136,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
 
 
 def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "float64") -> None:
-    """Save, if need be somewhere else: a finished training is not lost to a full disk."""
+    """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
     try:
         model.save(output, extra=extra, dtype=dtype)
     except ModelFileError as error:
@@ -152,10 +153,16 @@ def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, 
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
     if prepared.features is not None:
-        extra["features"] = prepared.features.as_dict(np.unique(model.coef_.indices))
+        extra["features"] = prepared.features.as_dict(used_features(model))
     if not recipe.data.dataset:  # its data files lie beside the recipe
         extra["recipe_source"] = str(recipe.source.resolve())
     return extra
+
+
+def used_features(model: Any) -> Any:
+    """Return the features that prediction reads: those with a weight, or all where features are made of them."""
+    has_weights = hasattr(model, "coef_")
+    return np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
 
 
 def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
@@ -180,7 +187,7 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
 
 
 def _strengths(model: Any) -> str:
-    """The strengths of the penalty; that of rows where there are any."""
+    """Return words for the strengths of the penalty."""
     return ", ".join(
         f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
     )
@@ -194,7 +201,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result.gap, result.violation) + _proved(result.n_proved_zeros)),
+        ("gap", _gap(result) + _proved(result.n_proved_zeros) + _estimated(result)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
@@ -206,6 +213,8 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
 
 def _weights(model: Any) -> str:
     """Return words for the number of weights that the model could have."""
+    if not hasattr(model, "coef_"):
+        return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     n_states, n_features = model.coef_.shape
     if labels_sequences(model):
         return f"{n_states * (n_states + n_features):,} weights"
@@ -216,6 +225,7 @@ def _weights(model: Any) -> str:
 
 
 def describe_accuracy(scores: Scores | DocumentScores) -> str:
+    """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
     if isinstance(scores, Scores):
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
@@ -225,12 +235,18 @@ def describe_accuracy(scores: Scores | DocumentScores) -> str:
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
 
-def _gap(gap: float, violation: float) -> str:
-    if math.isnan(violation):
+def _gap(result: "Result") -> str:
+    gap = result.gap
+    if math.isnan(result.violation):
         return "unknown: stopped before the first look at all weights"
     if math.isnan(gap):
         return "unknown: no certificate exists for this objective"
     return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+
+
+def _estimated(result: "Result") -> str:
+    estimate = result.estimated_gap
+    return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
 
 
 def _proved(n_proved_zeros: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The entries of any matrix sorted by column: from dense or sparse rows, of any dtype, to the arrays of a store.
+"""Sorting of a matrix's entries by column: from dense or sparse rows, of any dtype, to the arrays of a store.
 
 For `features.FeatureStore`. Entries are read in blocks of rows, converted and checked on the way, so that the result is
 the only large array; zeros are left out, duplicates summed, and a matrix of ones keeps no values.
@@ -28,7 +28,7 @@ ALL_ONES = np.empty(0)
 
 
 class Compressed(NamedTuple):
-    """A matrix by column (CSC): indptr (columns + 1,), row indices (nnz,), float64 values (nnz,), (0,) if all are 1."""
+    """Matrix by column (CSC): indptr (columns + 1,), row indices (nnz,), float64 values (nnz,), (0,) if all are 1."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.integer]
@@ -36,7 +36,7 @@ class Compressed(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows of a matrix, from first_row on, compressed by row, in the dtypes of the kernels."""
+    """Block of rows of a matrix, from first_row on, compressed by row, in the dtypes of the kernels."""
 
     first_row: int
     indptr: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
 
 class NotFinite(Exception):
-    """An entry that is NaN or infinite; args: row, column, value."""
+    """Error for an entry that is NaN or infinite; args: row, column, value."""
 
 
 def index_dtype(size: int) -> np.dtype:
@@ -84,7 +84,7 @@ class CompressedRows:
         return cut_into_parts(self.indptr, n_parts)
 
     def count(self, first: int, last: int, counts: NDArray[np.integer]) -> bool:
-        """Add the number of entries that are not 0 in each column to counts; returns whether all entries are 1."""
+        """Add to `counts` the non-zeros by column of the rows first ... last - 1; return whether all of them are 1."""
         is_binary = True
         for block in self._blocks(first, last):
             if block.values.size:
@@ -94,7 +94,7 @@ class CompressedRows:
         return is_binary
 
     def scatter(self, first: int, last: int, heads: NDArray[np.integer], result: Compressed) -> None:
-        """Write the entries to their columns; duplicates become neighbours."""
+        """Write the entries of the rows first ... last - 1 to their columns of `result`; duplicates stand together."""
         for block in self._blocks(first, last):
             scatter_rows(*block, heads, result.indices, result.values)
 
@@ -114,7 +114,7 @@ class CompressedRows:
 
 
 class DenseRows:
-    """Rows of a 2-D array; only entries that are not 0 count."""
+    """Rows of a 2-D array, read like `CompressedRows`; only entries that are not 0 count."""
 
     is_by_feature, may_repeat = False, False
 
@@ -145,7 +145,7 @@ class DenseRows:
 
 
 def check_sparse(matrix: Any) -> None:
-    """Refuse a sparse matrix whose index arrays point outside of it; anything else passes.
+    """Check that the index arrays of a sparse matrix stay within it; anything else than a sparse matrix passes.
 
     scipy and the kernels read and write where the indices say, without a check of their own: this one comes before
     either. O(nnz), of which a row costs some microseconds.
@@ -181,7 +181,7 @@ def check_sparse(matrix: Any) -> None:
 
 
 def _check_indices(indices: NDArray[np.integer], size: int) -> None:
-    """Refuse indices outside of 0 ... size - 1; read as unsigned numbers, those below 0 are the largest."""
+    """Raise InputError for indices outside of 0 ... size - 1; as unsigned numbers, those below 0 are the largest."""
     if indices.size and indices.view(f"u{indices.itemsize}").max() >= size:
         wrong = indices[(indices < 0) | (indices >= size)][0]
         raise InputError(f"damaged sparse matrix: index {wrong} is outside 0 ... {size - 1}")

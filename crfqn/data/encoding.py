@@ -34,7 +34,7 @@ def encode_sequences(
     allow_empty: bool = False,
     n_features: int | None = None,
 ) -> tuple[Sequences, Vocabulary | None]:
-    """Turn the input of an estimator into Sequences.
+    """Return the input of an estimator as Sequences, with the vocabulary of its columns.
 
     Parameters
     ----------

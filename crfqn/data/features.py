@@ -1,4 +1,4 @@
-"""The feature-indexed store: the positions that have each feature, with their values.
+"""Store of features, indexed by feature: the positions that have each feature, with their values.
 
 For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
 feature (by feature, CSC). The same entries by position (CSR) are built on request.
@@ -73,14 +73,14 @@ def check_not_empty(offsets: NDArray[np.int64]) -> None:
 
 
 def locate(offsets: NDArray[np.int64], position: int) -> str:
-    """Say where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
+    """Return in words where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
     item = int(np.searchsorted(offsets, position, side="right")) - 1
     return f"item {item}, position {position - int(offsets[item])}"
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureStore:
-    """Features of all positions, by feature and (on request) by position; build it with `from_matrix`.
+    """Store of the features of all positions, by feature and (on request) by position; build it with `from_matrix`.
 
     Attributes
     ----------
@@ -187,19 +187,19 @@ class FeatureStore:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """The entries of each feature, (F,)."""
+        """Number of entries of each feature, int64 (F,)."""
         return np.diff(self.indptr)
 
     @property
     def largest_value(self) -> float:
-        """The largest |x_tf|."""
+        """Largest |x_tf| of all entries."""
         if self.is_binary:
             return float(self.nnz > 0)
         return float(max(self.values.max(initial=0.0), -self.values.min(initial=0.0)))
 
     @cached_property
     def largest_squares(self) -> NDArray[np.float64]:
-        """max_t x_tf^2 of each feature, (F,): the square of the feature's scale."""
+        """Largest square of each feature, max_t x_tf^2, float64 (F,)."""
         if self.is_binary:
             return np.ones(self.n_features)
         result = np.zeros(self.n_features)

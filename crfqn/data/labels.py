@@ -1,4 +1,4 @@
-"""Labels of positions to codes 0 ... K - 1 and back.
+"""Codes 0 ... K - 1 of the labels of positions, and labels cut into items.
 
 Labels may be flat, by position, or nested, a list an item; classes come out sorted, so that the result does not
 depend on the order of the items.
@@ -20,7 +20,7 @@ from crfqn.errors import InputError
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Turn labels into codes 0 ... K - 1.
+    """Return the classes, and the code 0 ... K - 1 of each label among them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
 
 
 def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
-    """Turn labels into their codes in `classes` (K,), shape (N,); `y` and errors as in `encode_labels`.
+    """Return the codes of labels in `classes` (K,), int32 (N,); `y` and errors as in `encode_labels`.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
 
 
 def _locate(offsets: NDArray[np.int64], n: int) -> str:
-    """Say where position n lies; where every item has one position only, its item is enough."""
+    """Return where position n lies, in words; where every item has one position only, its item is enough."""
     return (
         f"item {n}"
         if offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
@@ -150,7 +150,7 @@ def _label_kind(kind: type) -> str | None:
 
 
 def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
-    """Refuse missing labels and labels of different kinds."""
+    """Raise InputError for missing labels and for labels of different kinds."""
     if isinstance(labels, np.ndarray):
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             n = int(np.argmin(np.isfinite(labels)))

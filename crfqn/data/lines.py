@@ -1,4 +1,4 @@
-"""Bytes and numbered lines of a plain, gzip- or bzip2-compressed file, or of standard input (`-`).
+"""Reading of bytes and numbered lines of a plain, gzip- or bzip2-compressed file, or of standard input (`-`).
 
 Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the
 way and keep the name. For the readers of this package; every failure is a DataError that names the file.
@@ -20,16 +20,17 @@ STANDARD_INPUT = "-"
 
 
 def shown_name(path: str | Path) -> str:
-    """Return the name of a file in messages."""
+    """Return the name of a file for messages, `standard input` for `-`."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def check_regular(path: str | Path) -> None:
-    """Refuse a pipe or device, which may never end, in the place of a data file; a path without a file passes.
+    """Check that a data file is no pipe or device, which may never end; a path without a file passes.
 
     Raises
     ------
     DataError
+        It is a pipe or a device.
     """
     try:
         mode = os.stat(path).st_mode

@@ -21,7 +21,7 @@ BLOCK_ENTRIES = 1 << 20  # non-zeros written at once: temporary arrays stay near
 
 @dataclass(frozen=True)
 class PixelPairs:
-    """The feature map; a pixel is on when its value is at least `threshold`.
+    """Feature map of the pixels and pairs of pixels that are on, their values at least `threshold`.
 
     Parameters
     ----------

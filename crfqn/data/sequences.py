@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 
 
 class Sequences:
-    """A list of sequences, stored as one matrix of positions x features.
+    """List of sequences, stored as one matrix of positions x features.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Sequences:
     def from_checked(
         cls, matrix: Any, offsets: NDArray[np.int64], feature_names: list[str] | None
     ) -> "Sequences":
-        """Return sequences of parts known to fit, without a look at any: for one sentence, looking takes longest."""
+        """Return sequences of parts known to fit, without checks: for one sentence, checking takes longest."""
         sequences = object.__new__(cls)
         sequences.matrix, sequences.offsets, sequences.feature_names = matrix, offsets, feature_names
         return sequences
@@ -77,7 +77,7 @@ class Sequences:
 
     @property
     def shape(self) -> tuple[int]:
-        """(I,): scikit-learn counts and indexes samples by it."""
+        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
         return (len(self),)
 
     def __len__(self) -> int:

@@ -27,11 +27,11 @@ class GrowingColumns(dict[str, int]):
 
 
 class Unplain(Exception):
-    """A feature's value that columns of pairs do not know: it has to be looked at, and may be wrong."""
+    """Error for a feature's value that is no string, boolean, 0 or 1: it has to be checked, and may be wrong."""
 
 
 class PairColumns(dict[str, "ValueColumns"]):
-    """Map from name to value to the column of an entry whose value is 1; a pair seen before costs no new string.
+    """Map from name and value to the column of an entry whose value is 1; a pair seen before costs no new string.
 
     Only names and values that have a column stay: what else comes may be endless.
     """
@@ -79,7 +79,7 @@ class ValueColumns(dict[object, int]):
 
 
 class Vocabulary:
-    """The names of the columns, and the column of each name.
+    """Vocabulary of feature names: the names of the columns, and the column of each name.
 
     Parameters
     ----------

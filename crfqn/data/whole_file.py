@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: beside their target, then renamed.
+"""Writing of files as a whole or not at all: beside their target, then renamed.
 
 A crash leaves the old model or the new one, never a half.
 """

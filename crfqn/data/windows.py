@@ -34,7 +34,7 @@ Item = Sequence[Mapping[str, str]]
 
 
 class Part(NamedTuple):
-    """One part of a template: a column, and how many positions further on it is read."""
+    """Part of a window template: a column, and how many positions further on it is read."""
 
     column: str
     offset: int
@@ -48,7 +48,7 @@ Template = tuple[Part, ...]
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """The feature map of some window templates.
+    """Feature map of window templates.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class WindowFeatures:
 
 
 class _Window:
-    """The items laid end to end, and each column of them as numbers, made when it is first used.
+    """Items laid end to end, and each column of them as numbers, made when it is first used.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The registry of datasets: entries, the places of their files, downloads, checks and reading."""
+"""Registry of datasets: entries, the places of their files, downloads, checks and reading."""
 
 from crfqn.datasets.content import Content
 from crfqn.datasets.entry import Dataset, Verification

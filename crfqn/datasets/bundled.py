@@ -1,7 +1,7 @@
-"""The folders of the ready-made models and of the dataset registry.
+"""Folders of the ready-made models and of the dataset registry, for recipes and datasets.
 
 In an installed wheel they travel inside the package, in `crfqn/_bundled/`; in a source checkout (and an
-editable install) they are the folders `models/` and `data/` beside the package. For recipes and datasets.
+editable install) they are the folders `models/` and `data/` beside the package.
 """
 
 from pathlib import Path

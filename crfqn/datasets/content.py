@@ -1,4 +1,4 @@
-"""The expected content of a dataset: counts, and a checksum that neither file format nor order of items changes."""
+"""Expected content of a dataset: counts, and a checksum that neither file format nor order of items changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crfqn.readers.labeled import Labeled
 
 @dataclass(frozen=True)
 class Content:
-    """Expected counts; None where there is nothing to count.
+    """Expected counts of a dataset; None where there is nothing to count.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Content:
 
 
 def counts(data: Labeled | Documents) -> dict[str, int]:
-    """Return the sizes of some data by name (items, labels, ...), for messages and checks."""
+    """Return the sizes of a dataset's data by name (items, labels, ...), for messages and checks."""
     found = {"items": data.n_items, "labels": len(data.distinct_labels())}
     if data.n_train is not None:
         found["training items"] = data.n_train

@@ -1,7 +1,7 @@
-"""One file from the first of several addresses that delivers it, into a cache folder.
+"""Download of a file into a cache folder, from the first of several addresses that delivers it.
 
 The transfer itself is pooch's (temporary file, moved into place when complete). Added here: short waits, a
-limit on the whole transfer, progress, and one error that says of every address why it failed. For datasets.
+limit on the whole transfer, progress, and one error that says of every address why it failed.
 """
 
 import logging
@@ -20,7 +20,7 @@ OnProgress = Callable[[int, int], None]
 
 
 class DownloadError(DataError):
-    """No address delivered the file; the text has a line for each address."""
+    """Error of a download that no address delivered; the text has a line for each address."""
 
 
 def download(
@@ -32,7 +32,7 @@ def download(
     limit: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """Fetch `target` from the first address that works.
+    """Fetch a file from the first address that works; return `target`, its path.
 
     Parameters
     ----------

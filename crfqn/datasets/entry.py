@@ -1,4 +1,4 @@
-"""One dataset of the registry: finding, fetching, checking and reading its files."""
+"""Datasets of the registry: finding, fetching, checking and reading its files."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from crfqn.errors import DataError, DataUnavailableError
 
 @dataclass(frozen=True)
 class Verification:
-    """The check of a dataset that was made.
+    """Outcome of a dataset's check, by the kind of check that could be made.
 
     `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs),
     "sizes" (the counts agree, and no checksum is known), "floors" (there is enough of it: the data differs from
@@ -35,9 +35,9 @@ class Verification:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One entry of the registry.
+    """Dataset, an entry of the registry.
 
-    `shape` is rows and columns of an image, where features need it; `by_hand` how to come by files without address.
+    `shape` is rows and columns of an image, where features need it; `by_hand` says how to get files without address.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Dataset:
         return data
 
     def how_to_find(self) -> str:
-        """Return sentences that say which files are missing, where they were looked for and how to get them."""
+        """Return sentences saying which files are missing, where they were looked for and how to get them."""
         every = parts(self.files)
         missing = [part for part, path in zip(every, self._found(), strict=True) if path is None]
         names = ", ".join(file.name for part in missing for file in (part if len(every) == 1 else part[:1]))

@@ -1,4 +1,4 @@
-"""The files of a dataset: their names, checksums and addresses, and where on this machine they lie.
+"""Files of a dataset: their names, checksums and addresses, and where on this machine they lie.
 
 Files are looked for in the folder that the environment variable CRFQN_DATA names (and the folders directly in
 it), then in the cache (CRFQN_CACHE, else the system's).
@@ -16,7 +16,7 @@ from crfqn.errors import DataError
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that holds the dataset, or one part of it.
+    """File that holds the dataset, or one part of it.
 
     Attributes
     ----------
@@ -47,6 +47,7 @@ class DataFile:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """All names of the file: `name`, then the others."""
         return self.name, *self.also_named
 
     @property
@@ -64,7 +65,7 @@ class DataFile:
         return any(path.parts[-len(Path(name).parts) :] == Path(name).parts for name in self.names)
 
     def check(self, path: Path) -> None:
-        """Compare the checksum.
+        """Compare the checksum of the file at `path` with the registered one.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The readers of the registry by name: from the paths of a dataset's files to its items."""
+"""Readers of the registry by name: they make a dataset's items of the paths of its files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from crfqn.errors import DataError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
+from crfqn.readers.cifar import read_cifar
 from crfqn.readers.conll import read_conll
 from crfqn.readers.digits import make_digit_strings
 from crfqn.readers.docstrings import collect_docstrings
@@ -63,6 +64,7 @@ FILE_READERS: dict[str, Callable[..., Data]] = {
     "newsgroups": read_newsgroups,
     "idx": _idx,
     "conll": _conll,
+    "cifar": read_cifar,
 }
 GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}
 

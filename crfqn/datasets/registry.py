@@ -1,4 +1,4 @@
-"""The entries of the registry: a dataset is a file `data/<name>.toml`.
+"""Entries of the registry: a dataset is described by a file `data/<name>.toml`.
 
 It holds title, licence, source, reader, the files (of each part any one is enough) and what must be in them.
 """

@@ -71,9 +71,12 @@ SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
 class Decoding(NamedTuple):
-    """The best labelling of each item, and log_probability, float64 (I,): the logarithm of its probability, in nats.
+    """Best labelling of each item, with its probability.
 
-    labels: a list of 1-D arrays for sequences, otherwise what `predict` returns.
+    Attributes
+    ----------
+    labels : list of 1-D arrays for sequences, otherwise what `predict` returns
+    log_probability : float64 (I,), the logarithm of the labelling's probability, in nats
     """
 
     labels: Any
@@ -81,7 +84,7 @@ class Decoding(NamedTuple):
 
 
 class Fitted(BaseEstimator):
-    """The attributes that every estimator has after `fit`, declared for type checkers."""
+    """Attributes that every estimator has after `fit`, declared for type checkers."""
 
     classes_: NDArray
     n_features_in_: int
@@ -91,7 +94,7 @@ class Fitted(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class SparseCRF(Fitted):
-    """Base of the estimators: a loss of scores, and a penalty that keeps most weights zero.
+    """Base class of the estimators: they minimise a loss of scores and a penalty that keeps most weights zero.
 
     The parameters of an estimator are the fields of its class and of those above it: `__init__` is made of them, with
     l1 and l2 by position and all others by name. A subclass names itself in model files by `KIND`; a file holds the
@@ -120,28 +123,37 @@ class SparseCRF(Fitted):
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
     ) -> None:
-        """Write the model to one file, without pickle; `crfqn.load` reads it.
+        """Write the fitted model to one file, atomically and without pickle; `crfqn.load` reads it.
 
         Parameters
         ----------
-        path : path of a new or existing file
-        extra : dict of JSON values to keep, optional
+        path : str or path-like
+        extra : dict, optional
+            JSON values to keep with the model, `extra_` of the loaded one.
         dtype : {"float64", "float32"}, default "float64"
             Of the weights in the file. float32 takes half of their bytes and changes a score by at most 6e-8 times the
             sum of |weight x value|; the loaded model computes in float64.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            For another dtype, and for weights too large for it.
+        ModelFileError
+            The path cannot be written, or `extra` is no JSON.
         """
         save(self, path, extra, dtype)
 
     @abstractmethod
     def _set_weights(self, weights: SparseWeights) -> None:
-        """The fitted attributes that hold the weights."""
+        """Set the fitted attributes that hold the weights."""
 
     @abstractmethod
     def _weights(self) -> SparseWeights:
-        """The weights that the fitted attributes hold, zeros left out."""
+        """Return the weights of the fitted attributes, zeros left out."""
 
     def _settings(self) -> dict[str, Any]:
-        """The parameters that a model file holds, as JSON values."""
+        """Return the parameters that a model file holds, as JSON values."""
         return {name: getattr(self, name) for name in self._saved()} | {"solver": str(self.solver)}
 
     @classmethod
@@ -151,7 +163,7 @@ class SparseCRF(Fitted):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """An estimator with these parameters; the default takes the place of a solver object."""
+        """Return an estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
         if known["solver"] not in cls.SOLVERS:
             del known["solver"]
@@ -167,11 +179,11 @@ class SparseCRF(Fitted):
 
     @property
     def _path_parameter(self) -> str:
-        """The strength whose values a path walks unless another is asked for."""
+        """Name of the strength that a regularisation path varies by default."""
         return "l1"
 
     def _finish(self, features: FeatureMap, labels: Any, weights: NDArray[np.float64] | None) -> None:
-        """Learn what is left to learn from the training data once the model has its weights."""
+        """Learn what needs the weights as well as the training data, such as thresholds; nothing by default."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
@@ -190,20 +202,20 @@ class SparseCRF(Fitted):
 
     @property
     def _tolerance(self) -> float | Estimated:
-        """What has to be proved, or may be estimated, before a run ends."""
+        """Relative distance from the optimum that ends a run, `Estimated` where no proof is asked for."""
         return Estimated(self.tol) if self.stop == "estimate" else self.tol
 
     @property
     @abstractmethod
     def _strengths(self) -> dict[str, float]:
-        """The strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have."""
+        """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have."""
 
     @abstractmethod
     def _check_strengths(self) -> None:
         """Refuse strengths and names that make no penalty."""
 
     def _make_solver(self) -> Any:
-        """The solver that the parameter `solver` names, or is."""
+        """Return the solver that the parameter `solver` names or is; InputError for anything else."""
         if hasattr(self.solver, "steps"):
             return self.solver
         if not isinstance(self.solver, str) or self.solver not in self.SOLVERS:
@@ -213,7 +225,7 @@ class SparseCRF(Fitted):
         return self._seeded(self.SOLVERS[self.solver]())
 
     def _seeded(self, solver: Any) -> Any:
-        """The solver with a seed drawn from `random_state`, if it has one and another is asked for."""
+        """Return the solver, with a seed drawn from `random_state` if it takes one and `random_state` is not None."""
         name = next((name for name in SEEDS if hasattr(solver, name)), None)
         if self.random_state is None or name is None:
             return solver
@@ -222,11 +234,22 @@ class SparseCRF(Fitted):
 
     @abstractmethod
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        """Return the penalty of the parameters, the coordinates `unpenalised` without."""
+        """Return the penalty that the parameters stand for; it leaves out the coordinates `unpenalised`."""
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        """Return what is minimised besides the penalty: the likelihood of the `targets`, int32 (N,)."""
+        """Return the loss of scores to minimise, by default the negative log-likelihood of `targets`, int32 (N,)."""
         return Likelihood(structure, targets)
+
+    def _objective(
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        weights: NDArray[np.float64] | None,
+        support: Support | None,
+    ) -> Any:
+        """Return the loss over the features."""
+        return build_objective(features, self._loss(structure, targets), weights, support)
 
     def _train(
         self,
@@ -247,7 +270,7 @@ class SparseCRF(Fitted):
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             features.pool = pool
             return minimize(
-                build_objective(features, self._loss(structure, targets), weights, support),
+                self._objective(features, structure, targets, weights, support),
                 self._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
                 NO_WEIGHTS if start is None else start,
@@ -259,7 +282,7 @@ class SparseCRF(Fitted):
             )
 
     def _keep(self, result: Result) -> None:
-        """The fitted attributes of a training, and a warning unless it has converged."""
+        """Set the fitted attributes from the result of a training, and warn unless it has converged."""
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
@@ -269,7 +292,7 @@ class SparseCRF(Fitted):
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)
                 else f"no certified gap, largest violation {result.violation:.2g}"
-            )
+            ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
             warnings.warn(
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
@@ -281,7 +304,7 @@ class SparseCRF(Fitted):
 
 
 def pass_on_interrupt(result: Result) -> None:
-    """Raise the KeyboardInterrupt that ended a training, once its weights are kept: a search must not go on."""
+    """Raise the KeyboardInterrupt that ended a training, whose weights are kept: a search over models must stop too."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Feature maps of the data that estimators are given: full arrays as they are, all else as index arrays."""
+"""Feature maps of the data that estimators are given: dense arrays as they are, all else as index arrays."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def item_features(X: Any, has_constant: bool, pool: Pool) -> FeatureMap:
 
 
 def is_plain_array(X: Any) -> bool:
-    """Whether it is a 2-D array of real numbers that float64 can hold."""
+    """Return whether X is a 2-D array of real numbers that float64 can hold."""
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8

@@ -17,7 +17,7 @@ from crfqn.threads import FEWEST_OPERATIONS
 
 
 class ByFeature(NamedTuple):
-    """Places of the weights of each feature in a CSR array (states x features), as in `add_position_scores`.
+    """Places of each feature's weights in a CSR array (states x features), in the order `add_position_scores` takes.
 
     indptr, indices : references to the arrays that this was made of
     """
@@ -49,7 +49,7 @@ def few_scores(matrix: Any, coef: Any, initial: NDArray[np.float64]) -> NDArray[
 
 
 def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:
-    """Return the rows as a kernel takes them; None for other forms, and where there is more than a little to do."""
+    """Return the rows as a kernel takes them; None for other forms, and for FEWEST_OPERATIONS and more."""
     is_sparse = hasattr(matrix, "tocsr")
     if (is_sparse and matrix.format != "csr") or coef.format != "csr" or coef.data.size != coef.indices.size:
         return None

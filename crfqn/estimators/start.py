@@ -1,7 +1,7 @@
-"""Where a training may start: at the weights of another model, as far as it has the same labels and features.
+"""Starting weights of a training: those of another model, as far as it has the same labels and features.
 
-Labels (of a taxonomy: nodes) are met by name; features too where both sides have names, otherwise by their number, and
-then there have to be as many. What only one of the two has is left out, and starts from zero.
+Labels (of a taxonomy: nodes) are matched by name; features too where both sides have names, otherwise by their number,
+and then there have to be as many. What only one of the two has is left out, and starts from zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crfqn.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Names of the rows and columns of a model's weights: names of labels, and of features if there are any."""
+    """Names of the rows and columns of a model's weights: labels or nodes, and features if they have names."""
 
     labels: Sequence[Any]
     n_features: int
@@ -30,7 +30,7 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """Labels and features that two models have in common.
+    """Match of the labels and features that an old and a new model have in common.
 
     Attributes
     ----------
@@ -43,14 +43,14 @@ class Common:
 
     @classmethod
     def of(cls, old: Axes, new: Axes) -> Common | None:
-        """Match labels and features; None for features without names of which there are not as many."""
+        """Match labels and features; None where features have no names and their numbers differ."""
         rows = numbers_of(old.labels, new.labels)
         if old.features is not None and new.features is not None:
             return cls(rows, numbers_of(old.features, new.features))
         return cls(rows, np.arange(old.n_features)) if old.n_features == new.n_features else None
 
     def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Rows, columns and values of the weights (labels x features) that stay, at their new places."""
+        """Return rows, columns and values of the weights (labels x features) that stay, at their new places."""
         found = matrix.tocoo()
         rows, columns = self.rows[found.row], self.columns[found.col]
         stays = (rows >= 0) & (columns >= 0)
@@ -58,12 +58,12 @@ class Common:
 
 
 def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
-    """The model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
+    """Return the model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
 
     Raises
     ------
     InputError
-        For a start that is no `kind`, which a message calls by its `names`.
+        `start` is no `kind`; `names` says in the message which kinds are expected.
     sklearn.exceptions.NotFittedError
     """
     if start is None:
@@ -75,7 +75,7 @@ def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
 
 
 def match(old: Axes, new: Axes, is_asked: bool) -> Common | None:
-    """Return what is in common; InputError, not None, if a start `is_asked` for whose features do not match."""
+    """Return labels and features in common; None if features do not match, InputError if the start `is_asked` for."""
     common = Common.of(old, new)
     if common is None and is_asked:
         raise InputError(
@@ -86,7 +86,7 @@ def match(old: Axes, new: Axes, is_asked: bool) -> Common | None:
 
 
 def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> SparseWeights:
-    """The weights that are not zero, by coordinate."""
+    """Return the weights that are not zero, sorted by coordinate."""
     coords, values = coords[values != 0], values[values != 0]
     order = np.argsort(coords)
     return SparseWeights(coords[order], values[order])
@@ -106,6 +106,6 @@ def tell(common: Common | None, new: Axes, weights: SparseWeights | None, n_befo
 
 
 def numbers_of(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
-    """The number among the new names of each of the old ones, -1 for those that are gone."""
+    """Return the number among the new names of each old one, int64, -1 for those that are gone."""
     number = dict(zip(new, range(len(new)), strict=True))
     return np.array([number.get(name, -1) for name in old], np.int64)

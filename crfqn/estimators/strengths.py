@@ -1,21 +1,67 @@
-"""A penalty by its strengths alone: what a chain and a taxonomy have, whose weights are of more than one kind."""
+"""Base class of chains and taxonomies: a penalty by its strengths alone, and a likelihood or a margin to train."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.base import SOLVERS, SparseCRF
 from crfqn.estimators.checks import check_nonnegative
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.penalties import NORMS, ElasticNet, GroupLasso
+from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
+from crfqn.structures.structure import Structure
+
+LOGISTIC, HINGE = LOSSES = ("logistic", "hinge")
+HINGE_SOLVER = "block-frank-wolfe"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ByStrengths(SparseCRF):
-    """Base of the estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero."""
+    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
+
+    The loss "logistic" is the likelihood's, "hinge" the structured hinge's, which has no curvature: it is trained in
+    its dual, and that needs l2 > 0 and nothing else.
+    """
 
     group_norm: str = "l2"
+    loss: str = LOGISTIC
+
+    SOLVERS: ClassVar = {**SOLVERS, HINGE_SOLVER: BlockFrankWolfe}
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.loss, str) or self.loss not in LOSSES:
+            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
+        super()._check_parameters()
+        if self.loss == HINGE:
+            self._check_hinge()
+
+    def _check_hinge(self) -> None:
+        """Refuse penalties and methods that a loss without curvature cannot have."""
+        l1, l2, group_l1 = self._strengths.values()
+        if l1 != 0 or group_l1 != 0 or not l2 > 0:
+            raise InputError(
+                f"loss={HINGE!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
+                f"group_l1={group_l1:g}"
+            )
+        if isinstance(self.solver, str) and self.solver not in (AUTO, HINGE_SOLVER):
+            raise InputError(
+                f"solver: with loss={HINGE!r} expected {AUTO!r} or {HINGE_SOLVER!r}, got {self.solver!r}"
+            )
+
+    def _make_solver(self) -> Any:
+        if self.loss == HINGE and isinstance(self.solver, str):
+            return self._seeded(BlockFrankWolfe())
+        return super()._make_solver()
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return (
+            StructuralHinge(structure, targets) if self.loss == HINGE else super()._loss(structure, targets)
+        )
 
     def _check_strengths(self) -> None:
         for name in ("l1", "l2", "group_l1"):

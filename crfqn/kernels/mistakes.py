@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel
+from crfqn.kernels.rows import add_picked
 
 N_SEEN, N_WRONG = 0, 1  # places in `counters`
 
@@ -46,22 +47,32 @@ def change_weight(row, state, tau, rows):
 
 
 @kernel
-def change_square(n, columns, change, sums, rows):
-    """Return the squares of the first n features' part of Delta; change : float64 (positions, width), by position.
+def feature_changes(n, columns, change, sums):
+    """Write the part that each of an item's n features has in Phi's change: sums[j] = sum_t x_tj change[t].
 
-    columns : `ItemColumns`; sums : float64 (width,), scratch. A feature that is at several positions counts as one.
+    columns : `ItemColumns`; change : float64 (positions, width), by position; sums : float64 (n or more, width), out. A
+    feature that is at several positions counts as one.
     """
-    total, x, first_of = 0.0, columns.x, columns.first_of
+    first_of = columns.first_of
     for j in range(n):
-        for k in range(sums.size):
-            sums[k] = 0.0
-        for e in range(first_of[j], first_of[j + 1]):
-            value, t = x[e] if x.size > 0 else 1.0, columns.positions[e]
-            for k in range(sums.size):
-                sums[k] += value * change[t, k]
-        is_fixed = rows.is_fixed[rows.pattern_of[columns.present[j]]]
-        for k in range(sums.size):
-            total += 0.0 if is_fixed[k] else sums[k] * sums[k]
+        for k in range(sums.shape[1]):
+            sums[j, k] = 0.0
+        add_picked(sums[j], change, columns.positions, first_of[j], first_of[j + 1], columns.x)
+
+
+@kernel
+def free_square(chosen, sums, rows):
+    """Set to 0 what belongs to weights that stay zero, and return the sum of the squares of the rest.
+
+    chosen : int64 (n,), rows; sums : float64 (n or more, width), a change of each
+    """
+    total = 0.0
+    for j in range(chosen.size):
+        is_fixed = rows.is_fixed[rows.pattern_of[chosen[j]]]
+        for k in range(sums.shape[1]):
+            if is_fixed[k]:
+                sums[j, k] = 0.0
+            total += sums[j, k] * sums[j, k]
     return total
 
 

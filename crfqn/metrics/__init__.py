@@ -1,4 +1,4 @@
-"""Metrics over taxonomies and of chunks in sequences, and scorers for scikit-learn made of them."""
+"""Metrics over taxonomies and of chunks in sequences, and scorers made of them for scikit-learn."""
 
 from crfqn.metrics.chunks import (
     ChunkCounts,

@@ -27,7 +27,7 @@ from crfqn.metrics.measures import PrecisionRecallF1
 
 @dataclass(frozen=True)
 class ChunkCounts:
-    """Numbers of chunks: the given ones, the predicted ones, and those of the latter that are right.
+    """Numbers of chunks: given ones, predicted ones, and right ones among the predicted.
 
     precision, recall and f1 are in [0, 1]; a ratio without cases (0/0) is 0, as in conlleval.
     """
@@ -38,17 +38,17 @@ class ChunkCounts:
 
     @property
     def precision(self) -> float:
-        """The fraction right of the predicted chunks."""
+        """Fraction of the predicted chunks that are right, in [0, 1]."""
         return self.n_right / max(self.n_predicted, 1)
 
     @property
     def recall(self) -> float:
-        """The fraction found of the given chunks."""
+        """Fraction of the given chunks that are found, in [0, 1]."""
         return self.n_right / max(self.n_true, 1)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
+        """Harmonic mean of precision and recall, in [0, 1]."""
         return 2 * self.n_right / max(self.n_true + self.n_predicted, 1)
 
 

@@ -45,7 +45,7 @@ def hierarchical_precision_recall_f1(
     sample_weight: Any = None,
     separator: str = "/",
 ) -> PrecisionRecallF1:
-    """Precision, recall and F1 of the nodes with their ancestors: right as far as the paths agree.
+    """Return precision, recall and F1 of the nodes with their ancestors: right as far as the tree paths agree.
 
     With T_i and S_i the true and the predicted node of item i, each with its ancestors but without the root,
 
@@ -104,7 +104,9 @@ def lca_precision_recall_f1(
     sample_weight: Any = None,
     separator: str = "/",
 ) -> PrecisionRecallF1:
-    """Precision, recall and F1 of the paths up to the lowest common ancestor: a miss costs the same at any depth.
+    """Return precision, recall and F1 of the tree paths up to the lowest common ancestor.
+
+    A miss costs the same at any depth.
 
     T_i and S_i hold the nodes on the paths from the true and from the predicted node of item i up to their lowest
     common ancestor, both ends included. With one label an item in a tree, the ancestor is all that they share:
@@ -188,7 +190,7 @@ lca_f1_score = _score(lca_precision_recall_f1, "f1")
 def tree_induced_error(
     y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
 ) -> float:
-    """The mean number of edges between the true and the predicted node, 0 at best.
+    """Return the mean number of edges between the true and the predicted node, 0 at best.
 
     The way from one top of a forest to another leads over the virtual root: two edges. Parameters and errors are
     those of `hierarchical_precision_recall_f1`.
@@ -205,7 +207,7 @@ def tree_induced_error(
 def level_accuracy(
     y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
 ) -> NDArray[np.float64]:
-    """The accuracy at each level of the taxonomy, shape (levels,); level 1, the tops, comes first.
+    """Return the accuracy at each level of the taxonomy, float64 (levels,); level 1, the tops, comes first.
 
     At level l it is the share of the items with the true node's ancestor at this level predicted right, among the
     items whose true node has one or is at this level itself. A prediction that stops above counts as a miss; nan

@@ -1,4 +1,4 @@
-"""Comparison of the paths to the true and to the predicted node of each item: the counts behind all tree metrics.
+"""Comparison of each item's tree paths to its true and its predicted node: the counts behind all tree metrics.
 
 Shapes: I items.
 """
@@ -22,7 +22,7 @@ from crfqn.taxonomy.tree import LabelTree
 
 @dataclass(frozen=True, eq=False)
 class ComparedPaths:
-    """The paths from the top down to the true and to the predicted node of each item, both ends included.
+    """Tree paths from the top down to the true and to the predicted node of each item, both ends included.
 
     Attributes
     ----------

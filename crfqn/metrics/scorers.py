@@ -1,4 +1,4 @@
-"""The metrics over taxonomies as scorers: for `scoring=` of scikit-learn's searches and cross-validation."""
+"""Scorers made of the metrics over taxonomies, for `scoring=` of scikit-learn's searches and cross-validation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -
 
 @dataclass(frozen=True)
 class OwnTreeScorer:
-    """A scorer that asks the estimator for its taxonomy; see `hierarchical_scorer`."""
+    """Scorer that takes the taxonomy from the estimator; see `hierarchical_scorer`."""
 
     name: str
     separator: str = "/"

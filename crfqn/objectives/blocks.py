@@ -101,8 +101,9 @@ class BlockedObjective:
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        inference, entries, _ = np.sum([part.operations for part in self.parts], axis=0)
-        return Operations(float(inference), float(entries), self.n_states)
+        inference, entries, *_ = np.sum([part.operations for part in self.parts], axis=0)
+        first = self.parts[0].operations
+        return first._replace(inference=float(inference), entries=float(entries))
 
     @cached_property
     def weights(self) -> Vector:

@@ -119,8 +119,9 @@ class Objective:
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        entries = self.mean_occurrence * self.map.n_features
-        return Operations.of(self.n_positions, self.n_states, self.loss.n_edges, entries)
+        n_features = self.map.n_features
+        entries = self.mean_occurrence * n_features
+        return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
 
     @property
     def total_weight(self) -> float:

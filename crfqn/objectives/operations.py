@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
-RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
+RARE = 50.0  # positions that have a feature, on average over the features: OCR 2,500, CoNLL-2000 11
 FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
 
 
@@ -20,17 +20,23 @@ class Operations(NamedTuple):
     ----------
     inference : messages and marginals of all items
     entries : numbers of the data that are not zero
-    n_states : weights beside each of these
+    n_features, n_states : the features, and the weights of each
     """
 
     inference: float
     entries: float
+    n_features: int
     n_states: int
 
     @classmethod
-    def of(cls, n_positions: int, n_states: int, n_edges: int, entries: float) -> Operations:
-        """Count those of a problem with so many positions, states, edge weights and entries."""
-        return cls(n_positions * (STATE * n_states + n_edges), entries, n_states)
+    def of(cls, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int) -> Operations:
+        """Count those of a problem with so many positions, edge weights, entries, features and states."""
+        return cls(n_positions * (STATE * n_states + n_edges), entries, n_features, n_states)
+
+    @property
+    def has_rare_features(self) -> bool:
+        """Whether the data are like text: active features seldom meet, and a sample knows nothing of most of them."""
+        return self.entries <= RARE * self.n_features
 
     @property
     def of_pass(self) -> float:

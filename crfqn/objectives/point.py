@@ -170,6 +170,27 @@ class LazyPoint(Point):
         """The pass over the data."""
         return self._whole.evaluation
 
+    @property
+    def value(self) -> float:  # type: ignore[override]
+        """The loss, in nats."""
+        return self._whole.value
+
+    def gradient(self, coords: Coords) -> Vector:
+        """Return the partial derivatives of the loss at `coords`."""
+        return self._whole.gradient(coords)
+
+    def screen(self, threshold: float) -> Screening:
+        """Return every coordinate with |gradient| > threshold."""
+        return self._whole.screen(threshold)
+
+    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
+        """Return whole rows, as `Point.screen_rows`."""
+        return self._whole.screen_rows(bound, inside, order)
+
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's dual variables."""
+        return self._whole.dual_value(scale)
+
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
         return self._whole.along(coords, direction)

@@ -104,6 +104,10 @@ class StreamedPoint:
         """Return the dual loss at `scale` times the point's own dual variables."""
         return self.sums.dual.value(scale)
 
+    def view(self, kind: type) -> Any:
+        """Return what a view of the objective shows at this point."""
+        return self.objective.view(kind).at(self)
+
     def along(self, coords: Coords, direction: Vector) -> StreamedRay:
         """Return the ray w + step * direction."""
         return StreamedRay(self, coords, direction)

@@ -1,4 +1,4 @@
-"""Readers: files of labelled sequences in, `Labeled` out."""
+"""Readers of files: sequences as `Labeled`, documents as `Documents`."""
 
 from crfqn.readers.labeled import Labeled
 

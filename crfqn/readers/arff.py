@@ -1,4 +1,4 @@
-"""ARFF files with a hierarchical class, as those of ImageCLEF 2007: numbers, and the path of a label in a tree.
+"""Reader of ARFF files with a hierarchical class, as in ImageCLEF 2007: numbers, and a label's path in a tree.
 
 Of the header, `@attribute NAME numeric` (or real, integer) and one `@attribute NAME hierarchical PATH,PATH,...` are
 known; a path is written `6/2/0`. A data row lists the nodes on the way to its label, `6@6/2@6/2/0`, or the label
@@ -31,7 +31,7 @@ COMMENT, BETWEEN_NODES, SEPARATOR = "%", "@", "/"
 
 @dataclass
 class Header:
-    """Names of all attributes in the order of the columns; column and declared paths of the hierarchical one."""
+    """Header of an ARFF file: attribute names by column; column and declared tree paths of the hierarchical one."""
 
     names: list[str] = field(default_factory=list)
     label_column: int = -1

@@ -1,6 +1,6 @@
-"""Columns of text, as the shared tasks of CoNLL have them: a position a line, a blank line after each item.
+"""Reader of columns of text, as in CoNLL's shared tasks: a position a line, a blank line after each item.
 
-`word POS label`, separated by blanks or tabs. What the columns before the label are called is up to the caller; the
+`word POS label`, separated by blanks or tabs. The caller names the columns before the label; the
 label is the last one, and files without it hold items to be labelled. Format: Tjong Kim Sang and Buchholz,
 "Introduction to the CoNLL-2000 shared task: chunking" (2000).
 """

@@ -1,4 +1,4 @@
-"""A text classification task that is on every machine: the docstrings of Python's standard library, by their place.
+"""Docstrings of Python's standard library, by their place: a text classification task that is on every machine.
 
 The sources of the running interpreter's library are listed by `pkgutil` and parsed; nothing is imported, so that
 nothing opens a window, prints, warns or depends on what the process has done before. The data is the same in

@@ -1,4 +1,4 @@
-"""The result of the readers of classification data: documents with one label each, and their taxonomy if there is one.
+"""Documents, the result of the readers of classification data: one label each, and a taxonomy if there is one.
 
 A document is a row of a sparse matrix or a text. Two files that hold the same documents in any order have the
 same `digest`, as with `Labeled`. Sizes: I documents, F features.
@@ -28,11 +28,11 @@ class Documents:
     Parameters
     ----------
     inputs : scipy.sparse.csr_array of shape (I, F), or list of str
-        One row or one text a document.
+        A row or a text for each document.
     labels : list of str
-        One label a document: the name of a node of the taxonomy, where there is one.
+        The label of each document: the name of a node of the taxonomy, where there is one.
     taxonomy : LabelTree or None
-        How the labels hang together; None: they are flat.
+        The taxonomy of the labels; None: they are flat.
     n_train : int or None
         Where the data brings its own split: the first `n_train` documents are for training.
     feature_names : sequence of F str, or None
@@ -54,7 +54,7 @@ class Documents:
         return sorted(set(self.labels))
 
     def digest(self) -> str:
-        """SHA-256 (64 hex digits) over labels and inputs; the order of the documents does not count.
+        """Return the SHA-256 (64 hex digits) over labels and inputs; the order of the documents does not count.
 
         Notes
         -----

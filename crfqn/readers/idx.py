@@ -1,4 +1,4 @@
-"""idx files, the format of MNIST: a header of big-endian numbers, then bytes.
+"""Readers of idx files, the format of MNIST: a header of big-endian numbers, then bytes.
 
 The header is 0, 0, the type of the numbers (8: unsigned bytes), the number of dimensions (a byte each), and
 the size of each dimension (4 bytes). Format and data: LeCun, Cortes and Burges, *The MNIST database*.
@@ -52,7 +52,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 
 def read_labelled_images(images: str | Path, labels: str | Path) -> Documents:
-    """Read one part of MNIST, or of a dataset in its form.
+    """Read images and their labels: a part of MNIST, or of a dataset in its form.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The result of the readers of labelled sequences: items of observations with a label at each position.
+"""Labelled sequences, the result of their readers: items of observations with a label at each position.
 
 An item is a word, a date, a sentence. Its observations are an image a position (a `(T, P)` uint8 array of
 grey values) or a dict of attributes or columns a position. Two files that hold the same items in any order have the
@@ -38,6 +38,7 @@ class Labeled:
 
     @property
     def n_positions(self) -> int:
+        """Number of positions of all items."""
         return sum(len(item) for item in self.labels)
 
     def distinct_labels(self) -> list[str]:
@@ -49,7 +50,7 @@ class Labeled:
         return len({tuple(item) for item in self.labels})
 
     def digest(self) -> str:
-        """SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
+        """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
         items = zip(self.inputs, self.labels, strict=True)
         digests = sorted(_item_digest(observed, labels) for observed, labels in items)
         return hashlib.sha256(b"".join(digests)).hexdigest()

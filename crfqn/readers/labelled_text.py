@@ -1,4 +1,4 @@
-"""Texts with labels, one document a line: `label TAB text`.
+"""Reader of texts with labels, a document a line: `label TAB text`.
 
 The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
 a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input

@@ -1,4 +1,4 @@
-"""Handwritten words as tables of letter images: the publisher's `letter.data`, and its MATLAB copy.
+"""Readers of handwritten words as tables of letter images: the publisher's `letter.data`, and its MATLAB copy.
 
 One row a letter, tab-separated: id, letter, next_id (-1 ends the word), word_id, position, fold, then P grey
 values row by row (0/1, P = 128 for the 16x8 letters). Words are the chains of next_id, in the order of their

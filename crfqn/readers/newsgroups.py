@@ -1,4 +1,4 @@
-"""20 Newsgroups, split by date: texts from the publisher's archive, and the tree that the groups' names make.
+"""Reader of 20 Newsgroups, split by date: texts from the publisher's archive, and the tree of the groups' names.
 
 The archive holds `20news-bydate-train/GROUP/NUMBER` and `20news-bydate-test/GROUP/NUMBER`, one post a file. It is
 read in one go and never unpacked to disk. Data: Lang, *NewsWeeder*, ICML 1995; Rennie's version by date.

@@ -1,4 +1,4 @@
-"""svmlight text: `label feature:value feature:value ... # comment`, a document a line.
+"""Reader of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
 
 The labels are kept as texts ("1139", not 1139.0), the features may come in any order, as they do in LSHTC's
 files (scikit-learn's reader asks for ascending ones). Ids count from 0 and are the numbers of the columns.

@@ -1,4 +1,7 @@
-"""Recipes of documents: with a label each, over a taxonomy of the labels or flat, or with several that are ranked."""
+"""Data of recipes of documents.
+
+A document has a label, a node of a taxonomy or flat, or several labels that are ranked.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def prepare_documents(recipe: Recipe) -> Prepared:
-    """See `crfqn.recipes.prepare`."""
+    """Return the data of a recipe of documents, cut and mapped to features; see `crfqn.recipes.prepare`."""
     documents = _documents(recipe)
     train, test = (_part(documents, items) for items in split(recipe, documents.n_items, documents.n_train))
     is_tree = recipe.structure.kind == "taxonomy"
@@ -52,7 +55,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
 def observe_documents(
     recipe: Recipe, path: str | Path | None, features: Features | None, keeps_blank: bool = False
 ) -> Observed:
-    """See `crfqn.recipes.observe`."""
+    """Return features and labels of a file of documents, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None or features is None:
         documents = _documents(recipe)
         train, test = split(recipe, documents.n_items, documents.n_train)
@@ -67,14 +70,14 @@ def observe_documents(
 
 
 def _targets(recipe: Recipe, labels: list[str]) -> list[Any]:
-    """The labels as the estimator takes them: several of a document are separated by commas."""
+    """Return the labels as the estimator takes them: a ranking's are separated by commas."""
     if recipe.structure.kind != "ranking":
         return labels
     return [[part for part in map(str.strip, label.split(",")) if part] for label in labels]
 
 
 def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
-    """The features that a model file keeps (`Features.as_dict`); ModelFileError if they make no sense."""
+    """Return the features that a model file keeps (`Features.as_dict`); ModelFileError if they make no sense."""
     try:
         if recipe.features.kind == "text":
             return TextFeatures.from_dict(table, recipe.features)
@@ -84,7 +87,7 @@ def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
 
 
 def _documents(recipe: Recipe) -> Documents:
-    """The recipe's data, all documents."""
+    """Return the recipe's data, all documents."""
     if recipe.data.dataset:
         documents = load_dataset(recipe)
         assert isinstance(documents, Documents)  # or it would have raised
@@ -111,7 +114,7 @@ def _documents(recipe: Recipe) -> Documents:
 
 
 def _read(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:
-    """A file of one's own."""
+    """Return the documents of a file of the user's own, in the format of the recipe's features."""
     if recipe.features.kind == "text":
         return read_labelled_texts(path, keeps_blank)
     several = recipe.structure.kind == "ranking"
@@ -119,7 +122,7 @@ def _read(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Docume
 
 
 def _place(recipe: Recipe, documents: Documents, item: int) -> str:
-    """Where a document of one's own comes from: file and line; of a dataset, which one it is."""
+    """Return where a document comes from, for messages: file and line, or the dataset and its number there."""
     if recipe.data.dataset:
         return f"{recipe.data.dataset}, document {item}"
     n_train = documents.n_train or 0
@@ -131,7 +134,7 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
 
 
 def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
-    """The taxonomy that the training part's labels tell, as paths; other labels of the test part are no nodes."""
+    """Return the taxonomy of the training part's labels, read as paths in it; test labels need not be nodes of it."""
     where, separator = f"{recipe.source}: [structure]", recipe.structure.separator or "/"
     labels = documents.labels[: documents.n_train]
     try:
@@ -146,7 +149,7 @@ def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
 
 
 def _given(recipe: Recipe, documents: Documents) -> LabelTree:
-    """The taxonomy of the file or the dataset; all labels are checked to be nodes of it."""
+    """Return the taxonomy of the recipe's file or dataset, after checking that all labels are its nodes."""
     where, tree = f"{recipe.source}: [structure]", documents.taxonomy
     settings = recipe.structure
     if settings.taxonomy:
@@ -171,7 +174,7 @@ def _given(recipe: Recipe, documents: Documents) -> LabelTree:
 def _check_leaves(
     recipe: Recipe, documents: Documents, tree: LabelTree, nodes: NDArray[np.int32], where: str
 ) -> None:
-    """Refuse inner nodes as labels (`nodes` of the first documents) unless the recipe allows for them."""
+    """Raise RecipeError if a document's label is an inner node and the recipe allows for leaves only."""
     inner = np.flatnonzero(~tree.is_leaf[nodes])
     if inner.size and recipe.structure.labels == "leaves":
         item = int(inner[0])
@@ -183,7 +186,7 @@ def _check_leaves(
 
 
 def _fit(recipe: Recipe, train: Documents) -> tuple[Features, Any]:
-    """The features, and their values in the training part."""
+    """Return the features fitted to the training part, and their matrix there."""
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")

@@ -1,10 +1,10 @@
-"""The estimator that a recipe trains."""
+"""Estimators as recipes describe them, ready to train."""
 
 from typing import TYPE_CHECKING, Any
 
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.schema.recipe import OBJECTIVE_KEYS, STRENGTHS
+from crfqn.recipes.schema.recipe import LEAST_SQUARES, OBJECTIVE_KEYS, STRENGTHS
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
@@ -14,14 +14,14 @@ ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator"}.union(*OBJ
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
-    """Build the untrained estimator of a recipe.
+    """Return the untrained estimator of a recipe.
 
     Parameters
     ----------
     recipe : Recipe
     **overrides
-        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. With another `penalty`
-        the recipe's strengths stay that it has as well. A recipe over a taxonomy needs that of its data, unless it is
+        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. Another `penalty` keeps
+        the recipe's strengths that it has as well. A recipe over a taxonomy needs that of its data, unless it is
         inferred: `taxonomy=prepared.given_taxonomy`.
 
     Raises
@@ -47,6 +47,9 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
                 f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
                 f"got {given[name]!r}"
             )
+    for name in ("penalty", "l1", "group_l1"):
+        if loss in LEAST_SQUARES and name in (*given, *_given_by(recipe)):
+            raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     if "penalty" in given:
         settings = _with_strengths_of(given["penalty"], settings)
     both = {**settings, **recipe.solver.settings, **given}
@@ -54,43 +57,56 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
 
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
-    """The class of the estimator; of the likelihood it is `MulticlassCRF`."""
+    """Return the class of the recipe's estimator; `loss` decides between the two of flat labels."""
     from crfqn.estimators.classification.multiclass import MulticlassClassifier
     from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
     from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+    from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
+    from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
+    from crfqn.estimators.least_squares.stagewise import StagewiseRegression
     from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
     from crfqn.estimators.sequence.chain import ChainCRF
 
+    by_loss: dict[str, type[SparseCRF]] = {
+        kind.KIND: kind for kind in (GeneralizedLeastSquares, CalibratedLeastSquares, StagewiseRegression)
+    }
     kinds: dict[str, type[SparseCRF]] = {
         "chain": ChainCRF,
         "taxonomy": TaxonomyCRF,
-        "flat": MulticlassCRF if loss == "logistic" else MulticlassClassifier,
+        "flat": by_loss.get(loss, MulticlassCRF if loss == "logistic" else MulticlassClassifier),
         "ranking": MultilabelRanker,
     }
     return kinds[recipe.structure.kind]
 
 
+def _given_by(recipe: Recipe) -> list[str]:
+    """The penalty and strengths that a recipe names."""
+    return [name for name in ("penalty", *STRENGTHS) if getattr(recipe.objective, name) is not None]
+
+
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """The parameters that the recipe sets; those that it leaves out have the estimator's default."""
+    """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
     keys = OBJECTIVE_KEYS[recipe.structure.kind]
     settings = {name: getattr(recipe.objective, name) for name in keys}
     settings = {name: value for name, value in settings.items() if value is not None}
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
     if recipe.structure.kind == "flat":  # another loss on the command line keeps it
-        settings.setdefault("penalty", _kind(recipe, recipe.objective.loss)().get_params()["penalty"])
+        default = _kind(recipe, recipe.objective.loss)().get_params().get("penalty")
+        settings |= {} if default is None or "penalty" in settings else {"penalty": default}
     if recipe.structure.kind == "taxonomy":
         settings["labels"] = recipe.structure.labels
         settings["separator"] = recipe.structure.separator or "/"
     return settings | {
         "solver": recipe.solver.name,
         "tol": recipe.solver.tol,
+        "stop": recipe.solver.stop,
         "max_iter": recipe.solver.max_iter,
     }
 
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings without the strengths that a penalty of this name does not have."""
+    """Return the settings without the strengths that a penalty of this name does not have."""
     from crfqn.estimators.named_penalties import named_penalty
 
     known = (*named_penalty(penalty).strengths, "l2")

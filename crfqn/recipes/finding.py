@@ -1,4 +1,4 @@
-"""Recipes by name and path."""
+"""Recipes by name or path: listing, finding and loading them."""
 
 import tomllib
 from pathlib import Path
@@ -11,14 +11,14 @@ FILE_NAME = "recipe.toml"
 
 
 def list_recipes() -> list[str]:
-    """Names of the ready-made recipes."""
+    """Return the names of the ready-made recipes, sorted."""
     return sorted(path.parent.name for path in bundled("models").glob(f"*/{FILE_NAME}"))
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """The recipe's file, from a path to it or to its folder, or from the name of a ready-made model.
+    """Return the file of a recipe, given by its path, its folder's path or the name of a ready-made recipe.
 
-    `models/ocr` is taken as a path if it is one here, else as the ready-made model `ocr`.
+    `models/ocr` is taken as a path if it is one here, else as the ready-made recipe `ocr`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Numbers as they are given: the columns that the training part uses, divided by their largest sizes if asked for.
+"""Given numbers as features: the columns that the training part uses, divided by their largest sizes if asked for.
 
 Shapes: I documents, F columns that have an entry in the training part.
 """
@@ -16,7 +16,7 @@ from crfqn.readers.documents import Documents, drop_unseen_columns
 
 @dataclass(frozen=True, eq=False)
 class NumberFeatures:
-    """Some of the F features: all of them after `fit`, those with a weight in a model file.
+    """Columns of numbers as features: all F after `fit`, those with a weight when read from a model file.
 
     Attributes
     ----------
@@ -43,7 +43,10 @@ class NumberFeatures:
 
     @classmethod
     def fit(cls, train: Documents, scale: str) -> tuple[NumberFeatures, Any]:
-        """Learn the columns in use, and their scales ("none" or "max-abs"); returns their matrix as well."""
+        """Learn from the training part which columns are in use, and their scales ("none" or "max-abs").
+
+        Returns the features and the matrix of the training part, csr_array (I, F).
+        """
         assert not isinstance(train.inputs, list)
         seen = drop_unseen_columns(train)
         n = len(seen.feature_names or ())
@@ -59,7 +62,7 @@ class NumberFeatures:
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> NumberFeatures:
-        """Read what `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         columns, sources = (np.array(table[name], np.int64) for name in ("columns", "sources"))
         scales = np.ones(columns.size) if table["scales"] is None else np.array(table["scales"], np.float64)
         names = list(map(str, sources if table["names"] is None else table["names"]))
@@ -69,7 +72,7 @@ class NumberFeatures:
         return features
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """See `crfqn.recipes.Features`."""
+        """Return what computes the used columns as JSON values; see `crfqn.recipes.Features`."""
         places = np.flatnonzero(np.isin(self.columns, used))
         sources = self.sources[places].tolist()
         names = [self.names[place] for place in places]
@@ -84,7 +87,7 @@ class NumberFeatures:
         }
 
     def transform(self, inputs: Any, first: int = 0) -> Any:
-        """See `crfqn.recipes.Features`; columns that are none of these are left out."""
+        """Return the features of other documents, without columns new to them; see `crfqn.recipes.Features`."""
         from scipy.sparse import csr_array
 
         wanted = self.sources + first
@@ -96,5 +99,5 @@ class NumberFeatures:
         return csr_array(parts, shape=(inputs.shape[0], self.n_columns))
 
     def name_of(self, column: int) -> str:
-        """See `crfqn.recipes.Features`."""
+        """Return the name of a column: the data's own, or its id."""
         return self.names[int(np.searchsorted(self.columns, column))]

@@ -1,4 +1,4 @@
-"""Prepared data of a recipe: matrices and labels, and the features as they were fitted to the training part."""
+"""Data of a recipe that is ready to train on: matrices, labels, and the features fitted to the training part."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ if TYPE_CHECKING:
 
 
 class Features(Protocol):
-    """Features of documents as they were fitted to the training part."""
+    """Features of documents, fitted to the training part."""
 
     @property
     def n_columns(self) -> int:
-        """Number of features in the training."""
+        """Number of features in the training, F."""
 
     @property
     def first_id(self) -> int:
-        """The number that files in svmlight's format give to the first column of the data."""
+        """Number of the data's first column in files of svmlight's format."""
 
     def transform(self, inputs: Any, first: int = 0) -> Any:
-        """Features of other documents, csr_array (I, n_columns); the inputs' columns count from `first`."""
+        """Return the features of other documents, csr_array (I, n_columns); the inputs' columns count from `first`."""
 
     def name_of(self, column: int) -> str:
-        """Name of a feature: a word, an id."""
+        """Return the name of a feature: a word, an id."""
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return what it takes to compute the used columns, ascending numbers, as JSON values."""
+        """Return as JSON values whatever computes the `used` columns, ascending numbers."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Features `X` (for the estimator's `predict`) and labels `y`; y is None if none are known.
+    """Features of new items, and their labels if there are any.
 
-    `y` has a list of labels for each sequence, or a label for each document, "" where it is not known.
+    Attributes
+    ----------
+    X : what the estimator's `predict` takes
+    y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
     """
 
     X: Any
@@ -47,13 +50,17 @@ class Observed:
 
 @dataclass
 class Prepared:
-    """The data of a recipe, cut and mapped.
+    """Data of a recipe, cut into training and test items and mapped to features.
 
-    `X_*` is a `Sequences` for pixels and windows, a list of lists of dicts for attributes, a csr_array for documents;
-    `y_*` has a list of labels for each sequence, a label for each document. `fingerprint`: SHA-256 over all labels and
-    observations (64 hex digits), the same for every format of the file. `taxonomy` and `features` are those of
-    documents, None for sequences; without a taxonomy in the recipe there is none here. `is_inferred`: it is what the
-    labels of the training part tell, and those of the test part need not be nodes of it.
+    Attributes
+    ----------
+    X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
+    y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
+    feature_names : names of the columns, None where X names its features itself
+    fingerprint : SHA-256 over all labels and observations (64 hex digits), the same for every format of the file
+    taxonomy : of documents whose recipe has one, else None
+    features : of documents, None for sequences
+    is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
     """
 
     X_train: Any
@@ -68,10 +75,10 @@ class Prepared:
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
-        """Argument `taxonomy` of the estimator: it infers from the labels on its own."""
+        """Taxonomy to give to the estimator; None where it infers the taxonomy from the labels itself."""
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
-        """Hand over X_train and forget it: a training then holds it only until its own store is built."""
+        """Return X_train and let go of it: a training then holds it only until its own store is built."""
         taken, self.X_train = self.X_train, None
         return taken

@@ -1,4 +1,4 @@
-"""From a recipe to the data that trains and tests it, and from a new file to the same features."""
+"""Preparation of data by a recipe: its own training and test items, and new files with the same features."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def observe(
     *,
     keeps_blank: bool = False,
 ) -> Observed:
-    """Features (and labels, where there are any) of a new file, computed as the recipe does.
+    """Return the features of a new file, computed as the recipe does, and its labels if it has any.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def observe(
         with a label or without. Of documents, given numbers are read from svmlight's format, whose ids are those of
         the training data, or count its columns from 1; texts from lines `label TAB text`, or `text`.
     features : Features or None
-        Those of documents, as a model file keeps them; None: they are fitted again to the training data.
+        Features of documents, as a model file keeps them; None fits them to the training data again.
     keeps_blank : bool
         Whether a blank line among texts is a document without words; otherwise it is skipped.
 

@@ -1,4 +1,4 @@
-"""Recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
+"""Data of recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
 
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
-    """See `crfqn.recipes.prepare`."""
+    """Return the data of a recipe of sequences, cut and mapped to features; see `crfqn.recipes.prepare`."""
     labeled = _labeled(recipe)
     train, test = split(recipe, labeled.n_items, labeled.n_train)
     names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
@@ -34,7 +34,7 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
 
 
 def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
-    """See `crfqn.recipes.observe`."""
+    """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None:
         labeled = _labeled(recipe)
         return _observed(recipe, labeled, split(recipe, labeled.n_items, labeled.n_train)[1])
@@ -53,7 +53,7 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
 
 
 def _labeled(recipe: Recipe) -> Labeled:
-    """The recipe's data, all items."""
+    """Return the recipe's data, all items."""
     if not recipe.data.dataset:
         paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
         with own_files():
@@ -67,7 +67,7 @@ def _labeled(recipe: Recipe) -> Labeled:
 
 
 def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
-    """Refuse positions without a label; the first one is named by its line, the one of so many that is not blank."""
+    """Raise DataError if a position has no label; the message names the line of the first one."""
     labels = [label for item in labeled.labels for label in item]
     if "" not in labels:
         return
@@ -80,7 +80,7 @@ def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
 
 
 def _read(recipe: Recipe, path: str | Path) -> Labeled:
-    """A file of one's own, in text."""
+    """Return the items of a file of the user's own, in the format of the recipe's features."""
     if recipe.features.kind == "windows":
         return read_conll(path, recipe.features.columns.split())
     return read_crfsuite_text(path)
@@ -125,7 +125,7 @@ def _pixel_map(recipe: Recipe) -> PixelPairs:
 
 
 def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
-    """Images from a letter table, its MATLAB copy or the text format: told apart by the first line."""
+    """Return images from a letter table, its MATLAB copy or the text format, told apart by the first line."""
     if str(path) != STANDARD_INPUT:
         if Path(path).suffix == ".mat":
             return read_letter_matlab(path, shape)
@@ -141,7 +141,7 @@ def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
 def _images(
     path: str | Path, number: int, item: list[dict[str, float]], shape: tuple[int, int]
 ) -> np.ndarray:
-    """Grey values (T, pixels) of one item whose attributes are named after pixels."""
+    """Return the grey values (T, pixels) of one item whose attributes are named after pixels."""
     n_pixels = shape[0] * shape[1]
     pixel_of = {name: pixel for pixel, name in enumerate(PixelPairs(shape).names[:n_pixels])}
     images = np.zeros((len(item), n_pixels))

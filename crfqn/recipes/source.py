@@ -1,4 +1,4 @@
-"""Where a recipe's data comes from, and how it is cut: shared by sequences and documents."""
+"""Sources of a recipe's data, and how the items are cut: shared by sequences and documents."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ EMBEDDED_DOCUMENTS = "stdlib"
 
 
 def load_dataset(recipe: Recipe) -> Labeled | Documents:
-    """The recipe's dataset, of the kind that its structure needs.
+    """Return the recipe's dataset, of the kind that its structure needs.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def load_dataset(recipe: Recipe) -> Labeled | Documents:
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """A file that the user named and that is not there is a mistake (DataError), not data to be fetched."""
+    """Turn DataUnavailableError into DataError: a missing file that the user named is a mistake, no data to fetch."""
     try:
         yield
     except DataUnavailableError as error:
@@ -58,13 +58,16 @@ def own_files() -> Iterator[None]:
 
 
 def own_file(path: Path) -> Path:
-    """The path, checked: a file that a recipe names is read as a whole, and twice where a message needs its line."""
+    """Return the path of a file that a recipe names; DataError for a pipe or device.
+
+    It is read as a whole, and twice where a message needs its line.
+    """
     check_regular(path)
     return path
 
 
 def find_dataset(recipe: Recipe) -> Dataset:
-    """The registry's entry. RecipeError if there is none."""
+    """Return the registry's entry of the recipe's dataset; RecipeError if there is none."""
     try:
         return dataset(recipe.data.dataset)
     except DataError as error:
@@ -72,7 +75,9 @@ def find_dataset(recipe: Recipe) -> Dataset:
 
 
 def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the training items and of the test items; the data's own split trains on the first `n_given`.
+    """Return the numbers of the training and of the test items, ascending or in the order of a permutation.
+
+    n_given : items of the training part that the data brings, its first ones, for the split `given`
 
     Raises
     ------

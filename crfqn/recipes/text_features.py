@@ -1,4 +1,4 @@
-"""Texts as counts of their words, weighed and scaled: scikit-learn's TfidfVectorizer, fitted to the training part.
+"""Word counts of texts as features, weighted and scaled: scikit-learn's TfidfVectorizer, fitted to the training part.
 
 A word is two or more letters or digits, its case ignored. Shapes: I documents, F words of the training part.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """Some of the F words: all of them after `fit`, those that are needed in a model file.
+    """Words as features: all F after `fit`, those that are needed when read from a model file.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class TextFeatures:
 
     @classmethod
     def fit(cls, texts: list[str], settings: Settings) -> tuple[TextFeatures, Any]:
-        """Learn the words and in how many texts each is; returns their matrix as well.
+        """Learn the words and in how many texts each is; return the features and the texts' csr_array (I, F).
 
         Raises
         ------
@@ -57,7 +57,7 @@ class TextFeatures:
 
     @classmethod
     def from_dict(cls, table: dict[str, Any], settings: Settings) -> TextFeatures:
-        """Read what `as_dict` wrote. KeyError, TypeError or ValueError if it is something else."""
+        """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         weights = {word: float(idf) for idf, words in table["words"] for word in words.split()}
         words = sorted(weights)
         columns = np.arange(len(words)) if table["columns"] is None else np.array(table["columns"], np.int64)
@@ -69,7 +69,7 @@ class TextFeatures:
         return cls(int(table["n_columns"]), columns, words, vectorizer)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """See `crfqn.recipes.Features`: the words by their idf, separated by blanks.
+        """Return the words and their idf as JSON values, words of one idf in one text; see `crfqn.recipes.Features`.
 
         Unless rows are scaled to the norm 1, words without a weight are left out: such a norm needs all words.
         """
@@ -86,7 +86,7 @@ class TextFeatures:
         }
 
     def transform(self, inputs: Any, first: int = 0) -> Any:
-        """See `crfqn.recipes.Features`; unknown words are left out."""
+        """Return the features of other texts; words not seen in training are left out. See `crfqn.recipes.Features`."""
         from scipy.sparse import csr_array
 
         if not self.words:
@@ -94,7 +94,7 @@ class TextFeatures:
         return self._placed(self.vectorizer.transform(inputs))
 
     def _placed(self, matrix: Any) -> Any:
-        """The words' columns among all F."""
+        """Return a matrix over the kept words with its columns moved to their places among all F."""
         from scipy.sparse import csr_array
 
         found = csr_array(matrix)
@@ -103,7 +103,7 @@ class TextFeatures:
         return csr_array(parts, shape=(found.shape[0], self.n_columns))
 
     def name_of(self, column: int) -> str:
-        """See `crfqn.recipes.Features`."""
+        """Return the word of a column."""
         return self.words[int(np.searchsorted(self.columns, column))]
 
 

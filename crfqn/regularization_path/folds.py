@@ -1,4 +1,4 @@
-"""Cross-validation over whole items: scikit-learn's splitters choose items, never positions."""
+"""Folds of cross-validation over whole items: scikit-learn's splitters choose items, never positions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crfqn.estimators.sequence.chain import ChainCRF
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The items to train on, with their weights, and those to test on."""
+    """Items to train on, with their weights, and items to test on."""
 
     X_train: Any
     y_train: Any
@@ -32,7 +32,7 @@ class Fold:
 def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
-    """Yield the folds of a scikit-learn splitter; by default those of one label an item are stratified."""
+    """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each."""
     n_items = n_items_of(X)
     is_stratified = is_classifier(estimator) and not are_sets(y)
     splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)

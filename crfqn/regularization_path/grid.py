@@ -1,4 +1,4 @@
-"""The grid of a regularisation path: the values of l1 or group_l1, how precisely each is solved, when to stop early."""
+"""Grid of a regularisation path: values of l1 or group_l1, how precisely each is solved, when to stop early."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Grid:
         10 `tol` by default. The last one is solved to `tol`, and so is the best.
     patience : int >= 1, optional
         Stop when so many values in succession have not improved the score, once it has been better than that of the
-        first value; with `cv` each fold stops by its own score, and the path ends where the first of them does.
+        first value; with `cv` each fold stops by its own score, and the values end where the first of them does.
 
     Raises
     ------

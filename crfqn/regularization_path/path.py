@@ -1,6 +1,6 @@
 """`crf_path`: models for many l1 at hardly more than the cost of the last one, and the l1 that predicts best.
 
-Values go down from l1_max, the smallest under which all weights are zero. Each training starts from the optimum of the
+Values descend from l1_max, the smallest under which all weights are zero. Each training starts from the optimum of the
 one before, on the weights that the strong rule leaves (`solvers.screening.strong_rule`), over one store of the data.
 """
 
@@ -44,7 +44,7 @@ def crf_path(
     Parameters
     ----------
     estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
-        Its parameters but l1; it is left as it is. `tol`, `max_iter` and `max_seconds` belong to each value.
+        Has the other parameters; it is left as it is. `tol`, `max_iter` and `max_seconds` belong to each value.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
     grid : Grid, optional
@@ -52,13 +52,13 @@ def crf_path(
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
-        Score on folds of whole items instead, each walked for the same l1: as scikit-learn's searches have it, l1 is
+        Score on folds of whole items instead, each trained for the same l1: as scikit-learn's searches have it, l1 is
         not scaled by the share of the items that a fold trains on. The models are those of all items.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
     callback : callable, optional
-        Called with the `Step` of every value of the path over all items.
+        Called with the `Step` of every value, trained on all items; not for the folds.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def score_folds(
     grid: Grid,
     scorer: Any,
 ) -> NDArray[np.float64]:
-    """Return the score of each value and fold, (n, folds); nan where a fold had stopped before."""
+    """Return the score of each value and fold, float64 (values, folds); nan where a fold had stopped before."""
     columns, path_parameter = [], grid.parameter(estimator)
     for fold in folds:
         column = np.full(values.size, np.nan)
@@ -138,12 +138,12 @@ def score_folds(
 
 
 def reached(fold_scores: NDArray[np.float64]) -> int:
-    """Return the number of values that all folds have reached."""
+    """Return the number of values at which every fold was scored."""
     return int(np.count_nonzero(~np.isnan(fold_scores).any(axis=1)))
 
 
 def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.float64]) -> RegularizationPath:
-    """Return the regularisation path that these steps make."""
+    """Return the regularisation path over these steps."""
     scores = fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps])
     return RegularizationPath(
         models=tuple(step.model for step in steps),
@@ -158,7 +158,7 @@ def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.fl
 def with_best_refined(
     prepared: PreparedPath, path: RegularizationPath, score: Score | None
 ) -> RegularizationPath:
-    """Return the path with its best model solved to `tol`, and scored again on validation items."""
+    """Return the regularisation path with its best model solved to `tol`, and scored again on validation items."""
     best = path.best_index
     model = path.models[best]
     result, distance = model.result_, model.result_.gap
@@ -174,7 +174,7 @@ def with_best_refined(
 
 
 def warn_unless_converged(path: RegularizationPath) -> None:
-    """Warn once about all values whose training has not reached its tolerance."""
+    """Issue one ConvergenceWarning for all values whose training has not reached its tolerance."""
     failed = [model for model in path.models if model.result_.status is not Status.CONVERGED]
     stopped = [model for model in failed if model.result_.status is not Status.INTERRUPTED]
     if stopped:

@@ -20,7 +20,10 @@ PANELS = (
 
 
 class Drawn(Protocol):
-    """Data of a drawing of a path: numbers by value, the column of the strength that was walked, and the best value."""
+    """Regularisation path as the drawing needs it, such as `RegularizationPath`.
+
+    Besides the members below it has an array by value for each of PANELS, and one for the parameter that varies.
+    """
 
     @property
     def score(self) -> NDArray[np.float64]: ...
@@ -57,7 +60,7 @@ def plot(path: Drawn, file: str | PathLike[str]) -> None:
 
 
 def draw(axes: Any, path: Drawn, name: str, title: str, scale: str) -> None:
-    """Draw one panel, the strength falling from left to right."""
+    """Draw one panel, the values of the varying parameter descending from left to right."""
     values, path_parameter = getattr(path, name).astype(np.float64), getattr(path, path.path_parameter)
     if name == "seconds":
         values = np.cumsum(values)

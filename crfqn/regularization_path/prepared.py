@@ -1,4 +1,4 @@
-"""A training before its first step: its objective, built once, and the point where all weights are zero."""
+"""Preparation of a training before its first step: the objective, built once, and the point of zero weights."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ LARGEST_GRADIENT = 1e300
 
 
 class NoStep:
-    """A solver that keeps what it is given."""
+    """Solver that makes no step and keeps its arguments, for an estimator's `fit` to build its objective only."""
 
     objective: Any
     penalty: Any
     start: Any
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[State]:
-        """One state, the last."""
+        """Yield one state, the start, as the last."""
         self.objective, self.penalty, self.start = objective, penalty, start
         yield State(start, start.value, np.nan, 0, is_final=True)
 
 
 @dataclass
 class PreparedPath:
-    """A training before its first step.
+    """Training before its first step, from which the values of a regularisation path are trained.
 
     Attributes
     ----------
     model : the estimator, fitted except for its weights, which are zero
     objective, penalty : what it minimises
-    solver : by which method
-    point : where all penalised weights are zero; the others (intercepts) are the best for that
-    path_parameter : the strength whose values the path walks, "l1" or "group_l1"
+    solver : the solver of the estimator
+    point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
+    path_parameter : "l1" or "group_l1", the parameter that varies
     l1_max : the smallest value of it under which all penalised weights stay zero
     """
 
@@ -59,7 +59,7 @@ class PreparedPath:
     l1_max: float
 
     def penalty_at(self, value: float) -> Any:
-        """The penalty with another value of the walked strength."""
+        """Return the penalty with another value of the varying parameter."""
         return replace(self.penalty, **{self.path_parameter: float(value)})
 
 
@@ -67,7 +67,7 @@ class PreparedPath:
 def prepare_path(
     estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
 ) -> Iterator[PreparedPath]:
-    """Open a training; its threads are there as long as the block runs."""
+    """Prepare a regularisation path; a context manager, whose threads are there as long as the block runs."""
     found = NoStep()
     model = clone(estimator)
     model._check_parameters()
@@ -90,7 +90,10 @@ def prepare_path(
 
 
 def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
-    """The largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero."""
+    """Return the largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero.
+
+    InputError where all gradients are zero.
+    """
     for threshold in falling(objective, point):
         found = point.screen(threshold)
         size = np.abs(found.gradient[~np.isin(found.coords, penalty.unpenalised)])
@@ -102,7 +105,10 @@ def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
 
 
 def largest_row(objective: Any, penalty: Any, point: Any) -> float:
-    """The largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero."""
+    """Return the largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero.
+
+    InputError where all gradients are zero.
+    """
     for threshold in falling(objective, point):
         found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
         local = penalty.at(found.coords)
@@ -116,7 +122,7 @@ def largest_row(objective: Any, penalty: Any, point: Any) -> float:
 
 
 def falling(objective: Any, point: Any) -> Iterator[float]:
-    """Yield thresholds from one that no gradient exceeds, halved each time until nothing is left to find."""
+    """Yield thresholds for gradient scans, descending by halves from one that no gradient exceeds."""
     threshold = objective.total_weight
     while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
         threshold *= 4.0

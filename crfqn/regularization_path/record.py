@@ -1,4 +1,4 @@
-"""The record of a regularisation path: a row for each l1, with the model."""
+"""Record of a regularisation path: models and figures by value of l1, the best of them, table and plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
 
 @dataclass(frozen=True, eq=False)
 class RegularizationPath:
-    """Models from the largest l1 (or group_l1) to the smallest; all arrays have n values.
+    """Models along a regularisation path, the largest l1 (or group_l1) first; all arrays have n values.
 
     Attributes
     ----------
@@ -28,7 +28,8 @@ class RegularizationPath:
     l1, group_l1 : float64, the varying one descending
     score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
     fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
-    value, gap, violation, passes, seconds : float64, of the training at this value alone, from the one before on
+    value, gap, violation, passes, seconds : float64, of the training at this value alone, started at the one before:
+        objective, certified relative gap, violation of optimality, passes over the data, wall time in seconds
     n_nonzero : int64
     l1_max : the smallest l1 (or group_l1) under which all penalised weights are zero
     n_broken : int64, weights that the strong rule had left out and the check of all gradients added
@@ -60,7 +61,7 @@ class RegularizationPath:
 
     @property
     def best_index(self) -> int:
-        """The index of the best score, of equal ones that of the sparsest model.
+        """Index of the best score; of equal ones that of the sparsest model.
 
         Raises
         ------
@@ -75,12 +76,12 @@ class RegularizationPath:
 
     @property
     def best_model(self) -> SparseCRF:
-        """The estimator at `best_index`."""
+        """Estimator at `best_index`; raises as that."""
         return self.models[self.best_index]
 
     @property
     def best_end(self) -> str | None:
-        """The end of the grid that has the best score, "smallest" or "largest": better ones may lie beyond; else None.
+        """End of the grid with the best score, "smallest" or "largest", beyond which better ones may lie; else None.
 
         Above l1_max all weights are zero, whatever the value: a grid that begins there has nothing beyond it.
         """
@@ -92,7 +93,7 @@ class RegularizationPath:
 
     @property
     def note(self) -> str:
-        """A sentence for the user where the best score is that of an end of the grid; empty otherwise."""
+        """Sentence for the user where the best score is at an end of the grid; empty otherwise."""
         if self.best_end is None:
             return ""
         smaller = "smaller" if self.best_end == "smallest" else "larger"
@@ -103,18 +104,18 @@ class RegularizationPath:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The values of the parameter that the path varies, descending."""
+        """Values of the parameter that varies, float64 (n,), descending."""
         return self.group_l1 if self.path_parameter == "group_l1" else self.l1
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict a value, for `pandas.DataFrame(path.rows())` and tables."""
+        """Return one dict for each value, for `pandas.DataFrame(path.rows())` and tables."""
         names = (self.path_parameter, *COLUMNS)
         columns = [getattr(self, name).tolist() for name in names[:-1]]
         statuses = [model.result_.status.name.lower() for model in self.models]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, statuses, strict=True)]
 
     def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write the rows, with a heading; numbers that are not known are left empty."""
+        """Write the rows with a heading to a CSV file; numbers that are not known (NaN) are left empty."""
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, (self.path_parameter, *COLUMNS))
             writer.writeheader()
@@ -122,9 +123,9 @@ class RegularizationPath:
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw score, non-zeros, gap and seconds against the parameter that varies; needs matplotlib.
+        """Draw score, non-zeros, gap and seconds against the parameter that varies, to a file; needs matplotlib.
 
-        path : the file: .png, .svg, .pdf
+        path : name of the file: .png, .svg, .pdf
 
         Raises
         ------

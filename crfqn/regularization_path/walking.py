@@ -1,4 +1,4 @@
-"""The trainings of a regularisation path, from the largest l1 down, each from the optimum of the one before."""
+"""Trainings along a regularisation path, from the largest l1 down, each from the optimum of the one before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ Score = Callable[[SparseCRF], float]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One value of a path: its model, its score (nan without validation), the violations of the strong rule."""
+    """One value of a regularisation path.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    score : on the validation items, nan without
+    n_broken : weights that the strong rule had left out and the check of all gradients added
+    """
 
     model: SparseCRF
     score: float
@@ -37,7 +44,7 @@ class Step:
 class Waiting:
     """Early stopping after `patience` scores in succession that are no better than the best before them; None: never.
 
-    Counts once a score is better than the first: under strong penalties all models predict the most frequent label.
+    Counting starts once a score is better than the first: under strong penalties all models predict the same label.
     """
 
     patience: int | None
@@ -46,7 +53,7 @@ class Waiting:
     n_worse: int = 0
 
     def is_over(self, score: float) -> bool:
-        """Add a score; returns whether to stop."""
+        """Add a score; return whether to stop."""
         if np.isnan(self.first):
             self.first = self.best = score
         self.n_worse = 0 if score > self.best else self.n_worse + 1
@@ -60,7 +67,7 @@ def walk(
     grid: Grid,
     score: Score | None = None,
 ) -> Iterator[Step]:
-    """Train at every value (descending) of the grid, or of those that are left of it, and yield each as it is done."""
+    """Train at every value, descending, yielding each step when done; end by the grid's patience or an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
     waiting = Waiting(grid.patience)
     after = np.append(values[1:], 0.0)
@@ -81,7 +88,7 @@ def walk(
 
 
 def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
-    """Return the model solved to `tol`; passes, iterations and seconds are those of both trainings together."""
+    """Return the model solved to `tol`; its passes, iterations and seconds are those of both trainings together."""
     before = model.result_
     rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
     value = getattr(model, prepared.path_parameter)
@@ -91,7 +98,7 @@ def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
 
 
 def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
-    """Train at one value, from the point `start`, whose full gradient is known."""
+    """Train at one value from the point `start`, whose gradient at all coordinates is known; return the result."""
     settings = prepared.model
     return minimize(
         prepared.objective,
@@ -107,7 +114,7 @@ def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) ->
 
 
 def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
-    """Return the fitted estimator with the weights of `result`; labels and names are shared."""
+    """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
     result_model, objective = copy(prepared.model), prepared.objective
     setattr(result_model, prepared.path_parameter, value)
     with warnings.catch_warnings():

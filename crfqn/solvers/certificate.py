@@ -30,7 +30,7 @@ class Bound(NamedTuple):
 
 
 NOTHING = Bound(-np.inf, np.nan)
-MOST_CHARGED = 0.01  # of the loss, for unpenalised coordinates: more leaves no bound worth having
+MOST_CHARGED = 0.01  # of the objective, for unpenalised coordinates: more leaves no bound worth having
 
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
@@ -39,7 +39,7 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
     `screening`: what `penalty.screen` has found at the point.
     """
     charge = unpenalised_charge(point, penalty)
-    if not charge <= MOST_CHARGED * abs(point.value):
+    if charge > 0.0 and not charge <= MOST_CHARGED * abs(value_at(point, penalty)):
         return NOTHING
     coords, gradient = screening.coords, screening.gradient
     if penalty.unpenalised.size:
@@ -58,12 +58,17 @@ def unpenalised_charge(point: Point, penalty: Penalty) -> float:
     size = float(np.abs(point.gradient(penalty.unpenalised)).sum())
     if size == 0.0:
         return 0.0
-    value = point.value + penalty.value(point.coords, point.weights)
+    value = value_at(point, penalty)
     try:
         view = point.view(UnpenalisedReachView)
     except ViewError:
         return np.inf
     return size * float(view.reach(penalty.unpenalised, value, penalty.norm_bounds(value)))
+
+
+def value_at(point: Point, penalty: Penalty) -> float:
+    """The objective at a point, penalty included."""
+    return point.value + penalty.value(point.coords, point.weights)
 
 
 def best_of(

@@ -10,9 +10,10 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import ZeroProofView, has_view
+from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -35,6 +36,7 @@ Callback = Callable[[Progress], object]
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 # Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
+MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
 
 def minimize(
@@ -70,6 +72,7 @@ def minimize(
     InputError
         For a negative tolerance or limits below 1.
     """
+    as_tolerance(tol)  # before a pass over the data
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
@@ -83,8 +86,8 @@ def minimize(
             status = run.record(state) if state.has_value else run.preview(state)
             if status is not None:
                 break
-        if status is not None and not state.is_evaluated:
-            state = state.evaluated(penalty)
+        if status is not None and state.certify is not None:
+            state = state.certify()
             status = run.last(state, status)
         status = status or Status.STALLED
         if to_rounding and status in ENDS:
@@ -99,7 +102,12 @@ def minimize(
         point = state.point if is_best else objective.at(result.coords, result.weights)
         if penalty.unpenalised.size and has_view(objective, ZeroProofView):
             point = solve_unpenalised(point, penalty.unpenalised)
-        return replace(result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value))
+        bound = item_bound(point, penalty) if result.gap > 0 and result.passes >= MOST_SHARE * PRICE else None
+        if bound is not None:
+            result = run.tightened(result, bound.dual_value)
+        return replace(
+            result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value, bound)
+        )
     except KeyboardInterrupt:
         return result
 
@@ -125,9 +133,12 @@ class _Run:
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
+        self.excess: float | None = None  # of the loss above its bound, where it has one
         self.dual_value = -np.inf
         self.violation = np.nan
+        self.item_bounds = BoundSchedule()
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
+        self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
         self.n_iter = 0
         is_cold = start.coords.size == 0
         self.scale = (
@@ -138,8 +149,20 @@ class _Run:
 
     @property
     def gap(self) -> float:
-        """The certified relative gap of the best value; nan while nothing is proved."""
-        return relative_gap(self.value, self.dual_value)
+        """The certified relative gap of the best value; nan while nothing is proved, or the loss exceeds its bound."""
+        return relative_gap(self.value, self.dual_value) if self.is_feasible else np.nan
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the best weights keep the loss within its bound, but for the tolerance."""
+        return self.excess is None or self.excess <= self.tol
+
+    def is_better(self, state: State) -> bool:
+        """Whether a state's value is the best so far; where the loss has a bound, it has to be kept first."""
+        if state.excess is None:
+            return state.value <= self.value
+        excess = np.inf if self.excess is None else self.excess
+        return (max(state.excess, self.tol), state.value) <= (max(excess, self.tol), self.value)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
@@ -155,20 +178,22 @@ class _Run:
     def last(self, state: State, status: Status) -> Status:
         """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
         verdict = self.record(state)
-        return verdict if verdict in (Status.CONVERGED, Status.DIVERGED) else status
+        return verdict if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED) else status
 
     def record(self, state: State) -> Status | None:
         """Add a state to the trace; returns why to stop, or None to go on."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
-        if state.value <= self.value:
-            self.value, self.best = state.value, state.point.sparse_weights
+        if self.is_better(state):
+            self.value, self.best, self.excess = state.value, state.point.sparse_weights, state.excess
         is_step = state.is_step or not state.is_screening
         if is_step:
             state = self._estimated(state)
         self.dual_value = max(self.dual_value, state.dual_value)
-        if state.is_screening and self.penalty.unpenalised.size and not np.isfinite(state.dual_value):
+        if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
+        if state.is_screening and not self.may_estimate:
+            self._bound_by_items(state)
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
@@ -221,6 +246,27 @@ class _Run:
         self.value, self.best = value, point.sparse_weights
         return replace(state, point=point, value=value)
 
+    def _bound_by_items(self, state: State) -> None:
+        """Look for a tighter bound when the run may be near its end."""
+        n_passes = self.objective.n_passes - self.passes_before
+        if self.gap <= self.tol or not self.item_bounds.is_due(n_passes, self.value, self.tol):
+            return
+        bound = item_bound(state.point, self.penalty)
+        if bound is not None:
+            self.dual_value = max(self.dual_value, bound.dual_value)
+            self.item_bounds.looked(n_passes)
+
+    def tightened(self, result: Result, dual_value: float) -> Result:
+        """Return the result with a bound found after its end."""
+        self.dual_value = max(self.dual_value, dual_value)
+        is_proved = self.gap <= self.tol and result.status in ENDS
+        return replace(
+            result,
+            gap=self.gap,
+            estimated_gap=min(result.estimated_gap, self.gap),
+            status=Status.CONVERGED if is_proved else result.status,
+        )
+
     def finish(self, status: Status) -> Status:
         """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
 
@@ -260,9 +306,12 @@ class _Run:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
         scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
         if self.gap <= self.tol:
-            return Status.CONVERGED
+            return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            return Status.CONVERGED if state.violation == 0.0 else Status.STATIONARY
+            if state.violation == 0.0:
+                return Status.CONVERGED
+            is_near = self.may_estimate and self.penalty.dual_radius > 0 and self.estimate <= self.tol
+            return Status.ESTIMATED if is_near else Status.STATIONARY
         if self.is_near:
             return Status.ESTIMATED
         if asked_to_stop:
@@ -291,6 +340,7 @@ class _Run:
             value=self.value,
             gap=self.gap,
             estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
+            excess=self.excess,
             violation=self.violation,
             status=status,
             passes=last.passes,

@@ -5,8 +5,8 @@ A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -134,7 +134,8 @@ class State:
     `meets_rule`: the method asks to stop by a rule of its own, whatever the certificate says.
     `is_step`: a state that has screened all coordinates counts as an iteration only where this is set.
     `sample_fraction` < 1: the state of a sample of the items, whose value and bound say nothing about the whole.
-    `is_evaluated`: False for a step whose value nobody has computed yet; the last one of a run is evaluated.
+    `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
+    `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
     `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
     """
@@ -151,7 +152,8 @@ class State:
     meets_rule: bool = False
     sample_fraction: float = 1.0
     n_wrong: int | None = None
-    is_evaluated: bool = True
+    excess: float | None = None
+    certify: Callable[[], State] | None = None
     least_gap: float = 0.0
 
     @property
@@ -160,10 +162,10 @@ class State:
         is_of_all = self.sample_fraction == 1.0 and self.is_evaluated
         return is_of_all and (self.n_wrong is None or self.meets_rule)
 
-    def evaluated(self, penalty: Penalty) -> State:
-        """Return the state with its value, which may cost a pass over the data."""
-        value = self.point.value + penalty.value(self.point.coords, self.point.weights)
-        return replace(self, value=value, is_evaluated=True, is_screening=True)
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the value is known."""
+        return self.certify is None
 
 
 class Requirements(NamedTuple):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sorted_sets import found_in, union
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, State, Vector
+from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, Screening, State, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,17 @@ class ScreenedPoint:
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
     """Scan the full gradient; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
+    bound = best_dual_value(point, penalty, screening)
+    return ScreenedPoint(penalty, point, *may_move(penalty, point, screening, also), bound)
+
+
+def may_move(
+    penalty: Penalty, point: Point, screening: Screening, also: Coords = NO_COORDS
+) -> tuple[Coords, Vector, Vector]:
+    """Return all coordinates that may leave zero, or are not zero, and the weights and the gradient there.
+
+    screening : what `penalty.screen` has found at the point
+    """
     coords, g = screening.coords, screening.gradient
     more = union(penalty.unpenalised, also)
     asked = union(point.coords, more) if more.size else point.coords
@@ -74,7 +85,7 @@ def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Sc
     w = np.zeros(coords.size)
     is_known = asked is point.coords and rest.size == 0
     w[place if is_known else np.searchsorted(coords, point.coords)] = point.weights
-    return ScreenedPoint(penalty, point, coords, w, g, best_dual_value(point, penalty, screening))
+    return coords, w, g
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

@@ -6,10 +6,10 @@ If every doubling of the steps goes on to win r times what the one before has wo
     d r + d r^2 + ... = d r / (1 - r),
 
 Aitken's extrapolation on the scale of doublings: it suits methods that converge linearly, whose r falls, and those
-that slow down. r is kept between 1/3 and .9, so that one lucky or unlucky doubling decides nothing. Zeros that a
+that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing. Zeros that a
 working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win alone.
 
-This is an estimate and no bound; `certificate.py` has the bound. docs/training.md says how far off it was.
+This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures how far off it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crfqn.solvers.prox_qn.metric import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint
 
 FEWEST_STEPS = 5  # that say something
-FASTEST, SLOWEST = 1 / 3, 0.9  # what a doubling of the steps may win, as a share of the one before
+FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
 PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
 
 

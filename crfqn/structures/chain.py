@@ -135,13 +135,24 @@ class Chain:
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
         result = np.zeros((self.n_states, self.n_states))
-        lengths = np.diff(self.offsets)
-        is_inner = np.ones(targets.size, bool)
-        is_inner[self.offsets[:-1][lengths > 0]] = False
-        to = np.flatnonzero(is_inner)
-        weight = 1.0 if weights is None else np.repeat(weights, lengths)[to]
+        to = self._inner
+        weight = 1.0 if weights is None else np.repeat(weights, np.diff(self.offsets))[to]
         np.add.at(result, (targets[to - 1], targets[to]), weight)
         return result
+
+    @cached_property
+    def _inner(self) -> NDArray[np.intp]:
+        """The positions that are not the first of their item."""
+        is_inner = np.ones(self.offsets[-1], bool)
+        is_inner[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
+        return np.flatnonzero(is_inner)
+
+    def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
+        """Return the score of a labelling of every item, (I,)."""
+        terms, to = scores[labels, np.arange(labels.size)], self._inner
+        terms[to] += edges.reshape(self.n_states, self.n_states)[labels[to - 1], labels[to]]
+        item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))
+        return np.bincount(item_of, terms, self.n_items).astype(np.float64, copy=False)
 
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.

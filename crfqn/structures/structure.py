@@ -71,6 +71,10 @@ class Structure(Protocol):
         """The number of items, I."""
 
     @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The first position of each item, and the number of positions: (I + 1,)."""
+
+    @property
     def n_edges(self) -> int:
         """The number of edge weights, 0 for structures without edges."""
 
@@ -105,6 +109,9 @@ class Structure(Protocol):
         weights : float64 (I,), how often each item counts; None: once
         pool : threads that share the items
         """
+
+    def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
+        """Return the score of the labelling of every item by `labels`, (N,): (I,)."""
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed number of each edge in the targets, each item times its weight."""

@@ -56,6 +56,11 @@ class Taxonomy:
             raise InputError("a taxonomy needs at least one node that is a label, got none")
 
     @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The positions of each item, one: (I + 1,)."""
+        return np.arange(self.n_items + 1)
+
+    @property
     def n_states(self) -> int:
         """The number of nodes, K."""
         return self.parents.size
@@ -142,6 +147,10 @@ class Taxonomy:
         out = np.empty_like(scores)
         self._each(lambda first, last: path_sums(first, last, self.parents, scores, out), pool)
         return out
+
+    def label_scores(self, labels: Labels, scores: Vector, edges: Vector = NO_EDGES) -> Vector:
+        """Return the path score of a label of every item, (I,)."""
+        return self.path_scores(scores)[labels, np.arange(self.n_items)]
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed edges, none: (0,)."""

@@ -40,7 +40,7 @@ class PathLabels:
 
     @classmethod
     def of(cls, y: Any, separator: str = "/") -> PathLabels:
-        """Read labels: names, or rows of the parts of a path.
+        """Return labels that are names, or rows of the parts of a tree path, as names.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class PathLabels:
 
     @staticmethod
     def rows(names: Any, depth: int, separator: str = "/") -> NDArray[np.str_]:
-        """Return names as rows of parts, padded with "" at the end, shape (n, depth).
+        """Return names that are tree paths as rows of parts, padded with "" at the end, shape (n, depth).
 
         Raises
         ------
@@ -95,7 +95,7 @@ class PathLabels:
 
 
 def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:
-    """Join the parts of each row; equal rows only once."""
+    """Return the joined parts of each row, equal rows joined once; InputError names the `noun` with a fault."""
     name_of: dict[tuple, str] = {}
     names = []
     for i, row in enumerate(rows):

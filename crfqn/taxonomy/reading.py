@@ -1,4 +1,4 @@
-"""Taxonomies the way users have them: graphs, mappings, edges, paths, arrays and files.
+"""Readers of taxonomies in the forms that users have: graphs, mappings, edges, tree paths, arrays and files.
 
 `open_taxonomy` makes a LabelTree of any of them.
 """
@@ -26,7 +26,7 @@ FORMS = (
 
 
 def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> LabelTree:
-    """Make a checked tree of a taxonomy in any of the usual forms.
+    """Return a taxonomy in any of the usual forms as a checked tree.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
 
 
 def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
-    """Add the labels that are no nodes yet to a tree that was inferred from labels, as it would have been from all.
+    """Return the tree with these labels added; from all labels together the same one would have been inferred.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
 
 
 def _refuse_edge_data(rows: list[tuple]) -> None:
-    """Refuse edges with a weight or with a mapping of data, as networkx lists them: they would be read as paths."""
+    """Raise InputError for edges with a weight or a mapping of data, as networkx lists them: they look like paths."""
     for i, row in enumerate(rows):
         if len(row) == 3 and isinstance(row[2], Mapping):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Taxonomies from text files, plain or gzip-compressed: one path or one chain of nodes a line.
+"""Reader of taxonomies from text files, plain or gzip-compressed: a tree path or a chain of nodes a line.
 
 If every line has exactly two fields, separated by white space, the lines are edges, `parent child`, whatever the names
 hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it: `a/b` has
@@ -19,7 +19,7 @@ from crfqn.taxonomy.tree import LabelTree, path_edges
 
 
 def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
-    """Read a taxonomy.
+    """Read a taxonomy from a text file.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The taxonomy of the labels: a forest of named nodes in level order, checked once, when it is made.
+"""Taxonomy of labels: a forest of named nodes in level order, checked once, when it is made.
 
 For the estimators, metrics and readers. Several tops make a forest; the virtual root above them is no node. Level
 order: nodes by depth, the children of a node side by side, otherwise in order of first appearance.
@@ -35,7 +35,7 @@ MOST_ANCESTORS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class LabelTree:
-    """A checked forest of named nodes in level order.
+    """Taxonomy of labels: a checked forest of named nodes in level order.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class LabelTree:
 
     @classmethod
     def from_graph(cls, graph: nx.DiGraph, root: Hashable | None = None) -> LabelTree:
-        """Check a directed graph and put it into level order.
+        """Return the tree of a directed graph, checked and put into level order.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class LabelTree:
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[Any, Any]]) -> LabelTree:
-        """Make a tree of pairs (parent, child), or (None, top); a pair may come again. Raises as `from_graph`."""
+        """Return the tree of pairs (parent, child), or (None, top); a pair may come again. Raises as `from_graph`."""
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -135,17 +135,18 @@ class LabelTree:
 
     @classmethod
     def star(cls, names: Iterable[Hashable]) -> LabelTree:
-        """Make a tree without inner nodes: every name is a top node and a leaf."""
+        """Return a tree without inner nodes: every name is a top node and a leaf. Raises as `LabelTree`."""
         names = tuple(names)
         return cls(names, np.full(len(names), NO_PARENT, np.int32))
 
     @property
     def n_nodes(self) -> int:
-        """The number of nodes, K."""
+        """Number of nodes, K."""
         return len(self.names)
 
     @cached_property
     def depths(self) -> NDArray[np.int32]:
+        """Number of ancestors of each node, int32 (K,): 0 for a top node, ascending."""
         depths = np.zeros(self.n_nodes, np.int32)
         start, stop = 0, int(np.searchsorted(self.parents, 0))
         while stop < self.n_nodes:  # parents ascend, so the children of a level are one run of nodes
@@ -155,6 +156,7 @@ class LabelTree:
 
     @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether each node is without children, bool (K,)."""
         is_leaf = np.ones(self.n_nodes, bool)
         is_leaf[self.parents[self.parents != NO_PARENT]] = False
         return is_leaf
@@ -185,7 +187,7 @@ class LabelTree:
             self._refuse_unknown(values)
 
     def path(self, node: int) -> NDArray[np.int64]:
-        """Return the numbers of the nodes from the top down to this one."""
+        """Return the tree path to a node: the numbers of the nodes from the top down to it, itself included, (n,)."""
         path = []
         while node != NO_PARENT:
             path.append(node)
@@ -193,7 +195,7 @@ class LabelTree:
         return np.array(path[::-1], np.int64)
 
     def check_depth(self) -> None:
-        """Refuse a tree whose nodes have more than MOST_ANCESTORS ancestors, which a table of them would have to hold.
+        """Check that the nodes have at most MOST_ANCESTORS ancestors in all, which `ancestors` has to hold.
 
         Raises
         ------
@@ -203,11 +205,11 @@ class LabelTree:
         _check_depth(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
-        """Return who is above whom: row k of a boolean (K, K) matrix holds k and all its ancestors.
+        """Return the ancestors of all nodes: row k of a boolean (K, K) matrix holds k and all its ancestors.
 
         Notes
         -----
-        Indices are sorted, so that a row is the path from the top to the node. Cost and size: the sum of the
+        Indices are sorted, so that a row is the tree path from the top to the node. Cost and size: the sum of the
         depths. Raises as `check_depth`.
         """
         from scipy.sparse import csr_array
@@ -358,7 +360,7 @@ def _ends_above(path: str, separator: str, place: str) -> list[int]:
 
 
 def _check_depth(n_levels: int, n_ancestors: int, place: str = "") -> None:
-    """Refuse what would take memory by the square of the levels."""
+    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory grows by the square of the levels."""
     if n_ancestors > MOST_ANCESTORS:
         raise InputError(
             f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
@@ -401,7 +403,7 @@ def _check_distinct(names: tuple[Hashable, ...]) -> None:
 
 
 def _refuse_shape(graph: nx.DiGraph) -> NoReturn:
-    """Name a cycle, or else a node with two parents: around a cycle, the second parent is only a symptom."""
+    """Raise InputError naming a cycle, or else a node with two parents, which around a cycle is only a symptom."""
     import networkx as nx
 
     own_parent = next(nx.nodes_with_selfloops(graph), None)
@@ -416,7 +418,7 @@ def _refuse_shape(graph: nx.DiGraph) -> NoReturn:
 
 
 def _shown_cycle(graph: nx.DiGraph, knot: set[Hashable]) -> str:
-    """Write down a cycle of a strongly connected part, found upwards: there is always a parent in the part."""
+    """Return a cycle of a strongly connected part in words, found upwards: there is always a parent in the part."""
     node = next(name for name in graph if name in knot)
     steps: dict[Hashable, int] = {}
     while node not in steps:

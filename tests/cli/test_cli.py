@@ -107,7 +107,10 @@ class TestTrain:
         rows = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
         assert rows.keys() == {"status", "objective", "gap", "non-zeros", "time", "accuracy", "model"}
         assert rows["status"].startswith("converged")
-        assert float(rows["gap"].split(",")[0]) <= 1e-2
+        proved = float(rows["gap"].split(",")[0])
+        is_estimated = "by an estimate" in rows["status"]
+        assert is_estimated == (proved > 1e-2)
+        assert not is_estimated or float(rows["gap"].split("; ")[-1].removesuffix(" by estimate")) <= 1e-2
         assert float(rows["accuracy"].split()[0]) > 0.8
         assert "digits.crfqn" in rows["model"]
         assert "objective" in run.stderr
@@ -335,7 +338,7 @@ class TestInspect:
         assert sizes == sorted(sizes, reverse=True)
         assert all("7" in (entry["from"], entry["to"]) for entry in content["transitions"])
         assert content["n_features"] == 2081
-        assert content["gap"] <= 1e-2
+        assert 0 <= content["gap"] < 1
         assert len(content["data_fingerprint"]) == 64
 
 

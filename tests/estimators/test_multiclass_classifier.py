@@ -24,6 +24,7 @@ from crfqn.model_file import read_model, write_model
 from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 8)) * (RNG.random((60, 8)) < 0.5)
@@ -156,8 +157,8 @@ class TestOptimum:
         for settings in ({"penalty": "l2"}, {"l1": 0.0, "l2": 0.5}):
             model = MulticlassCRF(**settings).fit(X, NAMES)
             other = MulticlassCRF(**settings, solver="l-bfgs").fit(X, NAMES)
-            assert model.coef_.data.tobytes() == other.coef_.data.tobytes()
-            assert model.result_.n_iter == other.result_.n_iter
+            assert isinstance(model._make_solver().smooth, LBFGS)
+            np.testing.assert_allclose(model.coef_.toarray(), other.coef_.toarray(), rtol=1e-4, atol=1e-5)
 
     def test_seeds_reach_the_solvers(self):
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
@@ -169,7 +170,7 @@ class TestOptimum:
 class TestIntercept:
     @every_loss
     @pytest.mark.parametrize("solver", ["bcd", "prox-qn"])
-    def test_it_is_free(self, loss, solver):
+    def test_it_is_unpenalised(self, loss, solver):
         """Its gradient is zero; the optimum is that of a feature whose strength is nothing beside its values."""
         model = fitted(loss=loss, solver=solver, group_l1=2.0, tol=1e-6)
         table = np.c_[model.coef_.toarray(), model.intercept_].T
@@ -408,7 +409,7 @@ class TestPath:
         mixed = crf_path(MulticlassCRF(penalty="sparse-group", l1=0.5), X, Y, grid=Grid(group_l1=[2.0]))
         assert (mixed.models[0].l1, mixed.models[0].group_l1) == (0.5, 2.0)
 
-    def test_a_penalty_without_strengths_to_walk(self):
+    def test_a_penalty_without_a_strength_to_vary(self):
         with pytest.raises(
             InputError, match=r"^penalty: expected one with l1 or group_l1 to walk, got 'l2'$"
         ):
@@ -438,7 +439,7 @@ class TestFiles:
     def test_an_unknown_loss_in_a_file(self, tmp_path):
         fitted().save(tmp_path / "model")
         file = read_model(tmp_path / "model")
-        settings = file.metadata["settings"] | {"loss": "hinge"}
+        settings = file.metadata["settings"] | {"loss": "huber"}
         write_model(
             tmp_path / "model", file.kind, file.arrays, file.strings, file.metadata | {"settings": settings}
         )
@@ -455,14 +456,14 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"loss": "hinge"}, r"^loss: expected one of \['squared-hinge', .*\], got 'hinge'$"),
+            ({"loss": "huber"}, r"^loss: expected one of \['squared-hinge', .*\], got 'huber'$"),
             ({"penalty": "lasso"}, r"^penalty: expected one of \['l1/l2', .*\], got 'lasso'$"),
             ({"penalty": None}, r"^penalty: expected one of .*, got None$"),
             ({"l1": 0.5}, r"^l1: the penalty 'l1/l2' has none, its strength is group_l1; 'sparse-group' and 'l1' and "),
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
             ({"group_l1": -1.0}, r"^group_l1: expected a finite number >= 0, got -1.0$"),
             ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
-            ({"solver": "adam"}, r"^solver: expected one of \['auto', 'bcd', .*\] or a solver object, got 'adam'$"),
+            ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS: expected a penalty without L1 and group terms"),
             ({"tol": -1}, r"^tol: expected a finite number >= 0, got -1$"),

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from model_mutations import write_mutation
 from problems import make_problem
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF, Sequences, TaxonomyCRF
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.storage.persistence import KINDS
 from crfqn.model_file import read_model, write_model
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import ProxQN
@@ -314,7 +315,7 @@ class TestContentThatDoesNotFit:
 
     def test_a_foreign_kind(self, rewrite, path):
         rewrite(kind="taxonomy")
-        known = "'chain-crf', 'multiclass-classifier', 'multiclass-crf', 'multilabel-ranker', 'taxonomy-crf'"
+        known = ", ".join(map(repr, sorted(KINDS)))
         with pytest.raises(ModelFileError, match=f"expected a model of kind {known}; it is a 'taxonomy'"):
             crfqn.load(path)
 
@@ -499,7 +500,11 @@ class TestClassifiersOfItems:
         ITEM_MODELS["mixed names"]().save(path)
         loaded = crfqn.load(path).set_params(warm_start=True)
         tree = loaded.tree_
-        assert loaded.fit(ROWS, labels).n_iter_ == 0
+        with pytest.warns(
+            ConvergenceWarning, match="nothing tells how far"
+        ):  # a label without items has no bound
+            loaded.fit(ROWS, labels)
+        assert loaded.n_iter_ == 0
         assert (loaded.tree_.names, loaded.tree_.parents.tolist()) == (tree.names, tree.parents.tolist())
 
     def test_names_of_columns(self, path):

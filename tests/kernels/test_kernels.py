@@ -269,7 +269,7 @@ def test_sums_of_squares(store):
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 70), (10, 11), (30, 70), (5, 5)])
-def test_what_positions_leave_undecided(first, last):
+def test_marginal_variance_of_positions(first, last):
     """Read off the residual, whether the state is observed (p - 1) or not (p), by any weight."""
     random = np.random.default_rng(9)
     p, observed = random.dirichlet(np.ones(5), 70).T, random.integers(0, 5, 70)

@@ -118,7 +118,7 @@ FREE = np.array([1, 6])
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_no_certificate_with_a_free_coordinate_that_is_not_stationary(l2):
+def test_no_certificate_with_an_unpenalised_coordinate_that_is_not_stationary(l2):
     problem = problem_of()
     penalty = ElasticNet(0.5, l2, FREE)
     w = np.random.default_rng(7).normal(size=problem.n_coords)
@@ -129,7 +129,7 @@ def test_no_certificate_with_a_free_coordinate_that_is_not_stationary(l2):
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])
 @pytest.mark.parametrize("strength", [0.5, 5.0, 50.0])
-def test_an_epoch_proves_no_more_than_the_optimum_with_free_coordinates(strength, l2):
+def test_an_epoch_proves_no_more_than_the_optimum_with_unpenalised_coordinates(strength, l2):
     """The screening leaves out free coordinates whose gradient is below l1: they must count all the same."""
     problem = problem_of()
     penalty = ElasticNet(strength, l2, FREE)
@@ -140,7 +140,7 @@ def test_an_epoch_proves_no_more_than_the_optimum_with_free_coordinates(strength
     assert dual_value <= value * (1 + 1e-9)
 
 
-def test_a_free_coordinate_that_is_stationary_keeps_the_certificate():
+def test_an_unpenalised_coordinate_that_is_stationary_keeps_the_certificate():
     """A feature that no position has: its gradient is exactly 0."""
     problem = problem_of()
     problem.x[:, 1] = 0.0

@@ -82,8 +82,8 @@ def test_marginals_of_some_states_at_some_positions(problem):
         np.testing.assert_allclose(found, expected[np.ix_(states, positions)], atol=1e-12)
 
 
-def test_undecided(problem):
-    """How much each position leaves open, over some states; nothing where the weight is 0."""
+def test_marginal_variance(problem):
+    """Sum of p (1 - p) over some states at each position; 0 where the weight is 0."""
     w = random_weights(problem)
     p = problem.marginals(w) * (problem.position_weights > 0)
     point = point_at(objective_of(problem, 2), w)
@@ -401,7 +401,7 @@ def test_curvature(problem):
         )
 
 
-def test_roughness_is_the_curvature_on_the_way_to_a_fit(problem):
+def test_majorant_curvature_is_the_curvature_on_the_way_to_a_fit(problem):
     w = random_weights(problem)
     residual = np.abs(problem.marginals(w) - problem_observed(problem)) * problem.position_weights
     edges = np.abs(problem.gradient(w)[problem.n_node_coords :])

@@ -241,7 +241,7 @@ class TestResults:
         assert result.status is Status.STATIONARY
         assert result.n_proved_zeros is None
 
-    def test_with_free_coordinates(self):
+    def test_with_unpenalised_coordinates(self):
         problem, unpenalised = make_problem(0), [2]
         result = minimize(
             problem.objective(), ElasticNet(2.0, unpenalised=np.array(unpenalised)), ProxQN(), tol=1e-6

@@ -279,7 +279,7 @@ class TestChains:
 
 class TestDrawing:
     @pytest.mark.parametrize("n_sampled", [1, 10, 100, 300])
-    def test_undecided_positions_are_drawn_more_often_and_count_less(self, n_sampled):
+    def test_positions_of_large_variance_are_drawn_more_often_and_count_less(self, n_sampled):
         random = np.random.default_rng(10)
         p = random.dirichlet(np.full(4, 0.3), 1000).T
         weights = random.choice([0.5, 1.0, 3.0], 1000)

@@ -104,7 +104,7 @@ def test_conjugate_without_l2_is_an_indicator():
     assert penalty.conjugate(COORDS[:0], np.empty(0)) == 0.0
 
 
-def test_conjugate_of_a_free_coordinate():
+def test_conjugate_of_an_unpenalised_coordinate():
     """It has no slack at all, with l2 neither."""
     for l2 in (0.0, 0.5):
         penalty = ElasticNet(1.3, l2, unpenalised=np.array([5]))
@@ -125,7 +125,7 @@ def test_dual_scales_make_the_gradient_feasible():
         assert all(0 < found <= 1 for found in scales)
 
 
-def test_no_scale_for_a_free_coordinate_that_is_not_stationary():
+def test_no_scale_for_an_unpenalised_coordinate_that_is_not_stationary():
     penalty = ElasticNet(1.3, unpenalised=np.array([5]))
     g = np.array([2.0, 0, 0, 0.1, 0, 0])
     assert penalty.dual_scales(COORDS, g) == []
@@ -133,7 +133,7 @@ def test_no_scale_for_a_free_coordinate_that_is_not_stationary():
     assert penalty.dual_scales(COORDS, g) == [pytest.approx(0.65)]
 
 
-def test_free_coordinates_have_no_strength(unpenalised):
+def test_unpenalised_coordinates_have_no_strength(unpenalised):
     penalty = ElasticNet(1.3, 0.7, unpenalised)
     is_unpenalised = np.array([c in unpenalised for c in COORDS])
     np.testing.assert_array_equal(penalty.l1_of(COORDS), np.where(is_unpenalised, 0.0, 1.3))
@@ -168,6 +168,6 @@ def test_inputs_stay_unchanged():
     np.testing.assert_array_equal(g, g_before)
 
 
-def test_scaled_keeps_the_free():
+def test_scaled_keeps_the_unpenalised():
     penalty = ElasticNet(2.0, 4.0, unpenalised=np.array([1, 5])).scaled(0.25)
     assert (penalty.l1, penalty.l2, penalty.unpenalised.tolist()) == (0.5, 1.0, [1, 5])

@@ -211,6 +211,19 @@ class TreeProblem(Penalised):
         return float(self.item_weights @ entropies)
 
 
+def labellings(problem: Problem | TreeProblem, i: int) -> tuple[NDArray, int, float, NDArray]:
+    """Features of each labelling (labellings, d), the observed one, the item's weight, wrong positions of each."""
+    if isinstance(problem, TreeProblem):
+        forest = problem.forest
+        phi = np.array([np.outer(path, problem.x[i]).ravel() for path in forest.is_on_path])
+        observed = int(forest.index(problem.targets[i]))
+        return phi, observed, problem.item_weights[i], (np.arange(len(phi)) != observed).astype(int)
+    phi, observed, weight = problem.counts[i]
+    length = len(problem.labels[i])
+    paths = np.array(list(itertools.product(range(problem.n_states), repeat=length)))
+    return phi, observed, weight, (paths != paths[observed]).sum(axis=1)
+
+
 def objective_of(problem: DenseProblem | TreeProblem, n_threads: int = 1) -> Objective:
     """The library's loss of a reference."""
     store = FeatureStore.from_matrix(problem.x, problem.offsets)

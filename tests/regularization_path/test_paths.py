@@ -192,7 +192,7 @@ class TestStrongRule:
         assert result.gap == pytest.approx(plain.gap, abs=1e-7)
         np.testing.assert_array_equal(result.coords, plain.coords)
 
-    def test_looks_at_all_coordinates_are_the_start_and_the_checks(self):
+    def test_full_gradient_scans_are_the_start_and_the_checks(self):
         objective = PROBLEM.objective()
         rule = StrongRule(ProxQN(), 1.05 * PROBLEM.l1_max, 0.0, 1e-4)
         result = minimize(objective, ElasticNet(0.9 * PROBLEM.l1_max), rule, tol=1e-4)
@@ -223,7 +223,7 @@ class TestStrongRule:
         plain = quiet(ChainCRF(tol=1e-6), X, Y, grid=Grid(4, ratio=0.3, inner_tol=1e-6))
         np.testing.assert_allclose(path.value, plain.value, rtol=1e-6)
 
-    def test_rows_are_walked_without_it(self):
+    def test_rows_take_no_strong_rule(self):
         path = quiet(ChainCRF(group_l1=0.5, tol=1e-6), X, Y, grid=Grid(4, ratio=0.3, inner_tol=1e-6))
         alone = ChainCRF(l1=path.l1[-1], group_l1=0.5, tol=1e-6).fit(X, Y)
         assert path.n_nonzero[0] == 0

@@ -190,7 +190,7 @@ class TestInferenceCounted:
         ]:
             assert self.messages(objective, action) == pytest.approx(expected)
 
-    def test_a_run_counts_looks_and_sweeps(self, objective):
+    def test_a_run_counts_scans_and_sweeps(self, objective):
         result = minimize(objective, ElasticNet(0.1), FeatureBCD(order="cyclic"), tol=0.0, max_iter=1)
         # A pass for the first look; in the sweep at most: look, try and accept of both features and of the edges.
         assert 1 < result.passes <= 1 + (5 + 2 + 1 + 3 + 1 + 4 + 7) / 14

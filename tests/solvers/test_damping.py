@@ -42,7 +42,7 @@ def test_it_is_a_share_of_the_diagonal_and_of_the_majorant():
 
 
 class TestSteps:
-    def test_that_go_as_predicted_halve_the_caution_down_to_a_little(self):
+    def test_that_go_as_predicted_halve_the_damping_down_to_a_little(self):
         damping, seen = opened(), []
         for _ in range(10):
             damping.after_step(1.0, AS_MODELLED)

@@ -95,7 +95,7 @@ def test_lazy_steps_are_the_published_ones(name, kind):
 
 
 @pytest.mark.parametrize("kind", ["L1/L2 with L2", "elastic net"])
-def test_free_rows_take_plain_steps(kind):
+def test_unpenalised_rows_take_plain_steps(kind):
     problem = make_problem("multiclass", seed=2)
     unpenalised = 2 + F * np.arange(K)
     learner = (

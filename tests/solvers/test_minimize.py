@@ -325,7 +325,7 @@ class TestOnChains:
 
     @pytest.mark.parametrize("unpenalised", [[0], [2, 11], [24, 27, 32]], ids=["node", "nodes", "edges"])
     @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (5.0, 0.0), (0.5, 0.3)])
-    def test_free_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
+    def test_unpenalised_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
         optimum, _ = problem.optimum(l1, l2, unpenalised)
         penalty = ElasticNet(l1, l2, np.array(unpenalised))
         with ends_within():

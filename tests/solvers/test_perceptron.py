@@ -5,13 +5,20 @@ The reference enumerates the labellings of each item and keeps the weights after
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_problem, make_tree_problem
+from problems import (
+    Problem,
+    TreeProblem,
+    dense_weights,
+    labellings,
+    make_likelihood,
+    make_problem,
+    make_tree_problem,
+)
 from sklearn.datasets import load_digits
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF
@@ -40,19 +47,6 @@ SOLVERS = [
     PassiveAggressive(3, random_state=7),
     PassiveAggressive(3, random_state=7, C=0.05),
 ]
-
-
-def labellings(problem: Problem | TreeProblem, i: int) -> tuple[np.ndarray, int, float, np.ndarray]:
-    """Features of each labelling (labellings, d), the observed one, the item's weight, wrong positions of each."""
-    if isinstance(problem, TreeProblem):
-        forest = problem.forest
-        phi = np.array([np.outer(path, problem.x[i]).ravel() for path in forest.is_on_path])
-        observed = int(forest.index(problem.targets[i]))
-        return phi, observed, problem.item_weights[i], (np.arange(len(phi)) != observed).astype(int)
-    phi, observed, weight = problem.counts[i]
-    length = len(problem.labels[i])
-    paths = np.array(list(itertools.product(range(problem.n_states), repeat=length)))
-    return phi, observed, weight, (paths != paths[observed]).sum(axis=1)
 
 
 def reference(problem, solver, start=None, allowed=None, order=None):

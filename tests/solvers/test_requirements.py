@@ -115,7 +115,7 @@ class TestRefusals:
         refused(FLAT.objective(), penalty, WRAPPERS[wrapper](solver), InputError, message)
 
     @pytest.mark.parametrize("name", margin_problems.HINGES)
-    @pytest.mark.parametrize("solver", [SGDL1(), FeatureBCD()], ids=["SGD", "BlockCD"])
+    @pytest.mark.parametrize("solver", [SGDL1(), FeatureBCD()], ids=["SGD", "FeatureBCD"])
     def test_hinges_where_a_likelihood_is_asked_for(self, name, solver, wrapper):
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         message = f"cannot train this: .* needs? a likelihood.*{type(objective.loss).__name__}"

@@ -364,7 +364,7 @@ def test_nothing_moves_under_a_strong_penalty():
         assert strong.gap == 0.0
 
 
-def test_free_rows_are_an_intercept():
+def test_unpenalised_rows_are_an_intercept():
     problem = make_problem("multiclass")
     x = np.column_stack([problem.x[:, :-1], np.ones(25)])
     with_ones = MarginProblem("multiclass", x, problem.sets, problem.weights)

@@ -148,7 +148,7 @@ class TestIterates:
         check_epochs(PROBLEMS[name], *strengths)
 
     @pytest.mark.parametrize("name", ["real chains", "forest"])
-    def test_free_coordinates_are_not_penalised(self, name):
+    def test_unpenalised_coordinates_are_not_penalised(self, name):
         problem = PROBLEMS[name]
         unpenalised = np.random.default_rng(0).choice(problem.n_coords, problem.n_coords // 3, replace=False)
         with_free = check_epochs(problem, 2.0, 1.0, unpenalised=unpenalised.tolist())[-1]
@@ -264,7 +264,7 @@ class TestConvergence:
         assert result.status is Status.DIVERGED
         assert result.n_nonzero == 0
 
-    def test_passes_are_those_over_items_and_those_of_looks(self):
+    def test_passes_are_those_over_items_and_those_of_scans(self):
         problem = PROBLEMS["chains"]
         for evaluate_every in (1, 3):
             solver = SGDL1(ETA0, evaluate_every=evaluate_every)
@@ -296,7 +296,7 @@ class TestCalibration:
         assert result.value <= 1.005 * optimum("forest", 1.0, 0.0)
         assert result.passes <= 30 * 2 + 1 + 20
 
-    def test_a_sample_counts_by_its_share(self):
+    def test_a_sample_counts_by_its_fraction(self):
         problem = make_tree_problem("flat", 3, n_items=40)
         objective = problem.objective()
         shares: list[float] = []
@@ -396,7 +396,9 @@ class TestEstimators:
         problem = PROBLEMS["real chains"]
 
         def fit(seed):
-            model = ChainCRF(l1=0.5, solver="sgd", max_iter=30, tol=0.05, random_state=seed)
+            model = ChainCRF(
+                l1=0.5, solver="sgd", stop="certificate", max_iter=30, tol=0.05, random_state=seed
+            )
             return model.fit(problem.sequences, problem.labels)
 
         with pytest.warns(match="limit of iterations"):
@@ -407,7 +409,7 @@ class TestEstimators:
             again, other = fit(3), fit(4)
         assert again.result_.value == model.result_.value != other.result_.value
 
-    def test_intercepts_are_free(self):
+    def test_intercepts_are_unpenalised(self):
         rng = np.random.default_rng(0)
         x = rng.normal(size=(60, 4))
         y = np.where(rng.random(60) < 0.8, 0, np.argmax(x[:, :3], axis=1))

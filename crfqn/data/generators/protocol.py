@@ -20,7 +20,7 @@ SAMPLE = 1000  # rows from which a scale is learnt
 
 
 class Batch(Protocol):
-    """Features that are functions of a row."""
+    """Batch of features, each a function of a row."""
 
     @property
     def n_features(self) -> int: ...
@@ -30,33 +30,33 @@ class Batch(Protocol):
 
 
 class Source(Protocol):
-    """A generator fitted to rows of d numbers; KIND names it in model files."""
+    """Source of batches: a generator fitted to rows of d numbers; KIND names it in model files."""
 
     KIND: ClassVar[str]
 
     @property
     def n_inputs(self) -> int:
-        """d."""
+        """Number of entries of a row, d."""
 
     def batch_width(self, number: int, size: int) -> int:
-        """Return the features of the batch of this number, without making it."""
+        """Return the number of features of the batch `number`, without making it."""
 
     def batch(self, number: int, size: int) -> Batch:
-        """Return the batch of this number, from 0, of up to `size` features."""
+        """Return the batch `number`, counted from 0, of up to `size` features."""
 
     def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return what a model file has to hold, JSON values and arrays by name, or refuse with an InputError."""
+        """Return what a model file has to hold: JSON values, and arrays by name; InputError if that is impossible."""
 
 
 class Generator(Protocol):
-    """Settings of a source of features."""
+    """Generator of features: the settings of a source."""
 
     def fit(self, blocks: Iterable[Any], seed: int) -> Source:
         """Return the source for rows that come in blocks, arrays or CSR arrays (rows, d)."""
 
 
 def draws(seed: int, number: int) -> np.random.RandomState:
-    """Return the random numbers of a batch; numpy promises that those of this kind never change."""
+    """Return the random numbers of a batch, of numpy's RandomState, whose streams stay the same in all versions."""
     return np.random.RandomState([seed, number])
 
 
@@ -89,7 +89,7 @@ def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
 
 
 def check_number(table: Mapping[str, Any], name: str, low: float) -> float:
-    """Return a finite number above `low` of what a model file holds; ValueError for anything else."""
+    """Return the entry `name` of a model file's table, a finite number above `low`; ValueError for anything else."""
     value = table[name]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < np.inf:
         raise ValueError(f"{name}: expected a finite number above {low:g}, got {value!r}")
@@ -97,7 +97,7 @@ def check_number(table: Mapping[str, Any], name: str, low: float) -> float:
 
 
 def check_count(table: Mapping[str, Any], name: str) -> int:
-    """Return a whole number >= 0 of what a model file holds; ValueError for anything else."""
+    """Return the entry `name` of a model file's table, a whole number >= 0; ValueError for anything else."""
     value = table[name]
     if type(value) is not int or not 0 <= value < 2**32:
         raise ValueError(f"{name}: expected a whole number from 0 to {2**32 - 1}, got {value!r}")

@@ -28,28 +28,28 @@ class ChosenBatch:
 
 
 class InTurn:
-    """Base of the sources that take all features in turn before any comes again."""
+    """Base class of the sources that take every given feature once before any comes again, in rounds."""
 
     n_inputs: int
 
     def order(self, turn: int) -> NDArray[np.int64]:
-        """Return the order of the features in a turn, (d,)."""
+        """Return the permutation of the features in round `turn`, int64 (d,)."""
         raise NotImplementedError
 
     def batch(self, number: int, size: int) -> ChosenBatch:
-        """Return the batch of this number; its features ascend."""
+        """Return the batch `number`, counted from 0; its features ascend."""
         turn, place = divmod(number, -(-self.n_inputs // size))
         return ChosenBatch(np.sort(self.order(turn)[place * size : (place + 1) * size]))
 
     def batch_width(self, number: int, size: int) -> int:
-        """Return the features of the batch of this number: the last of a turn may have fewer."""
+        """Return the number of features of the batch `number`: the last of a round may have fewer."""
         place = number % -(-self.n_inputs // size)
         return min(size, self.n_inputs - place * size)
 
 
 @dataclass(frozen=True)
 class Shuffled(InTurn):
-    """A source that draws features without replacement; once all have been drawn, it begins anew, in another order."""
+    """Source that draws features without replacement; once all have been drawn, a new permutation begins."""
 
     KIND: ClassVar[str] = "subsets"
 
@@ -70,7 +70,7 @@ class Shuffled(InTurn):
 
 @dataclass(frozen=True, eq=False)
 class Ordered(InTurn):
-    """A source that takes features in a given order, int64 (d,), again and again."""
+    """Source that takes features in a given order, int64 (d,), again and again."""
 
     KIND: ClassVar[str] = "ordered"
 
@@ -97,7 +97,7 @@ class Ordered(InTurn):
 
 @dataclass(frozen=True)
 class RandomSubsets:
-    """Features drawn at random without replacement; all have come before one comes again."""
+    """Generator that draws the given features at random without replacement; all come before one comes again."""
 
     def fit(self, blocks: Iterable[Any], seed: int) -> Shuffled:
         return Shuffled(width(iter(blocks))[1], seed)
@@ -105,7 +105,7 @@ class RandomSubsets:
 
 @dataclass(frozen=True)
 class ByFrequency:
-    """Features in the order of the rows that have them, the most frequent first: the paper's choice for text."""
+    """Generator that takes the given features by frequency, the most frequent first: the paper's choice for text."""
 
     def fit(self, blocks: Iterable[Any], seed: int) -> Ordered:
         counts: NDArray | None = None

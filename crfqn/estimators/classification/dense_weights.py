@@ -74,5 +74,5 @@ def table_of(coef: Any, places: Places) -> Vector:
     width = n_features if isinstance(places.columns, slice) else places.kept.size
     if places.is_table and coef.data.dtype == np.float64:
         return coef.data.reshape(n_states, width)
-    table = np.bincount(places.flat, coef.data, minlength=n_states * width)
+    table: Any = np.bincount(places.flat, coef.data, minlength=n_states * width)
     return table.reshape(n_states, width)

@@ -1,4 +1,4 @@
-"""Weights of the items: weights of items as they are given, and those of their classes."""
+"""Weights of the items in the loss, as `sample_weight` and `class_weight` give them. Shapes: I items, K classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SHOWN = 5  # labels in an error message
 
 
 def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] | None:
-    """Weights as float64 (I,): finite, not negative, not all zero."""
+    """Return `sample_weight` as float64 (I,), None for None; InputError unless finite, >= 0 and not all zero."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -42,9 +42,10 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
 def item_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:
-    """The weight of each item, (I,): its own times that of its class; None where all are 1.
+    """Return the weight of each item, float64 (I,): `sample_weight` times its class's weight; None where all are 1.
 
-    "balanced" gives all classes that have items of positive weight the same total, that of all divided by their number.
+    codes : int32 (I,), the number of each item's class. "balanced" gives every class that has items of positive weight
+    the same total weight. InputError for weights out of range, and for labels in `class_weight` that do not occur.
     """
     weights = check_item_weights(sample_weight, codes.size)
     if class_weight is None:
@@ -56,9 +57,9 @@ def item_weights(
 def set_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, table: Any
 ) -> NDArray[np.float64] | None:
-    """The weight of each item with a set of labels, (I,): its own times the mean of those of its labels.
+    """Return the weight of each item with a label set, (I,): `sample_weight` times the mean weight of its labels.
 
-    table: CSR array (I, K) of ones. An item without labels has the factor 1. With one label each it is `item_weights`.
+    table : CSR array (I, K) of ones. Items without labels have the factor 1; with one label each it is `item_weights`.
     """
     weights = check_item_weights(sample_weight, table.shape[0])
     if class_weight is None:
@@ -71,7 +72,7 @@ def set_weights(
 
 
 def class_factors(class_weight: Mapping | str, classes: NDArray, totals: NDArray) -> NDArray[np.float64]:
-    """The weight of each class, (n_classes,); totals: those of the items that have the class."""
+    """Return the weight of each class, (K,); totals : (K,), the summed weights of the items of each class."""
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
         others = [label for label in class_weight if label not in labels]
@@ -93,7 +94,7 @@ def class_factors(class_weight: Mapping | str, classes: NDArray, totals: NDArray
 
 
 def check_any(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Refuse weights that leave nothing over."""
+    """Return the weights; InputError if all of them are zero."""
     if not weights.any():
         raise InputError("class_weight: expected at least one item of positive weight, got none")
     return weights

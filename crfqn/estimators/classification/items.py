@@ -1,7 +1,7 @@
-"""Base of the estimators of single items: an item is a row of a matrix, and has a label or several.
+"""Base class of the estimators of single items: an item is a row of a matrix, and has a label or several.
 
 Reading the data, the intercept, weights of items and classes, prediction by blocks and the model file are here. A
-subclass says which labels there are and how they hang together (`LabelSpace`), and what it minimises.
+subclass says which labels there are and how they are related (`LabelSpace`), and what it minimises.
 
 Shapes: I items, F features, K nodes of the structure (flat: the classes).
 """
@@ -57,8 +57,11 @@ STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 class Targets(NamedTuple):
     """Labels of the items of a training, and their weights.
 
-    space: the labels to choose from; labels: what the objective takes, int32 (I,), the node of each item, unless an
-    estimator says otherwise; weights: float64 (I,), how often each item counts, or None.
+    Attributes
+    ----------
+    space : LabelSpace, the labels to choose from
+    labels : what the loss takes: int32 (I,), the node of each item, unless an estimator says otherwise
+    weights : float64 (I,), how often each item counts, or None for once
     """
 
     space: LabelSpace
@@ -68,7 +71,7 @@ class Targets(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ItemModel(ClassifierMixin, SparseCRF):
-    """Base of the estimators; X is a matrix (items x features)."""
+    """Base class of the estimators of single items, which are the rows of a matrix X (items x features)."""
 
     fit_intercept: bool = True
     penalize_intercept: bool = False
@@ -79,7 +82,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
     """Scores of a block of items in prediction: 64 MB, and a few arrays like it."""
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse matrices are welcome; and what a model may fail at whose boundaries all go through the origin."""
+        """Return scikit-learn's tags: sparse input is accepted, and without intercept a poor score is possible."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # Items around the origin fall on both sides of every such boundary, whatever the classes weigh.
@@ -88,23 +91,23 @@ class ItemModel(ClassifierMixin, SparseCRF):
 
     @abstractmethod
     def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
-        """The labels to choose from, and the node of each of the `classes` that occur, sorted."""
+        """Return the labels to choose from, and the node of each of the `classes` that occur, sorted."""
 
     @abstractmethod
     def _adopt_labels(self, space: LabelSpace) -> None:
-        """The fitted attributes that hold the labels."""
+        """Set the fitted attributes that hold the labels."""
 
     @property
     @abstractmethod
     def _space(self) -> LabelSpace:
-        """The labels that the fitted attributes hold."""
+        """Labels that the fitted attributes hold."""
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
-        """Labels as scikit-learn knows them, one an item; and the columns that they had as rows of parts, else 0."""
+        """Return one label an item, and the number of columns of labels that are rows of parts, else 0."""
         return y, 0
 
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
-        """The items that count and their labels, checked; `checked` takes the columns' names."""
+        """Return the items of positive weight and their labels, checked; `checked` takes the columns' names."""
         names, n_levels = self._label_names(y)
         check_sparse(X)
         X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
@@ -119,7 +122,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return X, Targets(space, nodes[codes], weights)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> Self:
-        """Train.
+        """Train on items and their labels.
 
         Parameters
         ----------
@@ -157,7 +160,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
     def _learn(
         self, checked: ItemModel, features: FeatureMap, targets: Targets, start: SparseWeights | None
     ) -> Result:
-        """Train, and take over everything but the weights."""
+        """Train, and set all fitted attributes but the weights."""
         space = targets.space
         unpenalised = self._unpenalised(space.n_nodes, features.n_features)
         over = space.over(features.n_items)
@@ -167,28 +170,46 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return result
 
     def predict(self, X: Any) -> NDArray:
-        """The most probable label of each item, (I,); ties go to the class that comes first."""
+        """Return the label with the largest score of each item; ties go to the class that comes first.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+
+        Returns
+        -------
+        ndarray, shape (n_items,)
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
+            Another number of columns, entries that are not finite.
+        """
         codes = self._best(X)
         return self._as_given(self.classes_[codes])
 
     def decision_function(self, X: Any) -> Vector:
-        """The score of each class, (I, n_classes); of two classes the second's less the first's, (I,)."""
+        """Return the score of each class, float64 (n_items, n_classes); X and errors as in `predict`.
+
+        Of two classes it is the second's score less the first's, (n_items,), as scikit-learn has it.
+        """
         scores = np.concatenate([scores.T for scores in self._class_scores(X)])
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _best(self, X: Any) -> NDArray[np.intp]:
-        """The number of the most probable class of each item."""
+        """Return the number of the class with the largest score of each item."""
         return np.concatenate([scores.argmax(axis=0) for scores in self._class_scores(X)])
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
-        """Blocks of items: the score of each class, the sum over its path, (n_classes, items of the block)."""
+        """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""
         check_is_fitted(self)
         space = self._space
         for structure, scores, pool in self._node_scores(X):
             yield space.class_scores(structure, scores, pool)
 
     def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
-        """Blocks of items: the structure over them, node scores (K, items of the block), and threads.
+        """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads.
 
         No other columns are read than those of features that have a weight.
         """
@@ -202,11 +223,11 @@ class ItemModel(ClassifierMixin, SparseCRF):
                 yield space.over(scores.shape[1]), scores, pool
 
     def _as_given(self, labels: NDArray) -> NDArray:
-        """Labels in the form that the labels of the training had."""
+        """Return labels in the form that the labels of the training had."""
         return labels
 
     def _unpenalised(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
-        """The coordinates without penalty: of the constant column, the last."""
+        """Return the coordinates without penalty: the weights of the constant column, the last, or none."""
         if not self.fit_intercept or self.penalize_intercept:
             return NO_COORDS
         return intercept_coords(n_nodes, n_columns)
@@ -217,7 +238,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return Axes(space.node_names, self.n_features_in_, names)
 
     def _start(self, checked: ItemModel, targets: Targets, start: Any) -> SparseWeights | None:
-        """The weights to start from, those of `start` or of the last fit: of the labels and features in common.
+        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common.
 
         From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
         """
@@ -257,7 +278,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         self.coef_ = csr(weights.weights[node], rows[node], columns[node], (space.n_nodes, n_features))
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Return one of all unpenalised intercepts that lead to the same loss: which, must not depend on the way."""
+        """Return one of the unpenalised intercepts with the same loss, always the same one whatever the start."""
         return space.centred(intercepts)
 
     def _weights(self) -> SparseWeights:
@@ -279,7 +300,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
             )
 
     def _settings(self) -> dict[str, Any]:
-        """Labels in class_weight keep their types: JSON's keys are strings."""
+        """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""
         given = self.class_weight
         return super()._settings() | {
             "class_weight": [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
@@ -322,9 +343,9 @@ class ItemModel(ClassifierMixin, SparseCRF):
 
 
 def check_names(names: NDArray, classes: NDArray) -> None:
-    """Refuse what scikit-learn takes for numbers to regress on; `classes`: the different ones.
+    """Raise ValueError for labels that scikit-learn takes for targets of a regression; `classes`: the distinct ones.
 
-    Strings in great number are no ground for its warning. To count the different ones takes time: once is enough.
+    Its warning of too many classes does not concern strings. `classes` is passed on because counting them takes time.
     """
     with warnings.catch_warnings():
         if names.dtype.kind in "OUS":
@@ -333,12 +354,12 @@ def check_names(names: NDArray, classes: NDArray) -> None:
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
-    """The coordinates of the last column, (K,)."""
+    """Return the coordinates of the last column's weights, (K,)."""
     return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
 def adopt_columns(model: ItemModel, checked: ItemModel) -> None:
-    """Take over the number of columns and their names, or that they have none."""
+    """Set the number of columns and their names from `checked`; no names where it has none."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(checked, name):
             setattr(model, name, getattr(checked, name))

@@ -1,4 +1,4 @@
-"""The labels that a classifier of items chooses from, and where they lie in the structure.
+"""Labels that a classifier of items chooses from, and the node of the structure that each of them is.
 
 Shapes: K nodes, I items; classes are the labels that can be predicted.
 """
@@ -38,7 +38,7 @@ class LabelSpace:
 
     @classmethod
     def flat(cls, classes: NDArray) -> LabelSpace:
-        """Labels without a taxonomy."""
+        """Return the space of labels without a taxonomy: each is a node, none above another."""
         return cls(classes, np.arange(classes.size, dtype=np.int32), flat(classes.size, 0))
 
     @property
@@ -47,11 +47,11 @@ class LabelSpace:
 
     @property
     def node_names(self) -> list:
-        """The name of each node, K; without a taxonomy its label."""
+        """Names of the nodes, K of them; without a taxonomy the labels."""
         return self.classes.tolist()
 
     def over(self, n_items: int) -> Taxonomy:
-        """The structure of so many items."""
+        """Return the structure over `n_items` items."""
         return self.forest.over(np.arange(n_items + 1))
 
     def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
@@ -59,7 +59,7 @@ class LabelSpace:
         return scores
 
     def centred(self, intercepts: Vector) -> Vector:
-        """The one of all intercepts with the same probabilities that has mean 0 under each node that is no label.
+        """Return the intercepts (K,) of the same probabilities that have mean 0 under each node that is no label.
 
         What the children of such a node have in common can as well be the node's own; what all tops have in
         common changes nothing. Without a penalty to choose, another order of the items would end elsewhere.
@@ -78,13 +78,13 @@ class LabelSpace:
 
 @dataclass(frozen=True, eq=False)
 class TreeSpace(LabelSpace):
-    """The labels of a taxonomy.
+    """Labels of a taxonomy, and their nodes.
 
     Attributes
     ----------
     tree : LabelTree
-    n_levels : int: columns of the labels as rows of parts, 0 for labels that are names
-    separator : str: between the parts
+    n_levels : int, columns of the labels where they are rows of parts, 0 where they are names
+    separator : str, between the parts of a label
     """
 
     tree: LabelTree
@@ -93,7 +93,7 @@ class TreeSpace(LabelSpace):
 
     @property
     def node_names(self) -> list:
-        """The name of each node, K."""
+        """Names of the nodes, K of them."""
         return list(self.tree.names)
 
     def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
@@ -102,7 +102,7 @@ class TreeSpace(LabelSpace):
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
-        """The space of these label nodes, its classes sorted where they can be; InputError for too deep a tree."""
+        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
         tree.check_depth()
         names = [tree.names[node] for node in nodes]
         with suppress(TypeError):  # numbers beside strings
@@ -114,7 +114,7 @@ class TreeSpace(LabelSpace):
 
 
 def name_array(names: Sequence[Hashable]) -> NDArray:
-    """Names as an array, of objects if numpy would change them, or give all of them the length of a very long one."""
+    """Return names as an array: of objects where numpy would change them, or give all the length of a very long one."""
     longest = max((len(name) for name in names if isinstance(name, str)), default=0)
     if longest * len(names) > LARGEST_TABLE:
         return np.fromiter(names, object, len(names))

@@ -21,7 +21,9 @@ from crfqn.estimators.named_penalties import make_penalty, named_penalty, streng
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -29,7 +31,7 @@ from crfqn.solvers.stochastic.fobos import FOBOS
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearModel(FlatLabels):
-    """Base of the estimators of a weight for each class and feature, under a penalty that is chosen by its name."""
+    """Base class of linear classifiers: a weight for each class and feature, under a penalty chosen by its name."""
 
     l1: float | None = field(default=None, kw_only=False)
     l2: float | None = field(default=None, kw_only=False)
@@ -44,6 +46,8 @@ class LinearModel(FlatLabels):
         "bcd": RowDescent,
         "bcd-constant": partial(RowDescent, step="constant"),
         "bcd-single": FeatureBCD,
+        "dual": DualDecomposition,
+        "fbpd": FBPD,
         "fobos": FOBOS,
         "l-bfgs": partial(LBFGS, warm_up=False),
         "gls": GLS,
@@ -60,7 +64,7 @@ class LinearModel(FlatLabels):
 
     @property
     def _dense_solvers(self) -> tuple[Solver, Solver]:
-        """The methods for penalties of rows where from 5 % of the entries on, and from half on, are not zero."""
+        """Solvers for penalties over rows where at least 5 %, and at least 50 %, of the entries are not zero."""
         return FOR_MARGINS, FOR_MARGINS
 
     def _make_solver(self) -> Any:

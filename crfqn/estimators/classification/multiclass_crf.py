@@ -36,8 +36,10 @@ class MulticlassCRF(MulticlassClassifier):
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. Small
-        problems are solved on by Newton's method, until rounding is all that is left.
+        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
+        rounding is all that is left.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     solver, max_iter, random_state, warm_start
         As in `MulticlassClassifier`.
     max_seconds, n_threads, verbose, callback
@@ -79,7 +81,7 @@ class MulticlassCRF(MulticlassClassifier):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Files of earlier versions have strengths, and a norm, in the place of a penalty's name."""
+        """Return an estimator with these parameters; earlier files hold strengths and a norm, no penalty's name."""
         if "penalty" not in settings:
             rows = {"l2": "l1/l2", "linf": "l1/linf"}[settings["group_norm"]]
             settings = {**settings, "penalty": "l1"}

@@ -27,7 +27,7 @@ POSITIONS = 4096  # items of a product: a thread's share, whatever their number
 
 
 def score_blocks(X: Any, coef: Any, intercept: Vector, n_block: int, pool: Pool) -> Iterator[Vector]:
-    """Yield intercept + coef @ x of the items, in blocks of at most `n_block` of them, (K, items of the block).
+    """Yield intercept + coef @ x of the items, in blocks of at most `n_block` items, (K, items of the block).
 
     No other columns are read than those of features that have a weight.
 

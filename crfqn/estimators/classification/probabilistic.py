@@ -23,7 +23,7 @@ LIKELIHOOD = "logistic"  # the loss that is -log P(y)
 
 
 def has_probabilities(model: Any) -> bool:
-    """Return whether there are probabilities; AttributeError, as scikit-learn asks, for losses without."""
+    """Return True for the logistic loss; AttributeError, as scikit-learn asks, for losses without probabilities."""
     loss = getattr(model, "loss", LIKELIHOOD)
     if loss != LIKELIHOOD:
         raise AttributeError(f"probabilities are those of loss={LIKELIHOOD!r}; the loss is {loss!r}")
@@ -31,16 +31,16 @@ def has_probabilities(model: Any) -> bool:
 
 
 class Probabilistic(ItemModel):
-    """Methods of the classifiers that are trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
+    """Mixin of the classifiers trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
-        """log P(label | x) of each class, (I, n_classes), in nats."""
+        """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
         return np.concatenate([log_softmax(scores, axis=0).T for scores in self._class_scores(X)])
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
-        """P(label | x) of each class, (I, n_classes), rows that sum to 1."""
+        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
         return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
 
     @available_if(has_probabilities)
@@ -58,7 +58,7 @@ class Probabilistic(ItemModel):
 
     @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
-        """The most probable label of each item, and the logarithm of its probability."""
+        """Return the most probable label of each item and its log-probability; X and errors as in `predict`."""
         found = [
             (scores.argmax(axis=0), log_softmax(scores, axis=0).max(axis=0))
             for scores in self._class_scores(X)
@@ -68,7 +68,10 @@ class Probabilistic(ItemModel):
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> Vector:
-        """log P(y_i | x_i) of each item, (I,), in nats; the labels must be among the classes."""
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
+
+        X and errors as in `predict`; InputError also for labels that are not among the classes.
+        """
         check_is_fitted(self)
         names = column_or_1d(self._label_names(y)[0])
         check_consistent_length(X, names)
@@ -82,7 +85,13 @@ class Probabilistic(ItemModel):
 
 
 class Ranking(NamedTuple):
-    """labels, (I, k), and their probabilities, float64 (I, k), the most probable first."""
+    """Most probable labels of each item, the most probable first.
+
+    Attributes
+    ----------
+    labels : ndarray (I, k)
+    probabilities : float64 (I, k)
+    """
 
     labels: NDArray
     probabilities: NDArray[np.float64]

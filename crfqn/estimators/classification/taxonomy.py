@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.wording import shorten
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import ItemModel
 from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.classification.probabilistic import Probabilistic
+from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
-from crfqn.estimators.strengths import ByStrengths
+from crfqn.estimators.strengths import HINGE, ByStrengths
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -44,6 +45,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         Strengths of the penalties, >= 0, in nats.
     group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
+        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
     taxonomy : optional
         A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
         tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
@@ -55,7 +59,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         Between the parts of a path.
     fit_intercept : bool, default False
         A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
-    penalize_intercept, class_weight, tol
+    penalize_intercept, class_weight, tol, stop
         As in `MulticlassCRF`.
     max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
         As in `ChainCRF`.
@@ -98,7 +102,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
     fit_intercept: bool = False
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
-        """The most probable label of each item, or how far down the taxonomy one can be sure.
+        """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
 
         Parameters
         ----------
@@ -110,9 +114,15 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         Returns
         -------
         ndarray, shape (n_items,), or (n_items, n_levels) if the labels of the training were rows of parts
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
         """
         if threshold is None:
             return super().predict(X)
+        has_probabilities(self)
         if not is_number(threshold) or not 0 <= threshold <= 1:
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
         nodes = np.concatenate(
@@ -120,26 +130,28 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         )
         return self._as_given(name_array(self.tree_.names)[nodes])
 
+    @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:
-        """P(the label is node k or lies under it), (I, K), in the order of `tree_.names`.
+        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
 
-        A node has the sum of its children, and, where it can be a label itself, what is left.
+        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
         """
         return np.concatenate([p.T for p in self._node_probabilities(X)])
 
+    @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
-        """The same as `predict_nodes`."""
+        """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of items with the right label, each weighed by `sample_weight`."""
+        """Return the share of items with the right label, each weighted by `sample_weight`; errors as in `predict`."""
         codes = self._best(X)
         return float(
             accuracy_score(self._label_names(y)[0], self.classes_[codes], sample_weight=sample_weight)
         )
 
     def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Blocks of items: node probabilities, (K, items of the block)."""
+        """Yield node probabilities by blocks of items, (K, items of the block)."""
         for structure, scores, pool in self._node_scores(X):
             yield structure.marginals(scores, pool)
 
@@ -147,6 +159,13 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         super()._check_parameters()
         if not isinstance(self.labels, str) or self.labels not in LABELS:
             raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
+
+    def _check_hinge(self) -> None:
+        super()._check_hinge()
+        if self.fit_intercept and not self.penalize_intercept:
+            raise InputError(
+                f"penalize_intercept: with loss={HINGE!r} expected True where fit_intercept is, got False"
+            )
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
         if y is None:
@@ -219,9 +238,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
 
 
 def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """The columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's paths fill them.
+    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
 
-    The labels of the training may have come in a table with some columns too many, of which no row uses the last.
+    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
     """
     longest = max(1 + str(name).count(separator) for name in tree.names)
     levels = file.count("label_levels", most=longest + MOST_UNUSED)
@@ -229,9 +248,9 @@ def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
-    """The node that each item reaches from the top by its most probable child, while that has the threshold.
+    """Return the node that each item reaches from the top, int64 (n,): on to the most probable child if >= threshold.
 
-    p: node probabilities (K, n); ties go to the lower node.
+    p : node probabilities (K, n); parents : (K,), -1 for tops; ties go to the lower node.
     """
     reached = np.full(p.shape[1], NO_PARENT)
     for above in np.unique(parents):

@@ -23,7 +23,7 @@ HALF = 0.5  # of a label's probability: from there on an item has it
 
 
 def has_one_label(model: Any) -> bool:
-    """Return whether items have one label each; AttributeError, as scikit-learn asks, if not."""
+    """Return True where items have one label each; AttributeError, as scikit-learn asks, if not."""
     if getattr(model, "_form", "labels") != "labels":
         raise AttributeError("items have several labels: predict_proba has the probability of each")
     return True
@@ -31,7 +31,7 @@ def has_one_label(model: Any) -> bool:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LeastSquaresModel(SetLabels):
-    """Base of the estimators; their penalty is l2/2 ||W||^2, a ridge."""
+    """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
 
     l1: float | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
@@ -39,7 +39,7 @@ class LeastSquaresModel(SetLabels):
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:
-        """Return what scores (K, items) predict of each label, within 0 and 1."""
+        """Return the predicted probability of each label, (K, items), from scores (K, items)."""
 
     @property
     def _is_exclusive(self) -> bool:
@@ -47,30 +47,33 @@ class LeastSquaresModel(SetLabels):
         return self._form == "labels"
 
     def _targets_of(self, sets: LabelSets) -> Vector:
-        """The vertices of the simplex or of the hypercube, (K, I)."""
+        """Return the label sets as vertices of the simplex or of the hypercube, (K, I)."""
         return np.ascontiguousarray(sets.table.toarray().T)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
         return self._probabilities(scores.T).T >= HALF
 
     def predict_proba(self, X: Any) -> Vector:
-        """The probability of each label, (I, n_labels); rows sum to 1 where an item has one label."""
+        """Return the probability of each label, float64 (n_items, n_labels); X and errors as in `predict`.
+
+        Rows sum to 1 where an item has one label.
+        """
         check_is_fitted(self)
         return np.concatenate([self._shown(scores) for scores in self._class_scores(X)])
 
     def _shown(self, scores: Vector) -> Vector:
-        """The probabilities of items, (items, K); of labels that exclude no other none is quite 0 or 1."""
+        """Return probabilities, (items, K), from scores; none is exactly 0 or 1 where items may have several labels."""
         found = self._probabilities(scores).T
         return found if self._is_exclusive else np.clip(found, NEVER, 1.0 - NEVER)
 
     def predict_log_proba(self, X: Any) -> Vector:
-        """The logarithms of the probabilities, (I, n_labels); -inf for 0."""
+        """Return the logarithms of `predict_proba`, (n_items, n_labels), in nats; -inf for 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     @available_if(has_one_label)
     def decode(self, X: Any) -> Decoding:
-        """The best label of each item, and the logarithm of its probability."""
+        """Return the best label of each item and the logarithm of its probability; X and errors as in `predict`."""
         check_is_fitted(self)
         codes, best = [], []
         for scores in self._class_scores(X):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ CUBIC = (1, 2, 3)
 
 
 def check_basis(basis: Any) -> None:
-    """Refuse what is neither powers, 1 among them, nor a transformer."""
+    """Raise InputError unless a basis is a transformer, or a sequence of powers, 1 among them."""
     if is_powers(basis):
         if 1 not in basis:  # or a calibration could make predictions worse
             raise InputError(f"basis: expected powers with 1 among them, got {basis!r}")
@@ -26,16 +25,19 @@ def check_basis(basis: Any) -> None:
 
 
 def is_powers(basis: Any) -> bool:
-    """Whether it is a sequence of whole numbers from 1 on."""
+    """Return whether a basis is a sequence of whole numbers from 1 on."""
     return (
         isinstance(basis, Sequence)
         and bool(basis)
-        and all(isinstance(power, Integral) and not isinstance(power, bool) and power >= 1 for power in basis)
+        and all(
+            isinstance(power, (int, np.integer)) and not isinstance(power, bool) and power >= 1
+            for power in basis
+        )
     )
 
 
 def powers_of(basis: Any, predictions: Vector) -> Vector:
-    """Return the powers of the predictions (K, N) below one another, (K len(basis), N)."""
+    """Return the powers of the predictions (K, N), stacked, (K len(basis), N)."""
     return np.concatenate([predictions**power for power in basis])
 
 
@@ -50,7 +52,7 @@ class Basis:
         self.fitted: Any = None
 
     def __call__(self, predictions: Vector) -> Vector:
-        """Return the functions of predictions (K, N), (m, N)."""
+        """Return the m functions of predictions (K, N), (m, N)."""
         if is_powers(self.basis):
             return powers_of(self.basis, predictions)
         if self.fitted is None:

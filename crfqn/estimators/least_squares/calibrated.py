@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis, is_powers
 from crfqn.estimators.least_squares.calibration import Calibration
-from crfqn.estimators.least_squares.staged import StagedModel, add_tables, read_tables
+from crfqn.estimators.least_squares.stage_list import add_tables, read_tables
+from crfqn.estimators.least_squares.staged import StagedModel
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CalibratedLeastSquares(StagedModel):
+class CalibratedLeastSquares(StagedModel[Calibration]):
     """Least squares with a link that is learnt: residual fits and calibrations in turns (Algorithm 2).
 
     A stage fits weights to what the predictions so far have left over, refits the labels to functions of the

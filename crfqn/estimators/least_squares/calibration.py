@@ -25,20 +25,20 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.solvers.least_squares.factor import Factor
 from crfqn.threads import Pool
 
-SMALLEST = 1e-10  # singular value of the functions, in units of the largest: below, it is rounding
+SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
 
 
 @dataclass(eq=False)
 class Calibration:
-    """The stages of a model.
+    """Stages of calibrated least squares: their weights, and how predictions go through them.
 
     Attributes
     ----------
-    l2 : ridge of W
-    has_constant, is_constant_penalised : of the features
-    basis : G
-    is_exclusive : whether an item has one label, so that predictions lie on the simplex
-    residual_tables, calibration_tables : W_t, float64 (K, F), and B_t, float64 (K, m)
+    l2 : float, ridge of W
+    has_constant, is_constant_penalised : bool, whether the last feature is a constant 1, and is penalised
+    basis : Basis, the functions G
+    is_exclusive : bool, whether an item has one label, so that predictions lie on the simplex
+    residual_tables, calibration_tables : lists of W_t, float64 (K, F), and of B_t, float64 (K, m)
     """
 
     l2: float
@@ -51,66 +51,66 @@ class Calibration:
 
     @property
     def n_stages(self) -> int:
-        """Stages so far."""
+        """Number of stages so far."""
         return len(self.residual_tables)
 
     @property
     def n_features(self) -> int:
-        """Features that they are made of."""
+        """Number of features of the items, constant included; 0 before the first stage."""
         return self.residual_tables[0].shape[1] if self.residual_tables else 0
 
     def tables(self) -> list[Vector]:
-        """Return all weights."""
+        """Return the weights of all stages, for counting and storing."""
         return [*self.residual_tables, *self.calibration_tables]
 
     def keep(self, n_stages: int) -> None:
-        """Drop the stages after the first ones."""
+        """Drop all stages but the first `n_stages`."""
         del self.residual_tables[n_stages:], self.calibration_tables[n_stages:]
 
     def prepare(self, rows: Any, pool: Pool) -> FeatureMap:
-        """Return the features of rows."""
+        """Return the features of rows, which `advance` takes."""
         return item_features(rows, self.has_constant, pool)
 
     def advance(self, prepared: FeatureMap, number: int, predictions: Vector) -> Vector:
-        """Return the predictions after a stage, (K, N), given those before it."""
+        """Return the predictions after stage `number`, (K, N), given those before it."""
         between = predictions + scores_of(prepared, self.residual_tables[number])
         return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
 
     def probabilities(self, predictions: Vector) -> Vector:
-        """Return the predictions: they are within 0 and 1."""
+        """Return the predictions, which are within 0 and 1 already."""
         return predictions
 
     def learner(self, items: Items) -> Learner:
-        """Return what adds stages, from these items."""
+        """Return the learner that adds stages fitted to these items."""
         return Learner(self, items)
 
     def loss(self, items: Items, predictions: Vector) -> float:
-        """Return 1/2 sum_i c_i ||y_i - y^_i||^2."""
+        """Return the squared error of predictions (K, I), 1/2 sum_i c_i ||y_i - y^_i||^2."""
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 
 
 @dataclass(eq=False)
 class Learner:
-    """The features of the training items, and one factorisation of their second moments."""
+    """Learner of further stages: the training items' features, and one factorisation of their second moments."""
 
     stages: Calibration
     items: Items
 
     @cached_property
     def maps(self) -> PartMaps:
-        """The features of the items."""
+        """Features of the training items."""
         stages, items = self.stages, self.items
         return PartMaps(items, lambda rows, part: stages.prepare(rows, items.pool))
 
     @cached_property
     def factor(self) -> Factor:
-        """The factor of sum_i c_i x_i x_i' + l2."""
+        """Factor of sum_i c_i x_i x_i' + l2."""
         gram, stages = moments(self.maps, self.items), self.stages
         is_free = stages.has_constant and not stages.is_constant_penalised
         return Factor.of(gram, ridge_of(len(gram), stages.l2, is_free))
 
     def learn(self, predictions: Vector) -> Vector:
-        """Add a stage; returns the predictions after it."""
+        """Add a stage; return the predictions after it, (K, I), given those before it."""
         stages, items = self.stages, self.items
         cross: Any = 0.0
         for features, part in self.maps:

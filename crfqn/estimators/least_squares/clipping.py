@@ -1,22 +1,23 @@
-"""Predictions made probabilities: Euclidean projections onto the simplex, and onto the hypercube. (K, N), K labels."""
+"""Projections of predictions onto probabilities: Euclidean, onto the simplex and onto the hypercube.
+
+Shapes: predictions (K, N), a column for each of N items, K labels.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.projections import project_simplex
 
 
 def onto_simplex(table: Vector) -> Vector:
-    """Return the nearest point of the simplex to each column (Duchi, Shalev-Shwartz, Singer, Chandra 2008)."""
-    ranked = np.sort(table, axis=0)[::-1]
-    excess = (np.cumsum(ranked, axis=0) - 1.0) / np.arange(1, len(table) + 1)[:, None]
-    last = np.count_nonzero(ranked > excess, axis=0) - 1
-    return np.maximum(table - np.take_along_axis(excess, last[None], axis=0), 0.0)
+    """Return the nearest point of the simplex to each column, (K, N)."""
+    return np.ascontiguousarray(project_simplex(table.T).T)
 
 
 def onto_hypercube(table: Vector) -> Vector:
-    """Return the nearest point of [0, 1]^K to each column."""
+    """Return the nearest point of [0, 1]^K to each column, (K, N)."""
     return np.clip(table, 0.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The items of a staged training: rows in one piece or in blocks that are read anew in every pass, and their targets.
+"""Items of a staged training: their targets, and rows in one piece or in blocks that are read anew in every pass.
 
 Shapes: I items, K labels; tables are float64 (K, I), a column an item.
 """
@@ -41,7 +41,7 @@ class Items:
         return self.targets.shape[1]
 
     def parts(self) -> Iterator[tuple[Any, slice]]:
-        """Yield the rows of each block, and which items they are."""
+        """Yield the rows of each block, and the slice of the items that they are."""
         first = 0
         for rows in self.blocks():
             part = slice(first, first + rows.shape[0])
@@ -79,18 +79,18 @@ class PartMaps:
 
 
 def all_nodes(n_states: int, n_features: int) -> Split:
-    """Return the coordinates of a table of weights, (K, F)."""
+    """Return the coordinates of a whole table of weights, (K, F)."""
     return split_coords(np.arange(n_states * n_features), n_states, n_features)
 
 
 def scores_of(features: FeatureMap, table: Vector) -> Vector:
-    """Return the scores of weights (K, F), (K, N)."""
+    """Return the scores of all positions, (K, N), under weights (K, F)."""
     scores = np.zeros((table.shape[0], features.n_positions))
     features.image(all_nodes(*table.shape), table.ravel(), scores)
     return scores
 
 
 def sums_of(features: FeatureMap, table: Vector) -> Vector:
-    """Return sum_t x_tf table[k, t], (K, F)."""
+    """Return sum_t table[k, t] x_tf over the positions t, (K, F), for a table (K, N)."""
     shape = table.shape[0], features.n_features
     return features.adjoint(all_nodes(*shape), table).reshape(shape)

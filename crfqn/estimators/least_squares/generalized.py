@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
@@ -16,6 +18,7 @@ from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.clipping import clipped
 from crfqn.estimators.ranking.label_sets import SetSpace
 from crfqn.objectives.losses.link import Link
+from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.least_squares.generalized import GLS
@@ -97,7 +100,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     link: Any = AUTO
 
     def _potential(self, is_exclusive: bool) -> Potential:
-        """Phi for items with one label, or with several."""
+        """Return Phi for items with one label, or with several."""
         return named_link(BY_LABELS[is_exclusive] if self.link == AUTO else self.link)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
@@ -112,13 +115,16 @@ class GeneralizedLeastSquares(LeastSquaresModel):
             raise InputError(
                 'link: "softmax" is for one label an item; use "sigmoid" or "identity" for several'
             )
+        if potential == LINKS["softmax"]:  # the same loss, compiled
+            codes = targets.labels.argmax(axis=0).astype(np.int32)
+            return X, targets._replace(labels=MultinomialLogistic.of_labels(codes, len(targets.labels)))
         return X, targets._replace(labels=Link(potential, targets.labels))
 
     def _probabilities(self, scores: Vector) -> Vector:
         return clipped(self._potential(self._is_exclusive).gradient(scores), self._is_exclusive)
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
-        """Of the links that are known, only the softmax does not see what all scores have in common."""
+        """Return the intercepts, centred for the softmax, the only known link that ignores what all scores share."""
         assert isinstance(space, SetSpace)
         is_softmax = isinstance(self._potential(space.form == "labels"), LogSumExp)
         return super()._centred(space, intercepts) if is_softmax else intercepts

@@ -1,4 +1,4 @@
-"""The parameter `generator`: names, generators with settings, transformers; and its form in model files."""
+"""The parameter `generator`: a name, a generator with settings or a transformer, and its form in model files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.v
 
 @dataclass(frozen=True, eq=False)
 class TransformedBatch:
-    """What a fitted transformer makes of rows."""
+    """Batch of features that a fitted transformer makes of rows (`crfqn.data.generators.protocol.Batch`)."""
 
     fitted: Any
     n_features: int
@@ -32,7 +32,7 @@ class TransformedBatch:
 
 @dataclass(eq=False)
 class Transformed:
-    """A source of transformers fitted to the first block of rows, each with a seed of its own."""
+    """Source of batches by clones of a transformer, fitted to the first block of rows, each with its own seed."""
 
     KIND: ClassVar[str] = "transformed"
 
@@ -63,7 +63,7 @@ class Transformed:
 
 @dataclass(frozen=True)
 class FromTransformer:
-    """Features of a scikit-learn transformer, cloned for each batch."""
+    """Generator of features by a scikit-learn transformer, cloned for each batch."""
 
     transformer: Any
 
@@ -75,12 +75,12 @@ class FromTransformer:
 
 
 def as_generator(generator: Any) -> Any:
-    """Return the generator that a parameter names or is, or that a transformer makes; InputError for anything else."""
+    """Return the generator for a name, a generator or a transformer; InputError for anything else."""
     return FromTransformer(generator) if hasattr(generator, "fit_transform") else named_generator(generator)
 
 
 def stored_generator(generator: Any) -> Any:
-    """Return a generator as JSON; InputError for a transformer and for those of one's own."""
+    """Return a generator as JSON; InputError for a transformer and for a generator of the user's own."""
     if isinstance(generator, str):
         return generator
     if not is_dataclass(generator) or KINDS.get(type(generator).__name__) is not type(generator):
@@ -89,7 +89,7 @@ def stored_generator(generator: Any) -> Any:
 
 
 def restored_generator(stored: Any) -> Any:
-    """Return what `stored_generator` stored; KeyError, TypeError or InputError for anything else."""
+    """Return the generator of `stored_generator`'s JSON; KeyError, TypeError or InputError for anything else."""
     if isinstance(stored, dict):
         return KINDS[stored["kind"]](**{name: stored[name] for name in stored if name != "kind"})
     named_generator(stored)

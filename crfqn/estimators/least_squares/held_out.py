@@ -1,4 +1,7 @@
-"""Items on which stages are scored: given ones, or a part of the training's. Shapes: I items, K labels."""
+"""Held-out items on which stages are scored: given ones, or a part of the training items.
+
+Shapes: I items, K labels.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from crfqn.threads import Pool
 
 @dataclass(eq=False)
 class Held:
-    """Held-out items.
+    """Held-out items, with their predictions after the stages so far.
 
     Attributes
     ----------
     rows : matrix of I rows
     targets : float64 (K, I), of 0 and 1
-    is_exclusive : whether an item has one label
+    is_exclusive : bool, whether an item has one label
     """
 
     rows: Any
@@ -40,7 +43,7 @@ class Held:
 
     @classmethod
     def of(cls, X: Any, y: Any, space: SetSpace) -> Held:
-        """The items (X checked) with labels of the space; InputError for others."""
+        """Return the items X (checked) with labels y of the space; InputError for other labels."""
         if space.form != "labels":
             sets = LabelSets.among(y, space.classes)
             check_consistent_length(X, sets.table)
@@ -51,7 +54,7 @@ class Held:
         return cls(X, np.eye(space.classes.size)[codes].T, True)
 
     def score(self, stages: Any, pool: Pool) -> float:
-        """Return the share of the items predicted without a fault, after going on to the latest of the stages."""
+        """Return the share of the items whose labels are all right, after taking predictions on to the latest stage."""
         if self._prepared is None:
             self._prepared = stages.prepare(self.rows, pool)
         for number in range(self._number, stages.n_stages):
@@ -65,7 +68,10 @@ class Held:
 
 
 def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any, Targets, Held]:
-    """Return the items without a random part of them, and that part; each label's share if none is too rare."""
+    """Return the items without a random part of them, and this part as held-out items.
+
+    Where items have one label each, every label has its share of the part, unless one is too rare for that.
+    """
     table, space = targets.labels, targets.space
     assert isinstance(space, SetSpace)
     codes = table.argmax(axis=0)

@@ -1,4 +1,4 @@
-"""What is watched while stages are added: the training loss, the score on held-out items, limits of time."""
+"""Monitor of a staged training: records the loss and the held-out score of each stage, and says when to stop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ import numpy as np
 
 from crfqn.result import Progress, Status, Trace
 
+SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
+
 
 class Rules(NamedTuple):
-    """When a training ends.
+    """Rules by which a staged training ends.
 
-    most_stages; seconds, or None; patience: stages without a better score, or None; tol: of the training loss, the
-    relative decrease below which a stage was not worth it, or None
+    Attributes
+    ----------
+    most_stages : int
+    seconds : float, limit of time, or None
+    patience : int, stages in succession without a better held-out score, or None
+    tol : float, relative decrease of the training loss below which a stage is the last, or None
     """
 
     most_stages: int
@@ -27,15 +33,16 @@ class Rules(NamedTuple):
 
 @dataclass(eq=False)
 class Monitor:
-    """The record of a staged training.
+    """Record of a staged training.
 
     Attributes
     ----------
     rules : Rules
     callback : called with every `Progress`; a true answer stops the training
-    first : stages that there were before
-    trace : a row a stage, and one before them
-    scores : on held-out items, one for each row of the trace; empty without such items
+    first : int, stages before this training (warm start)
+    trace : Trace, a row for each stage, and one before them
+    scores : list of float, held-out scores, one for each row of the trace; empty without held-out items
+    started : float, `time.perf_counter` at the start, in seconds
     """
 
     rules: Rules
@@ -47,18 +54,18 @@ class Monitor:
 
     @property
     def n_stages(self) -> int:
-        """Stages so far."""
+        """Number of stages so far."""
         return self.first + len(self.trace) - 1
 
     @property
     def best(self) -> int:
-        """The number of stages to keep: those up to the best score where there is patience, all of them otherwise."""
+        """Number of stages to keep: up to the best held-out score if there is patience, else all."""
         if self.rules.patience is None or not self.scores:
             return self.n_stages
         return max(1, self.first + int(np.argmax(self.scores)))
 
     def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
-        """Add what has come of a stage; returns why to stop, or None to go on."""
+        """Add the figures after a stage; return the status to stop with, or None to go on."""
         before = self.trace.rows[-1].value if len(self.trace) else np.inf
         seconds = time.perf_counter() - self.started
         number = self.first + len(self.trace)
@@ -76,16 +83,17 @@ class Monitor:
         if asked_to_stop:
             return Status.CALLBACK
         if rules.patience is not None and self.scores and self.n_stages - self.best >= rules.patience:
-            return Status.RULE_MET
-        if rules.tol is not None and number_is_small(before - value, rules.tol * before):
-            return Status.RULE_MET
-        if self.n_stages >= rules.most_stages:
-            return Status.MAX_ITER
+            return Status.STAGES_MADE
+        is_fitted = value <= SOLVED * self.trace.rows[0].value
+        if rules.tol is not None and (is_fitted or number_is_small(before - value, rules.tol * before)):
+            return Status.STAGES_MADE
+        if self.n_stages >= rules.most_stages:  # where nothing else is asked for, that is what was asked for
+            return Status.STAGES_MADE if rules.tol is None else Status.MAX_ITER
         if rules.seconds is not None and self.trace.rows[-1].seconds >= rules.seconds:
             return Status.MAX_SECONDS
         return None
 
 
 def number_is_small(decrease: float, bound: float) -> bool:
-    """Whether a decrease is known, and not above a bound."""
+    """Return whether a decrease is known (no NaN) and at most `bound`."""
     return bool(np.isfinite(decrease) and decrease <= bound)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.columns import check_sparse
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_flags, check_size, is_number
@@ -28,33 +28,17 @@ from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.data import Items
 from crfqn.estimators.least_squares.held_out import Held, split_off
 from crfqn.estimators.least_squares.monitoring import Monitor, Rules
+from crfqn.estimators.least_squares.stage_list import StagesT, copy_stages, replayed
 from crfqn.estimators.least_squares.stream import Stream
 from crfqn.estimators.ranking.label_sets import SetSpace
-from crfqn.estimators.storage.content import Content, finite
-from crfqn.model_file import ModelFile
 from crfqn.result import Result, Status
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
 
 
-class StageList(Protocol):
-    """What a model of stages is made of."""
-
-    n_stages: int
-    n_features: int
-
-    def tables(self) -> list[Vector]: ...
-    def keep(self, n_stages: int) -> None: ...
-    def prepare(self, rows: Any, pool: Pool) -> Any: ...
-    def advance(self, prepared: Any, number: int, predictions: Vector) -> Vector: ...
-    def learner(self, items: Items) -> Any: ...
-    def loss(self, items: Items, predictions: Vector) -> float: ...
-    def probabilities(self, predictions: Vector) -> Vector: ...
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagedModel(LeastSquaresModel):
+class StagedModel(LeastSquaresModel, Generic[StagesT]):
     """Base of the estimators whose predictions are corrected stage by stage."""
 
     solver: Any = field(default="auto", init=False)
@@ -65,7 +49,7 @@ class StagedModel(LeastSquaresModel):
     SOLVERS: ClassVar[dict[str, Any]] = {}
 
     @abstractmethod
-    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StageList:
+    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
 
     @property
@@ -95,14 +79,16 @@ class StagedModel(LeastSquaresModel):
         self._check_parameters()
         checked = copy(self)
         X, targets = self._read(checked, X, y, sample_weight)
-        held = None if validation is None else self._held(checked, targets.space, *validation)
+        space = targets.space
+        assert isinstance(space, SetSpace)  # as SetLabels reads them
+        held = None if validation is None else self._held(checked, space, *validation)
         if held is None and self.early_stopping:
             X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
         with Pool(self.n_threads) as pool:
             check_size(item_features(X, False, pool))
             weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
             items = Items(lambda: iter([X]), targets.labels, weights, True, pool)
-            return self._learn_stages(checked, targets.space, items, held)
+            return self._learn_stages(checked, space, items, held)
 
     def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
         """Train on data larger than memory.
@@ -162,7 +148,7 @@ class StagedModel(LeastSquaresModel):
         pass_on_interrupt(self.result_)
         return self
 
-    def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StageList:
+    def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         old = getattr(self, "stages_", None) if self.warm_start else None
         if old is not None:
@@ -277,45 +263,7 @@ class StagedModel(LeastSquaresModel):
         check_count("n_iter_no_change", self.n_iter_no_change)
 
 
-def replayed(stages: StageList, items: Items) -> Vector:
-    """Return what the stages so far predict of the items, (K, I)."""
-    predictions = np.zeros(items.targets.shape)
-    if stages.n_stages:
-        for rows, part in items.parts():
-            prepared = stages.prepare(rows, items.pool)
-            for number in range(stages.n_stages):
-                predictions[:, part] = stages.advance(prepared, number, predictions[:, part])
-    return predictions
-
-
 def check_count(name: str, value: Any) -> None:
     """Refuse a parameter that is no whole number from 1 on."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
-
-
-def copy_stages(stages: StageList) -> StageList:
-    """Return a copy whose stages can be dropped and added to."""
-    twin = copy(stages)
-    for name, value in vars(stages).items():
-        if isinstance(value, list):
-            setattr(twin, name, [*value])
-    return twin
-
-
-def add_tables(content: Content, name: str, tables: list[Vector]) -> None:
-    """Add tables of K rows each to what a model file holds: the numbers of their columns, and all numbers in a row."""
-    content.arrays[f"{name}_widths"] = np.array([table.shape[1] for table in tables], np.int64)
-    content.arrays[f"{name}_weights"] = np.concatenate([np.empty(0), *(table.ravel() for table in tables)])
-
-
-def read_tables(file: ModelFile, name: str, n_rows: int) -> list[Vector]:
-    """Return the tables that `add_tables` stored; ModelFileError if they do not fit."""
-    numbers = finite(file, f"{name}_weights", (None,))
-    widths = file.integers(f"{name}_widths", (None,), numbers.size + 1)
-    if int(widths.sum()) * n_rows != numbers.size:
-        raise ModelFileError(
-            f"{file.path}: {name}: expected {int(widths.sum()) * n_rows} weights, found {numbers.size}"
-        )
-    parts = np.split(numbers, np.cumsum(widths[:-1]) * n_rows) if widths.size else []
-    return [part.reshape(n_rows, -1) for part in parts]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.arrays import NO_COORDS, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators.protocol import Source
 from crfqn.estimators.classification.items import intercept_coords
 from crfqn.estimators.least_squares.basis import Basis
@@ -41,15 +41,15 @@ LINK_OF = {True: "softmax", False: "sigmoid"}  # of logistic updates, by whether
 
 @dataclass(frozen=True)
 class Update:
-    """How a stage is fitted.
+    """Settings by which the weights of a stage are fitted.
 
     Attributes
     ----------
     kind : one of UPDATES
-    batch_size : p
-    l2 : ridge
-    has_constant, is_constant_penalised : whether a batch has one more feature that is 1
-    most_steps, tol : of logistic updates: steps of Algorithm 1, and how small the gradient has to become
+    batch_size : int, features of a batch, p
+    l2 : float, ridge
+    has_constant, is_constant_penalised : bool, whether a batch has one more feature that is 1, and it is penalised
+    most_steps, tol : of logistic updates, steps of Algorithm 1 at most, and the gradient's decrease that ends them
     """
 
     kind: str
@@ -63,15 +63,15 @@ class Update:
 
 @dataclass(eq=False)
 class Stages:
-    """The stages of a model.
+    """Stages of stagewise regression: their weights, and how predictions go through them.
 
     Attributes
     ----------
-    source : the features
+    source : Source, makes the features of each stage
     update : Update
-    basis : functions of the predictions that a calibrated batch has besides
-    is_exclusive : whether an item has one label
-    weights : of each stage, float64 (K, p + ...)
+    basis : Basis, functions of the predictions that are features of a calibrated stage as well
+    is_exclusive : bool, whether an item has one label
+    weights : list of float64 (K, p + ...), one a stage
     """
 
     source: Source
@@ -82,28 +82,28 @@ class Stages:
 
     @property
     def n_stages(self) -> int:
-        """Stages so far."""
+        """Number of stages so far."""
         return len(self.weights)
 
     @property
     def n_features(self) -> int:
-        """Features that they are made of."""
+        """Number of features of all stages together."""
         return sum(table.shape[1] for table in self.weights)
 
     def tables(self) -> list[Vector]:
-        """Return all weights."""
+        """Return the weights of all stages, for counting and storing."""
         return self.weights
 
     def keep(self, n_stages: int) -> None:
-        """Drop the stages after the first ones."""
+        """Drop all stages but the first `n_stages`."""
         del self.weights[n_stages:]
 
     def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
-        """Return what `advance` needs of rows: themselves."""
+        """Return rows and threads, which `advance` takes."""
         return rows, pool
 
     def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
-        """Return the features of a stage, those that predictions (K, N) give included."""
+        """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update.kind != "calibrated"
         batch = self.source.batch(number, self.update.batch_size)
         made = GeneratedMap(rows, batch, offsets, self.update.has_constant and is_plain, pool)
@@ -113,7 +113,7 @@ class Stages:
         return JoinedMap([made.kept() if keeps else made, given], self.update.has_constant)
 
     def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
-        """Return the predictions (logistic: the margins) after a stage, (K, N), given those before it."""
+        """Return the predictions (logistic: the margins) after stage `number`, (K, N), given those before it."""
         rows, pool = prepared
         features = self.features(rows, number, predictions, pool, keeps=False)
         return self._after(predictions + scores_of(features, self.weights[number]))
@@ -122,38 +122,38 @@ class Stages:
         return clipped(predictions, self.is_exclusive) if self.update.kind == "calibrated" else predictions
 
     def probabilities(self, predictions: Vector) -> Vector:
-        """Return what predictions (logistic: margins) say of each label, within 0 and 1."""
+        """Return probabilities, (K, N), from predictions (logistic: margins)."""
         if self.update.kind == "logistic":
             return LINKS[LINK_OF[self.is_exclusive]].gradient(predictions)
         return clipped(predictions, self.is_exclusive)
 
     def learner(self, items: Items) -> Learner:
-        """Return what adds stages, from these items."""
+        """Return the learner that adds stages fitted to these items."""
         return Learner(self, items)
 
     def link(self, items: Items) -> Link:
-        """Return the loss that logistic updates lower."""
+        """Return the loss that logistic updates minimise."""
         return Link(LINKS[LINK_OF[self.is_exclusive]], items.targets)
 
     def loss(self, items: Items, predictions: Vector) -> float:
-        """Return 1/2 sum_i c_i ||y_i - y^_i||^2, or the logistic loss, in nats."""
+        """Return 1/2 sum_i c_i ||y_i - y^_i||^2 of predictions (K, I), or the logistic loss of margins, in nats."""
         if self.update.kind == "logistic":
             return float(
                 items.weights
-                @ self.link(items).evaluate(predictions, NO_COORDS, items.weights, items.pool).item_losses
+                @ self.link(items).evaluate(predictions, NO_VALUES, items.weights, items.pool).item_losses
             )
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """What adds stages to a model."""
+    """Learner of further stages from the training items."""
 
     stages: Stages
     items: Items
 
     def learn(self, predictions: Vector) -> Vector:
-        """Add a stage; returns the predictions (logistic: the margins) after it."""
+        """Add a stage; return the predictions (logistic: the margins) after it, (K, I), given those before it."""
         stages, items, update = self.stages, self.items, self.stages.update
         number = stages.n_stages
         maps = PartMaps(

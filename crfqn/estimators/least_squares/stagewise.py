@@ -11,7 +11,8 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis
 from crfqn.estimators.least_squares.calibrated import restored_basis, stored_basis
 from crfqn.estimators.least_squares.generators import as_generator, restored_generator, stored_generator
-from crfqn.estimators.least_squares.staged import StagedModel, add_tables, check_count, read_tables
+from crfqn.estimators.least_squares.stage_list import add_tables, read_tables
+from crfqn.estimators.least_squares.staged import StagedModel, check_count
 from crfqn.estimators.least_squares.stages import UPDATES, Stages, Update
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
@@ -20,7 +21,7 @@ SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StagewiseRegression(StagedModel):
+class StagewiseRegression(StagedModel[Stages]):
     """A classifier of very many features, made and fitted some hundred at a time (Algorithm 3).
 
     Each stage makes a batch of features from the rows, random ones for example, and fits them by least squares to what

@@ -1,4 +1,4 @@
-"""Blocks of items that are read anew in every pass, checked as they come."""
+"""Blocks of items (X, y) that are read anew in every pass, and checked as they come."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMS: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}
 
 
 class Stream:
-    """Pairs (X, y) of blocks.
+    """Blocks of items, pairs (X, y), that can be read over and over.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Stream:
     Raises
     ------
     InputError
-        For what can be iterated over only once.
+        For a generator, or whatever else can be iterated over only once.
     """
 
     def __init__(self, blocks: Iterable[tuple[Any, Any]]) -> None:
@@ -42,7 +42,7 @@ class Stream:
         self.model: Any = None
 
     def read_labels(self, checked: Any) -> LabelSets:
-        """Read all blocks once: `checked` takes their columns' names, the labels are returned."""
+        """Read all blocks once; return their labels. `checked` takes the columns' names."""
         labels: list[Any] = []
         for number, (X, y) in enumerate(self.blocks):
             check_sparse(X)
@@ -69,7 +69,7 @@ class Stream:
 
 
 def joined(labels: list[Any]) -> Any:
-    """Return the labels of all blocks as those of one."""
+    """Return the labels of all blocks as those of a single one."""
     if all(are_sets(y) for y in labels):
         return list(chain.from_iterable(labels))
     if any(hasattr(y, "tocsr") for y in labels):

@@ -21,7 +21,7 @@ from crfqn.solvers.least_squares.generalized import GLS
 
 
 def ridge_of(n_features: int, l2: float, unpenalised: bool) -> Vector:
-    """Return l2 for each feature, 0 for the last one if it is not penalised, (F,)."""
+    """Return the ridge of each feature, (F,): l2, or 0 for the last feature if it is not penalised."""
     ridge = np.full(n_features, l2)
     if unpenalised:
         ridge[-1] = 0.0
@@ -29,7 +29,7 @@ def ridge_of(n_features: int, l2: float, unpenalised: bool) -> Vector:
 
 
 def moments(maps: PartMaps, items: Items) -> Vector:
-    """Return sum_i c_i x_i x_i', (F, F)."""
+    """Return the second moments sum_i c_i x_i x_i', (F, F)."""
     total: Vector | None = None
     for features, part in maps:
         own = features.gram(items.weights[part])
@@ -39,7 +39,7 @@ def moments(maps: PartMaps, items: Items) -> Vector:
 
 
 def moments_and_residual(maps: PartMaps, items: Items, predictions: Vector) -> tuple[Vector, Vector]:
-    """Return sum_i c_i x_i x_i' and sum_i c_i (y_i - predictions_i) x_i', in one pass."""
+    """Return sum_i c_i x_i x_i', (F, F), and sum_i c_i (y_i - predictions_i) x_i', (K, F), in one pass."""
     gram: Vector | None = None
     cross: Vector | float = 0.0
     for features, part in maps:
@@ -51,12 +51,12 @@ def moments_and_residual(maps: PartMaps, items: Items, predictions: Vector) -> t
 
 
 def residual_sums(features, items: Items, predictions: Vector, part: slice) -> Vector:  # type: ignore[no-untyped-def]
-    """Return sum_i c_i (y_i - predictions_i) x_i' of a part, (K, F)."""
+    """Return sum_i c_i (y_i - predictions_i) x_i' over a part of the items, (K, F)."""
     return sums_of(features, (items.targets[:, part] - predictions[:, part]) * items.weights[part])
 
 
 def fit_residual(maps: PartMaps, items: Items, predictions: Vector, l2: float, unpenalised: bool) -> Vector:
-    """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2."""
+    """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2, (K, F)."""
     gram, cross = moments_and_residual(maps, items, predictions)
     return Factor.of(gram, ridge_of(len(gram), l2, unpenalised)).solve(cross)
 
@@ -70,10 +70,10 @@ def fit_margins(
     most: int,
     tol: float,
 ) -> Vector:
-    """Return the weights after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty.
+    """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty.
 
-    The margins, not the predictions, are what a link other than the identity lets stages add up. It ends sooner when
-    the gradient has fallen to `tol` times its first size.
+    With a link other than the identity, stages add up margins, not predictions. The steps end sooner when the
+    gradient has fallen to `tol` times its first size.
     """
 
     def blocks() -> Iterator[Objective]:

@@ -1,4 +1,4 @@
-"""Sets of labels in the forms that they come in: a table of 0 and 1, dense or sparse, lists of sets, or one label each.
+"""Label sets in the forms that users have them: a table of 0 and 1, dense or sparse, lists of sets, or one label each.
 
 Shapes: I items, K labels.
 """
@@ -41,7 +41,7 @@ class LabelSets:
 
     @classmethod
     def of(cls, y: Any) -> LabelSets:
-        """The sets that `y` holds; a table is told from labels as scikit-learn tells them (`type_of_target`)."""
+        """Return the sets that `y` holds; tables are told from labels as by scikit-learn's `type_of_target`."""
         if are_sets(y):
             offsets = offsets_of(y)
             classes, codes = encode_labels([list(labels) for labels in y], offsets)
@@ -64,7 +64,7 @@ class LabelSets:
 
     @classmethod
     def among(cls, y: Any, classes: NDArray) -> LabelSets:
-        """The sets that `y` holds, of labels that are known; InputError for others."""
+        """Return the sets that `y` holds, of the known labels `classes`; InputError for others."""
         if not are_sets(y):
             found = cls.of(y)
             if found.table.shape[1] == classes.size and found.form != "labels":
@@ -77,7 +77,7 @@ class LabelSets:
         return cls(classes, make_table(codes, offsets, classes.size), "sets")
 
     def take(self, items: NDArray[np.intp]) -> LabelSets:
-        """The sets of some items; labels that none of them has are dropped, but not the columns of a table."""
+        """Return the sets of some items; labels that none of them has are dropped, but no columns of a table."""
         table = self.table[items]
         if "table" in self.form:
             return LabelSets(self.classes, table, self.form)
@@ -87,19 +87,19 @@ class LabelSets:
 
 @dataclass(frozen=True, eq=False)
 class SetSpace(LabelSpace):
-    """Labels without a taxonomy, in a form of FORMS."""
+    """Space of labels without a taxonomy, of which an item has one or several; `form` is one of FORMS."""
 
     form: str
 
     @classmethod
     def of(cls, classes: NDArray, form: str) -> SetSpace:
-        """The space of these labels."""
+        """Return the space of these labels."""
         plain = LabelSpace.flat(classes)
         return cls(plain.classes, plain.nodes, plain.forest, form)
 
 
 def are_sets(y: Any) -> bool:
-    """Whether it is a list of label sets: of sets, or of lists or tuples that are no rows of a table of numbers."""
+    """Return whether `y` is a list of label sets: sets, or lists or tuples that are no rows of a table of numbers."""
     if not isinstance(y, (list, tuple)) or not all(
         isinstance(row, (list, tuple, set, frozenset)) for row in y
     ):
@@ -111,12 +111,12 @@ def are_sets(y: Any) -> bool:
 
 
 def offsets_of(y: Any) -> NDArray[np.int64]:
-    """Return where the labels of each item begin when they stand one after the other, (I + 1,)."""
+    """Return where the labels of each item begin when all stand in one list, int64 (I + 1,)."""
     return np.cumsum([0, *map(len, y)], dtype=np.int64)
 
 
 def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int) -> Any:
-    """The table of 0 and 1 of label numbers; a label named twice counts once."""
+    """Return the table of 0 and 1 of label numbers, CSR (I, K); a label named twice counts once."""
     table = scipy.sparse.csr_array((np.ones(codes.size), codes, offsets), (offsets.size - 1, n_labels))
     table.sum_duplicates()
     table.data[:] = 1.0
@@ -124,7 +124,7 @@ def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: i
 
 
 def check_table(y: Any) -> Any:
-    """A table as CSR of ones; InputError unless it is made of 0 and 1."""
+    """Return a table as CSR of ones; InputError unless all entries are 0 or 1."""
     table = scipy.sparse.csr_array(y, dtype=np.float64, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()

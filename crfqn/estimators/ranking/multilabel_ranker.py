@@ -34,7 +34,7 @@ from crfqn.threads import Pool
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(SetLabels, LinearModel):
+class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters of LinearModel count
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -55,7 +55,7 @@ class MultilabelRanker(SetLabels, LinearModel):
         of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
-    fit_intercept, penalize_intercept, tol, max_iter, warm_start
+    fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
     max_seconds, n_threads, random_state, verbose, callback
         As in `MulticlassClassifier`.
@@ -100,7 +100,10 @@ class MultilabelRanker(SetLabels, LinearModel):
         return self._thresholds.exceeded(scores)
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
-        """The k labels of each item with the largest scores, (I, k), the largest first; all of them by default."""
+        """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
+
+        X and errors as in `predict`; InputError also for a k that is no number of labels.
+        """
         check_is_fitted(self)
         k = len(self.classes_) if k is None else k
         if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
@@ -115,7 +118,7 @@ class MultilabelRanker(SetLabels, LinearModel):
         return targets
 
     def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
-        """Learn the thresholds."""
+        """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
         if self._form == "labels":
             return
         weights = np.ones(features.n_items) if weights is None else weights
@@ -140,7 +143,7 @@ class MultilabelRanker(SetLabels, LinearModel):
     def _unseen_scores(
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
     ) -> Vector:
-        """The scores of the items `test` from a training on the items `train`, which starts from these weights."""
+        """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
         features = copy(features)
@@ -189,7 +192,7 @@ class MultilabelRanker(SetLabels, LinearModel):
             raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
 
     def _settings(self) -> dict[str, Any]:
-        """A splitter is not kept: it has done its work."""
+        """Return the parameters as JSON values, without a splitter, which is needed for training only."""
         return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Labels without a taxonomy, of which an item may have several: the part of an estimator that reads and stores them.
+"""Base class of the estimators whose items may have several labels, without a taxonomy: reading and storing labels.
 
 Where `y` has one label an item, `predict` returns labels; otherwise tables of 0 and 1, and `predict_sets` tuples.
 """
@@ -28,15 +28,15 @@ from crfqn.model_file import ModelFile
 
 
 class SetLabels(FlatLabels):
-    """An estimator of labels, one an item or several; a subclass says which labels scores choose."""
+    """Base class of estimators of one or several labels an item; a subclass says which labels scores choose."""
 
     @abstractmethod
     def _targets_of(self, sets: LabelSets) -> Any:
-        """Return what is trained on."""
+        """Return the label sets in the form that the loss takes."""
 
     @abstractmethod
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
-        """Return the labels that belong to items of these scores, (items, K), where an item may have several."""
+        """Return which labels belong to items of these scores, bool (items, K), where an item may have several."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -44,9 +44,21 @@ class SetLabels(FlatLabels):
         return tags
 
     def predict(self, X: Any) -> Any:
-        """The labels of each item: a table of 0 and 1, (I, n_labels), sparse (CSR) if that of the training was.
+        """Return the labels of each item: a table of 0 and 1, or the best label where the training had one an item.
 
-        Where the training had one label an item, the best label of each, (I,).
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+
+        Returns
+        -------
+        ndarray, shape (n_items, n_labels), a CSR array if the table of the training was sparse; (n_items,) for labels
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
+            Another number of columns, entries that are not finite.
         """
         check_is_fitted(self)
         if self._form == "labels":
@@ -54,13 +66,13 @@ class SetLabels(FlatLabels):
         return self._as_table(np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)]))
 
     def _as_table(self, table: NDArray[np.bool_]) -> Any:
-        """The table of 0 and 1 in the form of the training's."""
+        """Return a table of 0 and 1 in the form of the training's."""
         if "sparse" in self._form:
             return scipy.sparse.csr_array(table, dtype=np.int64)
         return table.astype(np.int64)
 
     def predict_sets(self, X: Any) -> list[tuple]:
-        """The labels of each item by their names, as many tuples as items."""
+        """Return a tuple of the names of each item's labels, a list of n_items; X and errors as in `predict`."""
         check_is_fitted(self)
         if self._form == "labels":
             return [(label,) for label in self.predict(X).tolist()]
@@ -71,14 +83,17 @@ class SetLabels(FlatLabels):
         ]
 
     def decision_function(self, X: Any) -> Vector:
-        """The score of each label, (I, n_labels), without thresholds; where y was one of two labels, (I,)."""
+        """Return the score of each label, float64 (n_items, n_labels), without thresholds; X, errors as in `predict`.
+
+        Where items have one of two labels it is the second's score less the first's, (n_items,).
+        """
         check_is_fitted(self)
         if self._form == "labels":
             return super().decision_function(X)
         return np.concatenate([scores.T for scores in self._class_scores(X)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of items whose set is predicted without a fault, each weighed by `sample_weight`."""
+        """Return the share of items whose labels are all right, weighted by `sample_weight`; errors as in `predict`."""
         check_is_fitted(self)
         if self._form == "labels":
             return super().score(X, y, sample_weight)

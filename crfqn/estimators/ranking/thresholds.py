@@ -1,4 +1,4 @@
-"""From scores to label sets: which labels of a ranking are relevant (section 4.7 of Blondel, Seki and Uehara 2013).
+"""Thresholds that turn a ranking into a label set (section 4.7 of Blondel, Seki and Uehara 2013).
 
 Two of the methods that they refer to. By item (Elisseeff and Weston 2001): each training item's best threshold, the one
 that puts the fewest labels on the wrong side, is predicted from its scores by least squares. By label (SCut, as studied
@@ -23,7 +23,7 @@ KINDS = ("item", "label")
 
 
 class Thresholds(NamedTuple):
-    """t_ik = intercept_k + coef . s_i: label k of item i is relevant if its score is larger.
+    """Thresholds t_ik = intercept_k + coef . s_i: label k of item i is relevant if its score s_ik is larger.
 
     coef : float64 (K,), intercept : float64 (K,)
     """
@@ -32,12 +32,12 @@ class Thresholds(NamedTuple):
     intercept: Vector
 
     def exceeded(self, scores: Vector) -> NDArray[np.bool_]:
-        """Which labels are relevant, (I, K)."""
+        """Return which labels are relevant, bool (I, K)."""
         return scores > (scores @ self.coef)[:, None] + self.intercept
 
 
 def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """The thresholds of one of the KINDS for these scores; O(I K log)."""
+    """Return the thresholds of one of the KINDS for these scores; O(I K log K), by label O(I K log I)."""
     return (
         item_thresholds(scores, relevant, weights)
         if kind == "item"
@@ -46,10 +46,10 @@ def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], wei
 
 
 def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """Weighted least squares of the items' best thresholds on their scores and a constant.
+    """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant.
 
-    All of them less the mean of the item's scores: a ranking knows no more, and the scores of all labels add up to
-    nothing, or to what rounding has left of it, under most penalties.
+    The mean of an item's scores is taken off both sides first. A ranking does not depend on it, and under most
+    penalties the scores of an item sum to 0, or to what rounding leaves of it.
     """
     n_items, n_labels = scores.shape
     mean = scores.mean(axis=1)
@@ -62,12 +62,12 @@ def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector
 
 
 def label_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """The largest F1 of each label over the items."""
+    """Return the thresholds by label: those with the largest F1 of each label over the items."""
     return Thresholds(np.zeros(scores.shape[1]), largest_f1(scores.T, relevant.T, weights))
 
 
 def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
-    """Return for each row the threshold with the fewest scores on the wrong side, (I,)."""
+    """Return the threshold of each row with the fewest scores on the wrong side, (rows,)."""
     ordered, is_relevant, _ = descending(scores, relevant)
     n_wrong_above = counts_above((~is_relevant).astype(np.float64))
     n_right_above = counts_above(is_relevant.astype(np.float64))
@@ -76,7 +76,7 @@ def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
 
 
 def largest_f1(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Vector:
-    """Return for each row the threshold with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
+    """Return the threshold of each row with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
     ordered, is_relevant, order = descending(scores, relevant)
     counted = weights[order]
     above, right_above = counts_above(counted), counts_above(counted * is_relevant)
@@ -87,21 +87,22 @@ def largest_f1(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> 
 def descending(
     scores: Vector, relevant: NDArray[np.bool_]
 ) -> tuple[Vector, NDArray[np.bool_], NDArray[np.intp]]:
-    """Rows with the largest score first, what is relevant in the same order, and the order."""
+    """Return the scores of each row in descending order, `relevant` in the same order, and the order."""
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(relevant, order, axis=1), order
 
 
 def counts_above(counted: Vector) -> Vector:
-    """The sum of the first c entries of each row, for c = 0 ... n."""
+    """Return the sums of the first c of n entries of each row, c = 0 ... n, (rows, n + 1)."""
     return np.concatenate([np.zeros((len(counted), 1)), np.cumsum(counted, axis=1)], axis=1)
 
 
 def best_cuts(ordered: Vector, costs: Vector) -> Vector:
-    """Return for each row of n descending scores the threshold above which the cheapest number of scores lies, 0 ... n.
+    """Return for each row of n descending scores the threshold with the cheapest number of scores, 0 ... n, above it.
 
-    It is in the middle between two scores (Elisseeff and Weston's choice), half a margin beyond the outermost. Equal
-    scores cannot be told apart; of equal costs the widest space between scores is taken, and the outermost last.
+    costs : (rows, n + 1), by the number of scores above. The threshold is in the middle between two scores (Elisseeff
+    and Weston's choice), half a margin outside of the first or last. Equal scores cannot be told apart; of equal costs
+    the widest space between scores is taken, and the ends last.
     """
     gaps = -np.diff(ordered, axis=1)
     space = np.pad(gaps, ((0, 0), (1, 1)), constant_values=0.0)

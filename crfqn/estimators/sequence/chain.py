@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
@@ -20,6 +21,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.item_weights import check_item_weights
+from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
@@ -65,9 +67,15 @@ class ChainCRF(ByStrengths):
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
+        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
-        Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved. The
-        bound is loose, the truth nearer by orders of magnitude.
+        Stop when objective - optimum <= tol * objective.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
+        duality gap: a proof, which on text takes many times as long.
     all_possible_states, all_possible_transitions : bool, default True
         Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
         (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
@@ -77,7 +85,8 @@ class ChainCRF(ByStrengths):
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
     solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "bcd", "l-bfgs"}
-        Or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
+        Or "averaged-perceptron", "passive-aggressive", "block-frank-wolfe", which the loss "hinge" is trained by; or a
+        solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
         "prox-qn-paper" is the method as published, the others are those it was compared with.
         `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
     n_threads : int, optional
@@ -123,7 +132,7 @@ class ChainCRF(ByStrengths):
     all_possible_transitions: bool = True
 
     def __sklearn_tags__(self) -> Tags:
-        """Sequences are no 2-D arrays, and a sequence has no single class to stratify by."""
+        """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.two_d_array = False
@@ -132,7 +141,7 @@ class ChainCRF(ByStrengths):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> ChainCRF:
-        """Train.
+        """Train on sequences and their labels.
 
         Parameters
         ----------
@@ -176,28 +185,51 @@ class ChainCRF(ByStrengths):
         return self
 
     def predict(self, X: Any) -> list[NDArray]:
-        """The most probable label sequence of each item: a list of 1-D arrays of labels."""
+        """Return the most probable label sequence of each item (Viterbi).
+
+        Parameters
+        ----------
+        X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
+
+        Returns
+        -------
+        list of 1-D arrays of labels, one an item
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            Says what was expected, what came, and where: item, position, feature.
+        """
         chain, scores, edges = self._open(X)
         with Pool(self.n_threads) as pool:
             best = chain.decode(scores, edges, pool)
         return split_by_item(self.classes_[best.states], chain.offsets)
 
+    @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
-        """The most probable label sequence of each item, and the logarithm of its probability."""
+        """Return the most probable label sequence of each item, with log-probability; X and errors as in `predict`."""
         chain, scores, edges = self._open(X)
         with Pool(self.n_threads) as pool:
             best = chain.decode(scores, edges, pool)
             log_partition = chain.infer(scores, edges, pool=pool).log_partition
         return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
 
+    @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> list[NDArray[np.float64]]:
-        """P(y_t = k | x) of each position: a list of arrays (positions, classes), rows that sum to 1."""
+        """Return P(y_t = k | x) of each position: a list of float64 arrays (positions, classes), rows that sum to 1.
+
+        X and errors as in `predict`.
+        """
         chain, scores, edges = self._open(X)
         inference = self._infer(chain, scores, edges)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of positions that are labelled right, each item weighed by `sample_weight`."""
+        """Return the share of positions that are labelled right, each item weighted by `sample_weight`.
+
+        X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position.
+        """
         check_is_fitted(self)
         sequences = self._encode(X)
         if sequences.n_positions == 0:
@@ -210,8 +242,12 @@ class ChainCRF(ByStrengths):
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
         )
 
+    @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """log P(y_i | x_i) of each item, float64 (I,), in nats; the labels must be known."""
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
+
+        X and errors as in `predict`; InputError also for labels that are not among the classes.
+        """
         check_is_fitted(self)
         sequences = self._encode(X)
         targets = encode_known_labels(y, sequences.offsets, self.classes_)
@@ -229,7 +265,7 @@ class ChainCRF(ByStrengths):
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
     def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """The chain over new items, with the scores of its nodes and edges."""
+        """Return the chain over new items, with the scores of its nodes and edges."""
         check_is_fitted(self)
         sequences = self._encode(X)
         chain = Chain(sequences.offsets, len(self.classes_))
@@ -252,7 +288,7 @@ class ChainCRF(ByStrengths):
         return Axes(self.classes_.tolist(), self.n_features_in_, names)
 
     def _start(self, new: Axes, start: Any) -> SparseWeights | None:
-        """The weights to start from, those of `start` or of the last fit: of the labels and features in common."""
+        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
             return None
@@ -287,7 +323,7 @@ class ChainCRF(ByStrengths):
         )
 
     def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Node scores (K, N) and edge scores (K, K) of the fitted weights."""
+        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
         n_states = len(self.classes_)
         scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
         add_image(store, *self._weights(), scores, edges, pool)

@@ -1,4 +1,4 @@
-"""Content of a model file: sparse matrices, labels, and what every kind of model has in common.
+"""Content of a model file: sparse matrices, labels and sizes, which every kind of model has.
 
 A matrix is its non-zeros: arrays `<name>_<row>`, `<name>_<column>` and `<name>_weight`, as in node_state,
 node_feature, node_weight. Labels are a list of strings or an array of numbers.
@@ -19,7 +19,7 @@ from crfqn.model_file import ModelFile, narrowed
 
 @dataclass
 class Content:
-    """Arrays, lists of strings and JSON values for `crfqn.model_file.write_model`, by name."""
+    """Arrays, lists of strings and JSON values for `crfqn.model_file.write_model`, each by its name."""
 
     arrays: dict[str, NDArray] = field(default_factory=dict)
     strings: dict[str, list[str]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a c
 
 
 def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) -> None:
-    """Add the non-zeros of a sparse matrix."""
+    """Add the non-zeros of a sparse matrix to the content, named as the module says."""
     found = matrix.tocoo()
     content.arrays[f"{name}_{row}"] = narrowed(found.row)
     content.arrays[f"{name}_{column}"] = narrowed(found.col)
@@ -45,7 +45,7 @@ def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) 
 
 
 def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
-    """The CSR array that `add_matrix` stored; ModelFileError for entries outside `shape`, or as `finite` says."""
+    """Return the CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` and for bad weights."""
     values = finite(file, f"{name}_weight", (None,))
     rows = file.integers(f"{name}_{row}", values.shape, shape[0])
     columns = file.integers(f"{name}_{column}", values.shape, shape[1])
@@ -53,7 +53,7 @@ def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """The array `name` in float64, stored as that or as float32.
+    """Return the array `name` in float64, stored as that or as float32.
 
     ModelFileError unless all of it is finite, and at most LARGEST_WEIGHT in size.
     """
@@ -88,7 +88,7 @@ def narrow_weights(content: Content, dtype: str) -> None:
 
 
 def add_labels(content: Content, labels: NDArray) -> None:
-    """Add `classes`: strings, or an array of numbers or booleans."""
+    """Add labels under the name `classes`: strings, or an array of numbers or booleans."""
     if labels.dtype.kind in "US":
         content.strings["classes"] = [str(label) for label in labels]
     else:
@@ -96,7 +96,7 @@ def add_labels(content: Content, labels: NDArray) -> None:
 
 
 def read_labels(file: ModelFile, n_classes: int) -> NDArray:
-    """The labels that `add_labels` stored; ModelFileError unless they are `n_classes`, all different and finite."""
+    """Return the labels that `add_labels` stored; ModelFileError unless they are `n_classes`, distinct and finite."""
     names = file.strings.get("classes")
     if names is not None and len(names) * max(map(len, names), default=0) > LARGEST_TABLE:
         raise ModelFileError(
@@ -115,5 +115,5 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
 
 
 def read_size(file: ModelFile, n_states: int) -> int:
-    """The number of features; ModelFileError where weights of so many states could not be numbered by int64."""
+    """Return the number of features; ModelFileError where weights of so many states could not be numbered by int64."""
     return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)

@@ -1,7 +1,7 @@
-"""Model files to estimators: `load`, which knows the classes that `saving.py` writes.
+"""Estimators from model files: `load`, which knows all kinds of models that `saving.py` writes.
 
-What a kind of model adds, it says itself (`SparseCRF._content`, `_restore`); here is what all have: settings, result,
-trace. A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
+A kind of model reads its own part (`SparseCRF._restore`); read here are settings, result and trace, which all have. A
+sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
 columns, and predicts the same.
 """
 
@@ -18,6 +18,7 @@ from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
+from crfqn.estimators.classification.svc import MulticlassSVC
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
 from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
@@ -28,7 +29,7 @@ from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
 
-KINDS: dict[str, type[SparseCRF]] = {
+KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
     kind.KIND: kind
     for kind in (
         CalibratedLeastSquares,
@@ -36,6 +37,7 @@ KINDS: dict[str, type[SparseCRF]] = {
         GeneralizedLeastSquares,
         MulticlassCRF,
         MulticlassClassifier,
+        MulticlassSVC,
         MultilabelRanker,
         StagewiseRegression,
         TaxonomyCRF,
@@ -47,7 +49,16 @@ MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Read a model file: a fitted estimator of the class that was saved, with `extra_` as it was saved.
+    """Read a model file: return a fitted estimator of the class that was saved.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    ChainCRF, TaxonomyCRF or another estimator
+        With `extra_` as it was saved.
 
     Raises
     ------
@@ -66,7 +77,7 @@ def load(path: str | PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
 
 
-def _restore(file: ModelFile) -> SparseCRF:
+def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
     model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
     model.result_ = _result(file, model)
@@ -75,7 +86,7 @@ def _restore(file: ModelFile) -> SparseCRF:
     return model
 
 
-def _result(file: ModelFile, model: SparseCRF) -> Result:
+def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:
     saved = file.table("result")
     coords, weights = model._weights()
     return Result(
@@ -100,7 +111,7 @@ def _status(file: ModelFile, name: Any) -> Status:
 
 
 def _trace(file: ModelFile) -> Trace:
-    """The rows of the trace; ModelFileError where a count is none."""
+    """Return the rows of the trace; ModelFileError where a count is not a whole number."""
     table = file.array("trace", "float64", (None, len(TRACE)))
     kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress)]
     for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
@@ -113,7 +124,7 @@ def _trace(file: ModelFile) -> Trace:
 
 
 def _number(file: ModelFile, name: str, value: Any) -> float:
-    """A number of the result; what is not known is None in a file."""
+    """Return a number of the result, nan for None, which stands for an unknown one; ModelFileError for others."""
     if (
         value is not None
         and type(value) is not float

@@ -1,8 +1,8 @@
-"""Estimators to model files: the weights that are not zero, the names that they need, how they came.
+"""Model files from estimators: the weights that are not zero, the names that they need, and how they were trained.
 
-What a kind of model adds, it says itself (`_content`); here is what all have: settings, result, trace. A sequence model
-trained on named features keeps the names with a weight only; loaded again it knows just these columns, and predicts the
-same. `persistence.py` reads the files.
+A kind of model adds its own part (`SparseCRF._content`); written here are settings, result and trace, which all have. A
+sequence model trained on named features keeps the names with a weight only; loaded again it knows just these columns,
+and predicts the same. `persistence.py` reads the files.
 """
 
 from __future__ import annotations

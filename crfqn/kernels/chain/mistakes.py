@@ -12,8 +12,9 @@ from crfqn.kernels.mistakes import (
     N_SEEN,
     N_WRONG,
     AveragedRows,
-    change_square,
     change_weight,
+    feature_changes,
+    free_square,
     step_size,
 )
 from crfqn.kernels.rows import add_picked, aligned_rows
@@ -63,14 +64,18 @@ def item_change(labels, states, change, edge_change):
 
 
 @kernel
-def edge_square(edge_change, first, rows):
-    """Return the squares of the edges' part of Delta; their rows begin at `first`."""
-    total = 0.0
-    for j in range(edge_change.shape[0]):
-        is_fixed = rows.is_fixed[rows.pattern_of[first + j]]
-        for k in range(edge_change.shape[1]):
-            total += 0.0 if is_fixed[k] else edge_change[j, k] * edge_change[j, k]
-    return total
+def change_by_row(n, columns, change, edge_change, first, sums):
+    """Write the change of each row of the weights that an item of n features has, and return the rows, int64.
+
+    sums : float64 (features and K, width), out: first of the features in `columns.present`, which gets the edges' rows
+    behind them; these begin at `first`
+    """
+    n_states = edge_change.shape[0]
+    feature_changes(n, columns, change, sums)
+    for j in range(n_states):
+        columns.present[n + j] = first + j
+        sums[n + j] = edge_change[j]
+    return columns.present[: n + n_states]
 
 
 @kernel
@@ -104,13 +109,13 @@ def correct_chains(
     width, n_features = weights.shape[1], weights.shape[0] - n_states
     edges = weights[n_features:]
     longest, most = largest_item(order, offsets, indptr)
-    columns = new_item_columns(most, 0, n_features, values.size == 0)
+    columns = new_item_columns(most, n_states, n_features, values.size == 0)
     scores, delta, change = (
         aligned_rows(longest, width),
         aligned_rows(longest, width),
         aligned_rows(longest, width),
     )
-    edge_change, sums = aligned_rows(n_states, width), aligned_rows(1, width)[0]
+    edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
     found = np.empty(longest, np.int32)
     for i in order:
         a, b = offsets[i], offsets[i + 1]
@@ -127,9 +132,8 @@ def correct_chains(
             if aggressiveness > 0.0:
                 item_change(labels, states, change[:length], edge_change)
                 n = transpose_item(a, b, data, columns)
-                square = change_square(n, columns, change, sums, rows) + edge_square(
-                    edge_change, n_features, rows
-                )
+                chosen = change_by_row(n, columns, change, edge_change, n_features, sums)
+                square = free_square(chosen, sums, rows)
                 loss = lead(labels, states, scores[:length], edges) + np.sqrt(n_wrong)
                 tau = step_size(aggressiveness, loss, square)
             correct_item(a, labels, states, tau * item_weights[i], data, n_features, rows)

@@ -80,7 +80,7 @@ def move_weights(i, rows, n_states, states, changes, weights):
 
 @inner
 def take_step(g, b, after, square, states, changes):
-    """b <- after; returns the dual objective's decrease and how many states changed; writes the changes of alpha."""
+    """b <- after; returns how many states changed, and the decrease of the dual objective; changes : of alpha."""
     n_states, decrease = 0, 0.0
     for m in range(b.size):
         change = b[m] - after[m]

@@ -120,10 +120,10 @@ def step_to_vertex(g, b, c, square, best, after):
 
 @bare_kernel
 def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
-    """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2 > 0."""
+    """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
     if solver.method == SMO:
         return exchange(g, b, square, best, cursor, after)
-    if solver.method == FRANK_WOLFE:
+    if solver.method == FRANK_WOLFE or square == 0.0:  # without curvature the vertex itself is the solution
         step_to_vertex(g, b, c, square, best, after)
     else:
         project(g, b, c, square, solver, after, workspace)

@@ -20,7 +20,7 @@ from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.dense_model import dense_model
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sparse_model import sparse_model
-from crfqn.objectives.operations import FETCHED, RARE
+from crfqn.objectives.operations import FETCHED
 from crfqn.objectives.protocols import Matrix
 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
@@ -28,7 +28,8 @@ MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
 EDGE_OPERATIONS = 30.0  # of a sampled position, for each pair of edges: sparse products state by state
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
-SAVED = 4.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
+DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are too small to be kept
+SAVED = 6.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
 
 
 def token_model(
@@ -49,17 +50,26 @@ def token_model(
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
-    if is_too_dear(marginals, split, n * n * n_dense / pair, n_dense):
+    n_affordable = most_pairs if n > max_dense else n * n * n_dense / pair
+    n_pairs = count_pairs(marginals, split, n_dense, np.inf if n > max_dense else n_affordable)
+    if is_too_dear(marginals, split, min(n_pairs, n_affordable), n_dense):
         return None
-    budget = most_pairs if n > max_dense else n * n * n_dense / pair
-    if n <= max_dense and features.count_entries(split) ** 2 * n_dense > budget * features.n_positions**2:
-        # By Cauchy and Schwarz the pairs of n_dense positions cost more than the products: no need to count them.
-        return dense_model(marginals, split, diagonal, n_sampled)
-    n_pairs = float(np.square(features.count_active(split), dtype=np.float64).sum())
-    n_sparse = features.n_positions if n_pairs <= budget else int(features.n_positions * budget / n_pairs)
+    n_sparse = int(features.n_positions * min(1.0, n_affordable / max(n_pairs, 1.0)))
     if n_sparse < n_dense:
         return None if n > max_dense else dense_model(marginals, split, diagonal, n_sampled)
     return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
+
+
+def count_pairs(marginals: Marginals, split: Split, n_dense: int, most: float) -> float:
+    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many.
+
+    By Cauchy and Schwarz these have more than `most` if the mean number of active coordinates is large: no need to
+    count then.
+    """
+    features = marginals.objective.map
+    if features.count_entries(split) ** 2 * n_dense > most * features.n_positions**2:
+        return np.inf
+    return float(np.square(features.count_active(split), dtype=np.float64).sum())
 
 
 def is_too_dear(marginals: Marginals, split: Split, n_pairs: float, n_sampled: int) -> bool:
@@ -70,9 +80,10 @@ def is_too_dear(marginals: Marginals, split: Split, n_pairs: float, n_sampled: i
     depend on each other so much that a diagonal takes ten times as many (OCR: 150 passes, and 14): worth their price.
     """
     owner, n = marginals.objective, split.n_nodes
-    if marginals.loss.n_edges == 0 or owner.mean_occurrence > RARE:
+    if marginals.loss.n_edges == 0 or not owner.operations.has_rare_features:
         return False
     of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
     of_edges = EDGE_OPERATIONS * n_sampled * float(split.edges.size) ** 2
-    of_model = PAIR_OPERATIONS * n_pairs + of_edges + STEPS * SWEEPS * float(n) * n
+    of_sweeps = STEPS * SWEEPS * min(DISTINCT * n_pairs, float(n) * n)
+    of_model = PAIR_OPERATIONS * n_pairs + of_edges + of_sweeps
     return of_model > STEPS * SAVED * of_pass

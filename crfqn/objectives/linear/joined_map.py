@@ -50,8 +50,8 @@ class JoinedMap(TiledMap):
         return sum(part.n_stored for part in self.parts)
 
     def take(self, items: NDArray[np.integer]) -> tuple[JoinedMap, NDArray[np.int64]]:
-        taken: list[Any] = [part.take(items)[0] for part in self.parts]  # type: ignore[attr-defined]
-        return JoinedMap(taken, self.has_constant), positions_of(self.offsets, items)[0]
+        parts = [part.take(items)[0] for part in self.parts]
+        return JoinedMap(parts, self.has_constant), positions_of(self.offsets, items)[0]
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
         if isinstance(columns, slice) and columns == slice(None):

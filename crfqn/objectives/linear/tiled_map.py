@@ -54,6 +54,9 @@ class TiledMap(ABC):
         """The features that tiles have."""
 
     @abstractmethod
+    def take(self, items: NDArray[np.integer]) -> tuple[TiledMap, NDArray[np.int64]]: ...
+
+    @abstractmethod
     def _tile(self, positions: Any, columns: Any) -> Vector:
         """Return some positions of some features in float64; each is a slice or an array of numbers."""
 

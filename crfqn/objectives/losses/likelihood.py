@@ -8,16 +8,13 @@ Shapes as in `score_loss.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crfqn.arrays import Labels, Vector
-from crfqn.errors import InputError
+from crfqn.arrays import Vector
 from crfqn.objectives.losses.reach import label_leads, label_range
 from crfqn.objectives.losses.score_loss import Evaluation
-from crfqn.structures.structure import Structure
+from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.threads import Pool
 
 
@@ -73,52 +70,8 @@ class MixtureDual:
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood:
-    """-log P(y | x) under a structure.
-
-    Parameters
-    ----------
-    structure : Structure over I items and N positions
-    targets : ndarray of int32, shape (N,), the observed labels
-
-    Raises
-    ------
-    InputError
-        For targets of another number, outside of 0 ... K - 1, or that the structure has no labels for.
-    """
-
-    structure: Structure
-    targets: Labels
-
-    def __post_init__(self) -> None:
-        targets = self.targets
-        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_states:
-            raise InputError(
-                f"expected targets within 0 ... {self.n_states - 1}, got {targets.min()} ... {targets.max()}"
-            )
-        self.structure.check_targets(targets)
-        object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
-
-    @property
-    def n_states(self) -> int:
-        return self.structure.n_states
-
-    @property
-    def n_edges(self) -> int:
-        return self.structure.n_edges
-
-    @property
-    def n_items(self) -> int:
-        return self.structure.n_items
-
-    @property
-    def n_positions(self) -> int:
-        return self.targets.size
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> Likelihood:
-        return Likelihood(self.structure.over(offsets), self.targets[positions])
+class Likelihood(StructuredLoss):
+    """-log P(y | x) under a structure."""
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
         found = self.structure.infer(scores, edges, self.targets, weights, pool)
@@ -133,20 +86,6 @@ class Likelihood:
 
     def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:
         return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
-
-    @cached_property
-    def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        ancestors = self.structure.ancestors
-        return ancestors.indptr, ancestors.states
-
-    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        """Return the states that the labels at some positions make true, and which of the positions each is at."""
-        starts, states = self._relatives
-        targets = self.targets[positions]
-        lengths = np.diff(starts)[targets]
-        first = np.cumsum(lengths) - lengths
-        entry = np.arange(lengths.sum()) + np.repeat(starts[targets] - first, lengths)
-        return states[entry], np.repeat(np.arange(targets.size), lengths)
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
         """Return how far labels may lead a position's own, by label: see `reach.py`.
@@ -166,7 +105,3 @@ class Likelihood:
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""
         return self.structure.edge_ranges(weights)
-
-    def observed_edges(self, weights: Vector) -> Vector:
-        """Return the weighted observed transitions, (E,)."""
-        return self.structure.counts(self.targets, weights).reshape(-1)

@@ -115,6 +115,19 @@ class Link:
         plain = evaluation.residual * inverse
         return LinkDual(((self.potential, self.targets, plain, weights),))
 
+    @property
+    def has_dual(self) -> bool:
+        """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
+        return self.potential.conjugate(self.targets[:, :1]) is not None
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return what positions prove of the intercepts, (2, K)."""
+        return self.potential.leads(self.targets, losses, rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return a bound on the intercepts of some optimum."""
+        return self.potential.reach(table)
+
     def score_bounds(self) -> Vector:
         """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""
         return np.full(self.n_positions, self.potential.lipschitz)

@@ -13,6 +13,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.objectives.losses.hinges import SingleLabel
+from crfqn.objectives.losses.reach import label_leads, range_with_unseen
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.threads import Pool
 
@@ -49,6 +50,14 @@ class LinearDual:
 
 class MulticlassHinge(SingleLabel):
     """sum_i c_i max_m (s_m + [m != y_i] - s_y): equation 2 of Blondel, Fujino and Ueda (2014), C being c / l2."""
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far labels may lead a position's own, by label: a margin's violation is at most the loss."""
+        return label_leads(self.labels, self.n_states, losses - 1.0 + rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return the range of the intercepts: a constant added to all of them changes nothing."""
+        return range_with_unseen(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""

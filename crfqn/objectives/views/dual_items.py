@@ -11,6 +11,7 @@ Shapes: N items, F features, K states, width = K rounded up to whole vector regi
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Screening, SparseWeights, Vector
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.dual.balance import balance
 from crfqn.kernels.dual.linear import Items, Rows, sweep_items
@@ -28,11 +29,13 @@ from crfqn.kernels.projection.rows import SEED, simplex_rows
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import Point, Ray
+from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import Certified, DualView, ItemSweep
 from crfqn.objectives.registry import offers
+from crfqn.objectives.views.dual_kernel import DualKernelItems, dual_variables, fixed_offsets, starting_items
 from crfqn.objectives.views.learned_rows import check_memory
 
 
@@ -66,7 +69,7 @@ def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> boo
     if is_last and (map.has_constant if isinstance(map, DenseMap) else is_constant(map)):
         return True
     raise ViewError(
-        "dual variables of items: expected no weights without penalty but those of a last feature that is 1"
+        "dual variables: expected no weights without penalty but those of a last feature that is 1"
     )
 
 
@@ -95,7 +98,7 @@ class DualItems:
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         self.objective, self.l2 = objective, penalty.l2
-        map, loss, self.n_states = objective.map, objective.loss, objective.n_states
+        map, self.n_states = objective.map, objective.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
         width = -(-self.n_states // LANES) * LANES
         check_memory(map.n_features, width, map.n_features, self.n_states)
@@ -103,15 +106,20 @@ class DualItems:
         self.constant = float(np.sqrt(rows.squares.mean())) if self.is_free else 0.0
         self.rows = linear_rows(map, self.constant) if self.is_free else rows
         self.weights = aligned_rows.py_func(map.n_features, width)
-        masses, offset = objective.weights / self.l2, objective.offset
-        self.fixed = np.zeros((1, self.n_states)) if offset is None else np.ascontiguousarray(offset.T)
-        self.multiplier = np.zeros(self.n_states)
-        b = np.zeros((map.n_items, self.n_states))
-        b[np.arange(map.n_items), loss.labels] = masses  # type: ignore[attr-defined]
-        cursors = loss.labels.copy()  # type: ignore[attr-defined]
-        self.state = Items(loss.labels, masses, self.fixed.copy(), b, cursors)  # type: ignore[attr-defined]
-        self.items = np.flatnonzero(masses > 0)
+        self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
+        self.state = starting_items(objective, self.l2, self.fixed.copy())
+        self.items = np.flatnonzero(self.state.masses > 0)
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+
+    @property
+    def alpha(self) -> Vector:
+        """The dual variables, C - b, (N, K)."""
+        return dual_variables(self.state)
+
+    @property
+    def n_variables(self) -> int:
+        """The dual variables of the items that count."""
+        return self.items.size * self.objective.n_states
 
     def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
         """Solve the sub-problem of one item after another; the multiplier takes over the constant's weights."""
@@ -172,20 +180,22 @@ class DualItems:
 
     def _feasible_value(self, surplus: Vector) -> float:
         """The bound after variables have been moved, in a copy, to where those of each state add up to zero."""
-        kept, scratch = (self.weights, self.state), (np.zeros(2, np.int64), np.zeros(2))
-        self.weights, self.state = self.weights.copy(), self.state._replace(b=self.state.b.copy())
-        balance(self.items, self.rows, self.state, surplus.copy(), *scratch, self.weights)
-        found = self._objective_value()
-        self.weights, self.state = kept
-        return found
+        moved, scratch = self.copied(), (np.zeros(2, np.int64), np.zeros(2))
+        balance(self.items, self.rows, moved.state, surplus.copy(), *scratch, moved.weights)
+        return moved._objective_value()
+
+    def copied(self) -> DualItems:
+        """Return the same variables and weights, which may go their own way."""
+        other = copy(self)
+        other.weights = self.weights.copy()
+        other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
+        return other
 
     def _project_back(self) -> None:
         """Project every b onto its simplex, and make the weights anew."""
         state = self.state
         simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-        alpha = -state.b
-        alpha[np.arange(len(alpha)), state.labels] += state.masses
-        self.weights[:, : self.n_states] = transposed_product(self.rows, alpha, len(self.weights))
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
 
     def point(self) -> TablePoint:
         """Return the weights as a point, which takes a copy of them when it is asked for them."""
@@ -234,60 +244,36 @@ class TableWeights:
         return self._sparse.weights
 
 
-class TablePoint:
-    """A point whose weights are a table (F, K): coordinates, and the pass that it costs, wait until somebody asks."""
+class TablePoint(LazyPoint):
+    """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
 
     def __init__(self, blocks: DualItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective
 
     @cached_property
-    def sparse_weights(self) -> TableWeights:
+    def sparse_weights(self) -> TableWeights:  # type: ignore[override]
         """The weights, which may be kept longer than the point: those of the first time that they are asked for."""
         return TableWeights(self._blocks.table())
 
     @property
-    def coords(self) -> Coords:
+    def coords(self) -> Coords:  # type: ignore[override]
         return self.sparse_weights.coords
 
     @property
-    def weights(self) -> Vector:
+    def weights(self) -> Vector:  # type: ignore[override]
         return self.sparse_weights.weights
-
-    @property
-    def value(self) -> float:
-        return self._whole.value
-
-    @cached_property
-    def _whole(self) -> Point:
-        return self.objective.at(self.coords, self.weights)
-
-    def gradient(self, coords: Coords) -> Vector:
-        return self._whole.gradient(coords)
-
-    def screen(self, threshold: float) -> Screening:
-        return self._whole.screen(threshold)
-
-    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        return self._whole.screen_rows(bound, inside, order)
-
-    def dual_value(self, scale: float) -> float:
-        return self._whole.dual_value(scale)
-
-    def along(self, coords: Coords, direction: Vector) -> Ray:
-        return self._whole.along(coords, direction)
-
-    def view(self, kind: type) -> Any:
-        return self._whole.view(kind)
 
 
 @dataclass(frozen=True)
 class DualItemsView:
-    """Dual variables for the multiclass hinge with linear scores."""
+    """Dual variables for the multiclass hinge, with linear scores or a kernel."""
 
     objective: Objective
 
-    def start(self, penalty: Any, method: str = "pivot", tol: float = 1e-3) -> DualItems:
+    def start(self, penalty: Any, method: str = "pivot", tol: float = 1e-3) -> DualItems | DualKernelItems:
         """Return variables of zero; parameters as of `DualItems`."""
+        if isinstance(self.objective.map, GramMap):
+            return DualKernelItems(self.objective, penalty, method, tol)
         if not (penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0):
             raise InputError(
                 f"dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, without L1 and groups, got {penalty}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.kernels.rowwise.penalty import RowStrengths
 from crfqn.kernels.sorted_sets import found_in
-from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import LocalGroupLasso
 
@@ -36,6 +36,10 @@ class RowPenalty(NamedTuple):
         unpenalised = _unpenalised_rows(penalty.unpenalised, n_features, n_states)
         if isinstance(penalty, ElasticNet):
             return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, unpenalised)
+        if isinstance(penalty, FeatureBlocks):
+            raise InputError(
+                "expected a penalty of rows, all states of a feature, got one of blocks of features (feature_groups)"
+            )
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
             raise InputError(
                 f"expected a penalty over {n_features} features and {n_states} states, "

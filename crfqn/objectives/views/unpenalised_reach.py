@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
+from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
@@ -51,9 +53,13 @@ class UnpenalisedReach:
         owner = self.parts[0]
         nodes = owner.split(unpenalised)
         features = np.unique(nodes.features)
-        is_row = nodes.edges.size == 0 and features.size == 1 and nodes.n_nodes == owner.n_states
+        is_row = (
+            nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+        )
         if is_row and owner.support.contains(unpenalised).all():
-            return self._reach_of_row(int(features[0]), value, norms)
+            reach = self._reach_of_row(int(features[0]), value, norms)
+            if np.isfinite(reach):
+                return reach
         if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
             return min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
         return np.inf
@@ -71,6 +77,12 @@ class UnpenalisedReach:
                 float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
             )
         return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))  # type: ignore[attr-defined]
+
+
+def labels_of(part: Objective) -> NDArray[np.integer]:
+    """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
+    loss = part.loss
+    return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
 
 
 def values_of(part: Objective, features: Coords) -> Vector:
@@ -117,7 +129,7 @@ def relabelling_reach(
     scale = float(most.max())
     limits = np.repeat(most / scale, part.n_states)
     is_used = changes.any(axis=1)
-    free = [(0.0, 0.0) if is_fixed else (None, None) for is_fixed in first_of_rows(part, unpenalised)]
+    free = [(0.0, 0.0) if is_fixed else (None, None) for is_fixed in fixed_of_rows(part, unpenalised)]
     largest = 0.0
     for direction in np.concatenate([np.eye(unpenalised.size), -np.eye(unpenalised.size)]):
         found = linprog(-direction, A_ub=changes[is_used], b_ub=limits[is_used], bounds=free, method="highs")
@@ -179,21 +191,29 @@ def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
     return counts(states[None, :, None]) - counts(targets[positions][:, None, None])
 
 
-def first_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
-    """Whether each is the first of a whole unpenalised row: a constant added to a row changes no chain's likelihood."""
-    nodes = part.split(unpenalised)
-    is_flat = longest_path(part) == 1
-    out = []
-    for coord, feature in zip(unpenalised[: nodes.n_nodes], nodes.features, strict=True):
-        row = unpenalised[: nodes.n_nodes][nodes.features == feature]
-        is_whole = row.size == part.n_states and bool(part.support.contains(row).all())
-        out.append(bool(is_flat and is_whole and coord == row[0]))
-    return out + [False] * nodes.edges.size
+def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
+    """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can.
+
+    So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
+    changes no likelihood.
+    """
+    nodes, labels = part.split(unpenalised), labels_of(part)
+    out = np.zeros(unpenalised.size, bool)
+    for feature in np.unique(nodes.features):
+        row = np.flatnonzero(nodes.features == feature)
+        if row.size == part.n_states and part.support.contains(unpenalised[row]).all():
+            states = nodes.states[row]
+            out[row] = ~np.isin(states, labels) | (states == labels[0])
+    return out.tolist()
 
 
 @offers(UnpenalisedReachView, Objective)
 def reach_of(objective: Objective) -> UnpenalisedReach:
     """Return the bounds of one objective."""
+    if not getattr(objective.loss, "has_dual", True):
+        raise ViewError(
+            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
+        )
     return UnpenalisedReach([objective])
 
 

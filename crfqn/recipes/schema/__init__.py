@@ -1,4 +1,4 @@
-"""The schema of recipes: sections, keys, and which go together."""
+"""Schema of recipes: sections, their keys, and which of them go together."""
 
 from crfqn.recipes.schema.recipe import Features, Recipe, parse_recipe
 

@@ -30,14 +30,14 @@ def key(
     low: float | None = None,
     above: float | None = None,
 ) -> Any:
-    """A key of a section: its kind, default, and range (`low` itself is allowed, `above` is not)."""
+    """Declare a key of a section: its kind, default, choices, and range (>= `low`, > `above`)."""
     return field(default=default, metadata={"kind": kind, "choices": choices, "low": low, "above": above})
 
 
 def read_section(
     cls: type[Section], source: str | Path, where: str, table: Mapping[str, Any], **ready: Any
 ) -> Section:
-    """The dataclass of one section from its table; `ready` are the fields that were read before."""
+    """Return a section as a dataclass, read from its table; `ready` are fields that were read before."""
     rules = {rule.name: rule for rule in fields(cls) if "kind" in rule.metadata}  # type: ignore[arg-type]
     check_names(source, where, table, tuple(rules))
     values = {}
@@ -75,14 +75,14 @@ def _expected(rule: Mapping[str, Any]) -> str:
 
 
 def read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:
-    """A copy of the table, or a RecipeError if it is none."""
+    """Return a copy of a TOML table; RecipeError if the value is none."""
     if not isinstance(value, Mapping):
         raise RecipeError(f"{source}: expected a section {where}, got {shown(value)}")
     return dict(value)
 
 
 def check_names(source: str | Path, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
-    """Refuse keys beyond the allowed ones."""
+    """Raise RecipeError for keys that are not among the allowed ones."""
     for name, value in table.items():
         if name not in allowed:
             near = difflib.get_close_matches(name, allowed, n=1)
@@ -94,7 +94,7 @@ def check_names(source: str | Path, where: str, table: Mapping[str, Any], allowe
 
 
 def shown(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     return "nothing" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"

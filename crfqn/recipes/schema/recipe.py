@@ -1,4 +1,4 @@
-"""The schema of a recipe: its sections and keys, and which of them go together.
+"""Recipes: their sections and keys, and which of them go together.
 
 A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
 """
@@ -12,10 +12,14 @@ from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
+SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+# Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
+LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
 
 @dataclass(frozen=True)
 class Split:
-    """Split of the items: a seeded `permutation` (its first `train` train) or the data's own (`given`)."""
+    """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
 
     kind: str = key("text", choices=("permutation", "given"))
     seed: int | None = key("integer", None, low=0)
@@ -24,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset of the registry, or a training and a test file beside the recipe.
+    """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
     The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
     `label TAB text` for `text`.
@@ -61,11 +65,13 @@ class Features:
 
 @dataclass(frozen=True)
 class Structure:
-    """Structure of the labels: in a `chain`, in a `taxonomy`, or not at all: one a document (`flat`), or several
-    that are ranked (`ranking`), which the data separate by commas, as in svmlight's format for several labels.
+    """Structure of the labels: `chain`, `taxonomy`, `flat` or `ranking`.
+
+    In a chain every position has a label; over a taxonomy and flat every document has one. A ranking's documents have
+    several, which the data separate by commas, as in svmlight's format for several labels.
 
     For data of one's own, `taxonomy` names a file beside the recipe (see `crfqn.taxonomy.taxonomy_file`); without it
-    the labels are paths, their parts separated by `separator`.
+    the labels are paths in the taxonomy, their parts separated by `separator`.
     """
 
     kind: str = key("text", "chain", choices=("chain", "taxonomy", "flat", "ranking"))
@@ -74,9 +80,12 @@ class Structure:
     separator: str | None = key("text", None)
 
 
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
+
+
 @dataclass(frozen=True)
 class Objective:
-    """The loss, where there is a choice; penalties; which weights a chain may have; intercepts and weights of classes.
+    """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
 
     Strengths that are not given are those that the estimator has by default.
     """
@@ -84,7 +93,7 @@ class Objective:
     l1: float | None = key("number", None, low=0.0)
     l2: float | None = key("number", None, low=0.0)
     group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=("logistic", "squared-hinge", "multitask-squared-hinge"))
+    loss: str = key("text", "logistic", choices=(*SPARSE_LOSSES, *LEAST_SQUARES))
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
     )
@@ -99,24 +108,25 @@ class Objective:
 
 @dataclass(frozen=True)
 class Solver:
-    """Keys beyond these go to the estimator by name (`settings`), which checks them."""
+    """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
     name: str = key("text", "auto")
     tol: float = key("number", 1e-3, above=0.0)
+    stop: str = key("text", "estimate", choices=("estimate", "certificate"))
     max_iter: int = key("integer", 500, low=1)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
+    """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
 
     path: str = key("text", "")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that training needs. `source` is the file it came from, for messages and relative paths."""
+    """Recipe: everything that training needs. `source` is the file it came from, for messages and relative paths."""
 
     name: str
     title: str
@@ -130,10 +140,11 @@ class Recipe:
 
     @property
     def output_path(self) -> Path:
+        """File to which `crfqn train` saves the model."""
         return Path(self.output.path or f"{self.name}.crfqn")
 
     def as_dict(self) -> dict[str, Any]:
-        """The recipe in the layout of its TOML file, JSON-able; `parse_recipe` reads it back."""
+        """Return the recipe in the layout of its TOML file, JSON-able; `parse_recipe` reads it back."""
         table = asdict(self)
         del table["source"]
         table["solver"].update(table["solver"].pop("settings"))
@@ -159,8 +170,8 @@ STRUCTURE_KEYS = {
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = ("fit_intercept", "penalize_intercept", "class_weight")
 OBJECTIVE_KEYS = {
-    "chain": (*STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
-    "taxonomy": (*STRENGTHS, "group_norm", *OF_ITEMS),
+    "chain": ("loss", *STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
+    "taxonomy": ("loss", *STRENGTHS, "group_norm", *OF_ITEMS),
     "flat": ("loss", "penalty", *STRENGTHS, *OF_ITEMS),
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
@@ -174,7 +185,7 @@ SECTIONS = ("data", "features", "structure", "objective", "solver", "output")
 
 
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
-    """Check a recipe read from TOML (or from a model file) and make it a `Recipe`.
+    """Return the `Recipe` that a table read from TOML (or from a model file) describes, after checking it.
 
     Raises
     ------
@@ -197,12 +208,12 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     structure = read_section(Structure, source, "[structure]", parts["structure"])
     objective = read_section(Objective, source, "[objective]", parts["objective"])
     _check_data(source, data)
-    _check_kinds(source, data, features, structure)
+    _check_kinds(source, data, features, structure, objective)
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
     solver = parts["solver"]
-    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "max_iter")}
+    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
     return Recipe(
         name=table["name"],
@@ -218,7 +229,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
 
 
 def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
-    """The keys of the sections that depend on the kinds of structure and features."""
+    """Return the keys of the sections that depend on the kinds of structure and features."""
     return {
         "features": FEATURE_KEYS[features],
         "structure": STRUCTURE_KEYS[structure],
@@ -227,7 +238,7 @@ def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
 
 
 def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, features: str) -> None:
-    """That the sections have only keys of their kinds."""
+    """Check that the sections have only keys of their kinds."""
     for name, allowed in _keys_of(structure, features).items():
         kind = f'kind = "{features if name == "features" else structure}"'
         owner = "[structure] " if name == "objective" else ""
@@ -235,7 +246,7 @@ def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, fe
 
 
 def _check_data(source: str | Path, data: Data) -> None:
-    """The rules that span several keys of [data]."""
+    """Check the rules that span several keys of [data]."""
     has_files = bool(data.train or data.test)
     if bool(data.dataset) == has_files:
         raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
@@ -253,8 +264,10 @@ def _check_data(source: str | Path, data: Data) -> None:
         )
 
 
-def _check_kinds(source: str | Path, data: Data, features: Features, structure: Structure) -> None:
-    """Which features go with which structure and data."""
+def _check_kinds(
+    source: str | Path, data: Data, features: Features, structure: Structure, objective: Objective
+) -> None:
+    """Check that the kinds of features, structure, data and loss go together."""
     choices = FEATURES_OF[structure.kind]
     if structure.kind == "chain" and features.kind not in choices:
         raise RecipeError(
@@ -275,6 +288,12 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
+    flat = (*FLAT_LOSSES, *LEAST_SQUARES)
+    if objective.loss in flat and structure.kind in ("chain", "taxonomy"):
+        raise RecipeError(
+            f'{source}: [objective] loss = "{objective.loss}" is for [structure] kind = "flat"; expected "logistic" or '
+            f'"hinge" for "{structure.kind}"'
+        )
     for name in ("taxonomy", "separator"):
         value = getattr(structure, name)
         if value is not None and data.dataset:
@@ -287,7 +306,7 @@ def _check_kinds(source: str | Path, data: Data, features: Features, structure: 
 
 
 def _check_templates(source: str | Path, features: Features) -> None:
-    """That they can be read, and ask for columns that are there."""
+    """Check that the window templates can be read, and ask for columns that are there."""
     try:
         WindowFeatures.parse(features.templates, features.columns.split())
     except InputError as error:

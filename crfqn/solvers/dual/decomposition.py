@@ -1,22 +1,24 @@
 """Dual decomposition for the multiclass hinge: Algorithm 1 of Blondel, Fujino and Ueda (2014).
 
 Every sub-problem, the dual variables of one item while all others are held, is a projection onto a simplex. Items are
-shuffled once and visited in cycles. The weights follow every update, so one pass over the data is a good model already.
+shuffled and visited in turn. The weights follow every update, so one pass over the data is a good model already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import DualBlocks, DualView
+from crfqn.objectives.protocols import DualBlocks, DualView, ItemSweep
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.settings import check_integers, check_numbers, check_shares
 
+FEW = 3000  # variables: a pass takes less than a millisecond, so there is no certificate before rounding ends it
+PASSES_OF_FEW = 3000
 SUB_SOLVERS = ("pivot", "sort", "bisection", "smo", "frank-wolfe")
 
 
@@ -31,10 +33,13 @@ class DualDecomposition:
         al. 2008) or by sorting (Algorithm 2); by bisection (Algorithm 3); one exchange between two states (supplement
         A); one step to a vertex (supplement B).
     tau : float > 0
-        The relative tolerance of bisection.
+        Of bisection: the sum of the variables is right to within this share of the mass.
     shrink : bool
         Leave out items at a vertex of their simplex that stay there by more than the largest violation of the last
         pass. All are visited again before a certificate.
+    reshuffle : bool
+        Visit the items of every pass in a new order. False keeps the first one, as the paper has it, and takes many
+        times the passes: 20 newsgroups (C = 1) to 3e-3 of the dual optimum in 9 instead of more than 60.
     cooling : float within (0, 1)
         The certificate, a sweep over all items without updates, is due when the duality gap as the items have met it on
         the way has fallen to this share of that of the epoch's first pass.
@@ -56,6 +61,7 @@ class DualDecomposition:
     sub_solver: str = "pivot"
     tau: float = 1e-3
     shrink: bool = True
+    reshuffle: bool = True
     cooling: float = 0.2
     max_passes: int = 10
     random_state: int = 0
@@ -76,29 +82,28 @@ class DualDecomposition:
         """Yield a state for each pass over the items; those that end an epoch have a value and a bound."""
         blocks = objective.view(DualView).start(penalty, self.sub_solver, self.tau)
         del start
-        order = np.random.default_rng(self.random_state).permutation(blocks.items)
-        active = order
+        random = np.random.default_rng(self.random_state)
+        order = random.permutation(blocks.items)
+        active, is_small = order, blocks.n_variables <= FEW
+        most = PASSES_OF_FEW if is_small else self.max_passes
         while True:
             first_gap = np.nan
-            for n_passes in range(1, self.max_passes + 1):
+            for n_passes in range(1, most + 1):
+                active = random.permutation(active) if self.reshuffle else active
                 n_visited, seen = active.size, blocks.sweep(active)
                 first_gap = seen.gap if n_passes == 1 else first_gap
-                if n_passes == self.max_passes or (n_passes > 1 and seen.gap <= self.cooling * first_gap):
+                share = 0.0 if is_small else self.cooling
+                if (
+                    n_passes == most
+                    or seen.n_updates == 0
+                    or (n_passes > 1 and seen.gap <= share * first_gap)
+                ):
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
-                yield pass_state(blocks, seen.violation, n_visited)
-            value, dual_value, found = blocks.certify(order)
+                yield passed(blocks, order, n_visited, seen)
+            state, found = certified(blocks, order, n_visited)
             is_still = seen.n_updates == 0 and n_visited == order.size
-            yield State(
-                blocks.point(),
-                value,
-                found.violation,
-                n_visited,
-                dual_value,
-                is_screening=True,
-                is_step=True,
-                is_final=is_still,
-            )
+            yield replace(state, is_step=True, is_final=is_still)
             active = self.left_over(order, found.slacks, found.violation)
 
     def left_over(
@@ -108,6 +113,19 @@ class DualDecomposition:
         return order[slacks <= violation] if self.shrink else order
 
 
-def pass_state(blocks: DualBlocks, violation: float, n_visited: int) -> State:
-    """Return the state after a pass whose value nobody has asked for yet."""
-    return State(blocks.point(), np.nan, violation, n_visited, blocks.dual_value(), is_evaluated=False)
+def certified(blocks: DualBlocks, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:
+    """Return the state with its value and bound, from a sweep over all items without updates, and its findings."""
+    value, dual_value, found = blocks.certify(order)
+    return State(blocks.point(), value, found.violation, n_visited, dual_value, is_screening=True), found
+
+
+def passed(blocks: DualBlocks, order: NDArray[np.int64], n_visited: int, seen: ItemSweep) -> State:
+    """Return the state after a pass, whose value waits until it is asked for."""
+    return State(
+        blocks.point(),
+        np.nan,
+        seen.violation,
+        n_visited,
+        blocks.dual_value(),
+        certify=lambda: certified(blocks, order, n_visited)[0],
+    )

@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.arrays import SparseWeights
-from crfqn.objectives.operations import RARE
 from crfqn.objectives.protocols import OnlineView, has_view
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
+
+RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
 
 
 class Stage(NamedTuple):
@@ -105,7 +106,7 @@ def is_text(objective: Objective) -> bool:
     return (
         has_view(objective, OnlineView)
         and objective.n_positions >= 2 * objective.n_items
-        and objective.mean_occurrence <= RARE
+        and objective.operations.has_rare_features
         and objective.n_coords > FEW_WEIGHTS
         and objective.n_node_coords <= MOST_ONLINE
         and objective.operations.of_epoch <= DEAREST * objective.operations.of_pass

@@ -74,7 +74,7 @@ class LBFGS:
         if penalty.dual_radius > 0:
             raise InputError(
                 f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
-                "ProxQN, OWLQN, ProxGD, FISTA, SGDL1 and BlockCD know them"
+                "ProxQN, OWLQN, ProxGD, FISTA, SGDL1 and FeatureBCD know them"
             )
         if self.warm_up and start.coords.size == 0 and is_text(objective):
             start = yield from learn_online(objective, penalty, start)

@@ -21,8 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.sorted_sets import union
-from crfqn.objectives.protocols import ZeroProofView, has_view
+from crfqn.objectives.protocols import ItemMixturesView, ZeroProofView, has_view
 from crfqn.solvers.certificate import best_bound
+from crfqn.solvers.item_bound import ItemBound
 from crfqn.solvers.protocols import Objective, Penalty, Point
 
 DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
@@ -41,17 +42,24 @@ def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if not np.isfinite(dual_value):
         return None
-    gap = max(value - dual_value, 0.0) + DIGITS * abs(value)
-    return Proof((1.0 - DIGITS) * penalty.l1, scale, 0.5 * float(np.sqrt(2.0 * gap)))
+    return Proof((1.0 - DIGITS) * penalty.l1, scale, radius_of(value, dual_value))
 
 
-def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, value: float) -> int | None:
+def radius_of(value: float, dual_value: float) -> float:
+    """Half of the distance that the mixtures can be from the optimal ones."""
+    return 0.5 * float(np.sqrt(2.0 * (max(value - dual_value, 0.0) + DIGITS * abs(value))))
+
+
+def count_proved_zeros(
+    objective: Objective, penalty: Penalty, point: Point, value: float, bound: ItemBound | None = None
+) -> int | None:
     """Count the point's zeros that are proved to be zero at the optimum; None where the gap is not known.
 
     Parameters
     ----------
     value : float
         The smallest value of objective and penalty that is known, at this point or another.
+    bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
 
     Notes
     -----
@@ -60,6 +68,9 @@ def count_proved_zeros(objective: Objective, penalty: Penalty, point: Point, val
     if not has_view(objective, ZeroProofView) or not penalty.is_separable:
         return None
     proof = proof_at(penalty, point, value)
+    if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):
+        point = point.view(ItemMixturesView).at_shares(bound.shares)
+        proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
     if proof is None:
         return None
     view = objective.view(ZeroProofView)

@@ -1,0 +1,133 @@
+"""`partial_fit`: one pass of dual decomposition over a batch of items, which may be forgotten afterwards.
+
+The weights are those of all items seen; the dual variables of earlier batches stay what they were. Table II of Blondel,
+Fujino and Ueda (2014) has the accuracy after one pass over everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from crfqn.arrays import SparseWeights
+from crfqn.data.columns import check_sparse
+from crfqn.data.labels import encode_known_labels
+from crfqn.errors import InputError
+from crfqn.estimators.checks import check_classes, check_size
+from crfqn.estimators.classification.item_weights import item_weights
+from crfqn.estimators.classification.linear import LinearModel
+from crfqn.estimators.features import item_features
+from crfqn.objectives.coordinates import merge_weights
+from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.protocols import DualView
+from crfqn.penalties import ElasticNet
+from crfqn.result import Result, Status, Trace
+from crfqn.threads import Pool
+
+HINGE = "hinge"
+
+
+def learns_in_one_pass(model: Any) -> bool:
+    """Return True for the hinge loss under an L2 penalty, else raise AttributeError, as scikit-learn asks."""
+    if model.loss != HINGE or model.penalty != "l2":
+        raise AttributeError(
+            f"partial_fit is that of loss={HINGE!r} and penalty='l2'; they are {model.loss!r} and {model.penalty!r}"
+        )
+    return True
+
+
+class OnePass(LinearModel):
+    """Mixin with `partial_fit`, for classifiers that can learn a batch of items in one pass of dual decomposition."""
+
+    loss: str
+
+    @available_if(learns_in_one_pass)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of items in one pass, in their order.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`; `class_weight` may be None or a dict.
+        classes : array-like
+            All labels that will ever come; needed by the first call.
+
+        Raises
+        ------
+        InputError, or another ValueError of scikit-learn's checks
+            Also for labels that are not among `classes`, and for other classes than those of the first call.
+
+        Notes
+        -----
+        The intercept learns as the weight of a feature that is 1, penalised like others. There is no certificate: the
+        optimum is that of all batches, and nobody keeps them.
+        """
+        self._check_parameters()
+        names = column_or_1d(y)
+        is_first = not hasattr(self, "coef_")
+        labels = self._known_classes(classes, is_first)
+        check_sparse(X)
+        X, names = validate_data(
+            self, X, names, reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric"
+        )
+        codes = encode_known_labels(names, np.arange(names.size + 1), labels)
+        if self.class_weight == "balanced":
+            raise InputError(
+                "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
+            )
+        weights = item_weights(sample_weight, self.class_weight, labels, codes)
+        with Pool(self.n_threads) as pool:
+            features = item_features(X, self.fit_intercept, pool)
+            check_size(features)
+            offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
+            objective = Objective(features, MulticlassHinge(codes, labels.size), weights, offset=offset)
+            learnt, violation = self._learn_once(objective)
+        self.classes_ = labels
+        if not is_first:
+            learnt = merge_weights(*self._weights(), learnt.coords, learnt.weights)
+        self._set_weights(learnt)
+        self._note_pass(violation)
+        return self
+
+    def _learn_once(self, objective: Objective) -> tuple[SparseWeights, float]:
+        """Return what a pass adds to the weights, and the largest violation that it met."""
+        penalty = ElasticNet(0.0, self._strengths["l2"])
+        blocks = objective.view(DualView).start(penalty, "pivot", 0.0)
+        seen = blocks.sweep(blocks.items)
+        found = blocks.point().sparse_weights
+        return SparseWeights(found.coords, found.weights), seen.violation
+
+    def _known_classes(self, classes: Any, is_first: bool) -> NDArray:
+        """Return the labels, sorted: those of the first call."""
+        if is_first:
+            if classes is None:
+                raise InputError("classes: expected all labels in the first call of partial_fit, got None")
+            found = np.unique(column_or_1d(classes))
+            check_classes(found)
+            return found
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise InputError("classes: expected those of the first call of partial_fit, got others")
+        return self.classes_
+
+    def _note_pass(self, violation: float) -> None:
+        """Set the result after one more pass; nothing is known of its objective."""
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        coords, values = self._weights()
+        unknown = float("nan")
+        self.result_ = Result(
+            coords,
+            values,
+            unknown,
+            unknown,
+            violation,
+            Status.LEARNED,
+            self.n_iter_,
+            self.n_iter_,
+            0.0,
+            Trace(),
+        )

@@ -1,0 +1,60 @@
+"""A bound on the loss in the place of the loss: the penalty alone is minimised (Chierchia et al. 2015, equation 8)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import ViewError
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.protocols import EpigraphView, UnpenalisedReachView
+from crfqn.objectives.registry import make_view
+from crfqn.penalties.constraints import LossBudget
+
+V = TypeVar("V")
+VIEWS = (EpigraphView, UnpenalisedReachView)
+
+
+class BoundedObjective(Objective):
+    """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients.
+
+    Parameters
+    ----------
+    objective : Objective, the loss
+    budget : LossBudget
+    """
+
+    def __init__(self, objective: Objective, budget: LossBudget) -> None:
+        super().__init__(
+            objective.map, objective.loss, objective.weights, objective.support, objective.offset
+        )
+        self.budget, self.loss_objective = budget, objective
+
+    def at(self, coords: Coords, weights: Vector) -> BoundedPoint:  # type: ignore[override]
+        """Return a point of which only the weights are known."""
+        return BoundedPoint(self.loss_objective, coords, weights)
+
+    def view(self, kind: type[V]) -> V:
+        """Return one of the two views that a bound has, or raise ViewError."""
+        if kind not in VIEWS:
+            raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
+        return make_view(kind, self)
+
+    def sample(self, stride: int) -> Any:
+        """Refuse: a bound on the loss of all items says nothing of some."""
+        raise ViewError("a bound on the loss of all items has no sample of them")
+
+
+class BoundedPoint(LazyPoint):
+    """Weights within the bound, or not."""
+
+    @property
+    def value(self) -> float:  # type: ignore[override]
+        """Nothing is added to the penalty."""
+        return 0.0
+
+    @property
+    def evaluation(self) -> Any:  # type: ignore[override]
+        """Refuse: an indicator has no gradient."""
+        raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")

@@ -1,0 +1,150 @@
+"""The Gram map: scores of items from a kernel function's expansion over the same items, row by row of the matrix.
+
+    scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
+
+A "feature" is an item. Rows are made when they are asked for, and those used last are kept in a memory of bounded size,
+as float32 (a relative rounding of 6e-8, as in LIBSVM); an array that is given whole is read where it lies.
+
+Shapes: N items, and as many features; K states; tables by state float64 (K, N).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.objectives.coordinates import Split
+from crfqn.threads import Pool
+
+BLOCK = 128  # rows made at a time: a matrix product
+
+
+@dataclass(eq=False)
+class GramMap:
+    """Rows of a Gram matrix with a bounded memory.
+
+    Parameters
+    ----------
+    rows_of : function of items, int64 (n,), that returns their rows, (n, N); of few items at a time
+    diagonal : float64 (N,), kernel(x_i, x_i) >= 0
+    n_bytes : float, of the rows that are kept; one block of them is always
+    whole : ndarray (N, N), optional: the matrix itself; nothing is made or kept then
+    pool : Pool, optional
+
+    Raises
+    ------
+    InputError
+        For a diagonal below 0 or not finite; while training, for rows that are not finite.
+    """
+
+    rows_of: Callable[[NDArray[np.int64]], NDArray]
+    diagonal: Vector
+    n_bytes: float = 200e6
+    whole: NDArray | None = None
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise InputError(
+                f"kernel: expected finite values >= 0 of k(x, x), got {self.diagonal[i]} for item {i}"
+            )
+        n = self.diagonal.size
+        self.n_kept = int(min(max(self.n_bytes / (4 * max(n, 1)), BLOCK), n))
+        self._table = np.empty((self.n_kept if self.whole is None else 0, n), np.float32)
+        self._place: OrderedDict[int, int] = OrderedDict()
+        self.n_made = 0
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return np.arange(self.n_items + 1)
+
+    @property
+    def n_items(self) -> int:
+        return self.diagonal.size
+
+    @property
+    def n_positions(self) -> int:
+        return self.diagonal.size
+
+    @property
+    def n_features(self) -> int:
+        return self.diagonal.size
+
+    @property
+    def mean_occurrence(self) -> float:
+        return float(self.n_items)
+
+    @property
+    def n_together(self) -> int:
+        """How many rows `rows` may be asked for at a time."""
+        return min(BLOCK, self.n_items)
+
+    @property
+    def table(self) -> NDArray:
+        """The rows that are there."""
+        return self._table if self.whole is None else self.whole
+
+    def rows(self, items: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int64]]:
+        """Return a table of rows and each item's place in it; at most `n_together` items, valid until the next call."""
+        if self.whole is not None:
+            return self.whole, items
+        missing = []
+        for item in items.tolist():
+            if item in self._place:
+                self._place.move_to_end(item)
+            else:
+                missing.append(item)
+        if missing:
+            self._make(np.array(missing))
+        return self._table, np.array([self._place[item] for item in items.tolist()])
+
+    def _make(self, items: NDArray[np.int64]) -> None:
+        """Make rows in the place of those not used for the longest time."""
+        found = np.asarray(self.rows_of(items))
+        if found.shape != (items.size, self.n_items):
+            raise InputError(
+                f"kernel: expected values of shape {(items.size, self.n_items)}, got {found.shape}"
+            )
+        if not np.isfinite(found).all():
+            raise InputError("kernel: expected finite values, got nan or infinity")
+        self.n_made += items.size
+        for item, row in zip(items.tolist(), found, strict=True):
+            place = len(self._place)
+            if place == self.n_kept:
+                _, place = self._place.popitem(last=False)
+            self._table[place] = row
+            self._place[item] = place
+
+    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+        """Add the scores of an expansion, in place."""
+        for rows, table in self._blocks(nodes.features, nodes.states, weights, len(scores)):
+            scores += table @ rows
+
+    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+        """Return sum_t kernel(x_f, x_t) residual[k, t] for each node, (n,)."""
+        out = np.empty(nodes.n_nodes)
+        for first in range(0, nodes.n_nodes, self.n_together):
+            part = slice(first, first + self.n_together)
+            items, which = np.unique(nodes.features[part], return_inverse=True)
+            table, places = self.rows(items)
+            out[part] = np.einsum("nt,nt->n", table[places][which], residual[nodes.states[part]])
+        return out
+
+    def _blocks(self, features, states, weights, n_states):  # type: ignore[no-untyped-def]
+        """Yield rows of some items and the expansion there, (K, items of the block)."""
+        items, which = np.unique(features, return_inverse=True)
+        for first in range(0, items.size, self.n_together):
+            part = items[first : first + self.n_together]
+            inside = (which >= first) & (which < first + part.size)
+            expansion = np.zeros((n_states, part.size))
+            np.add.at(expansion, (states[inside], which[inside] - first), weights[inside])
+            table, places = self.rows(part)
+            yield table[places], expansion

@@ -1,0 +1,107 @@
+"""Block-coordinate Frank-Wolfe for structured hinges: Algorithm 4 of Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013).
+
+A step finds the labelling of one item that violates its margin most, and moves the item's dual variables towards it as
+far as is best: no step size has to be chosen. The objective at the weighted average of the weights, less the dual
+objective, is the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.objectives.protocols import FrankWolfeState, FrankWolfeView
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.settings import check_integers
+
+BATCHES = 10  # of a pass: items of a batch are chosen by the gaps as they were at its beginning
+PATIENCE = 1.1  # times as many passes until the next certificate, which costs about half a pass
+
+
+@dataclass(frozen=True)
+class BlockFrankWolfe:
+    """Settings of block-coordinate Frank-Wolfe; an iteration is a pass, as many steps as there are items.
+
+    Parameters
+    ----------
+    average : bool
+        The model is the average of the weights after each step k, weighted by k (section 4 of the paper); otherwise the
+        last weights. The bound is the same.
+    by_gaps : bool
+        Choose items at random in proportion to their parts of the duality gap as last seen (Osokin et al. 2016);
+        otherwise every pass visits all items in a random order.
+    refresh : int
+        Passes of which the first visits all items, so that gaps seen long ago keep none away.
+    random_state : int
+        Seed of the orders and choices.
+
+    Notes
+    -----
+    Sequential, whatever the number of threads; those share the certificates. It starts from zero: weights do not tell
+    the dual variables. A step costs one loss-augmented decoding and two passes over the item's features.
+
+    References
+    ----------
+    Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization for structural SVMs. ICML 2013.
+    Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien: Minding the gaps for block Frank-Wolfe optimization of
+    structured SVMs. ICML 2016, section 3.1.
+    """
+
+    average: bool = True
+    by_gaps: bool = True
+    refresh: int = 10
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("average", "by_gaps"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        check_integers(self, 1, "refresh")
+        check_integers(self, 0, "random_state")
+
+    def requires(self, objective: Objective) -> Requirements:
+        """Return what is asked of the problem: dual variables of a structured hinge."""
+        return Requirements((FrankWolfeView,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield a state for each pass; those at which a certificate is due have a value."""
+        blocks = objective.view(FrankWolfeView).start(penalty)
+        del start
+        random = np.random.default_rng(self.random_state)
+        n_passes, due = 0, 1.0
+        while True:
+            self.pass_over(blocks, n_passes, random)
+            n_passes += 1
+            state = passed(blocks.point(self.average), penalty, blocks)
+            if n_passes >= due:
+                due = PATIENCE * n_passes
+                state = replace(certified(state, penalty), is_step=True)
+            yield state
+
+    def pass_over(self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator) -> None:
+        """Take as many steps as there are items, on all of them or on those that promise most."""
+        n = blocks.n_items
+        if not self.by_gaps or n_before % self.refresh == 0:
+            blocks.visit(random.permutation(n))
+            return
+        for batch in np.array_split(np.arange(n), BATCHES):
+            gaps = blocks.gaps
+            total = gaps.sum()
+            chance = gaps / total if total > 0 else None
+            blocks.visit(random.choice(n, batch.size, p=chance))
+
+
+def passed(point: Point, penalty: Penalty, blocks: FrankWolfeState) -> State:
+    """Return the state after a pass, whose value waits until it is asked for."""
+    state = State(point, np.nan, np.nan, blocks.n_items, blocks.dual_value())
+    return replace(state, certify=lambda: certified(state, penalty))
+
+
+def certified(state: State, penalty: Penalty) -> State:
+    """Return the state with the objective at its weights, which costs a loss-augmented decoding of all items."""
+    point = state.point
+    value = point.value + penalty.value(point.coords, point.weights)
+    return replace(state, value=value, is_screening=True, certify=None)

@@ -1,0 +1,1 @@
+"""The study of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015)."""

@@ -1,0 +1,95 @@
+"""How far off the estimated distance to the optimum is: where `stop="estimate"` ends, against where the optimum is.
+
+    python scripts/stopping.py digits ocr --seconds 60
+
+One run a recipe and penalty, to the certificate or the limit of time; its trace tells where an estimate would have
+ended it at each tolerance (all that a run does before is the same), and its end is the optimum that this is compared
+with. What waiting zeros promise is left out: it can only make a run end later.
+Runs whose end is not near the optimum themselves are left out: those whose certified gap is above a tenth of the
+tolerance, unless their last tenth of all steps has won less than a hundredth of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from crfqn.recipes import build_estimator, load_recipe, prepare
+from crfqn.result import Result
+from crfqn.solvers.stopping import Gains
+
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the recipe's l1
+KINDS = ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))  # of which l1 and l2 take these shares
+TOLERANCES = (1e-2, 1e-3, 1e-4)
+
+
+def main(
+    recipes: Annotated[list[str], typer.Argument(help="Recipes by name or path.")],
+    seconds: Annotated[float, typer.Option(min=1, help="Limit of time of a run.")] = 60.0,
+) -> None:
+    """Print a table of the true distance at the end of each run, in units of the tolerance."""
+    print(
+        "| data | l1 | l2 | tol | ends after | true distance / tol |\n|---|---|---|---|---|---|", flush=True
+    )
+    worst: list[float] = []
+    for name in recipes:
+        recipe = load_recipe(name)
+        prepared = prepare(recipe)
+        for factor, (of_l1, of_l2) in product(FACTORS, KINDS):
+            strength = factor * (recipe.objective.l1 or 1.0)
+            settings = {"l1": of_l1 * strength, "l2": of_l2 * strength}
+            result = trained(recipe, prepared, settings, seconds)
+            for tol in TOLERANCES:
+                worst += report(name, settings, tol, result)
+    print(f"\n{len(worst)} runs; largest {max(worst, default=np.nan):.2f}, median {np.median(worst):.2f}")
+
+
+def trained(recipe: Any, prepared: Any, settings: dict[str, float], seconds: float) -> Result:
+    """The run to its certificate, or to the limit."""
+    model = build_estimator(
+        recipe,
+        taxonomy=prepared.given_taxonomy,
+        stop="certificate",
+        tol=1e-6,
+        max_seconds=seconds,
+        **settings,
+    ).set_params(max_iter=100_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table says what was reached
+        return model.fit(prepared.X_train, prepared.y_train).result_
+
+
+def report(name: str, settings: dict[str, float], tol: float, result: Result) -> list[float]:
+    """Print a row; returns the true distance in units of the tolerance, nothing where the optimum is not known."""
+    steps = by_step(result)
+    last_tenth = 1.0 - result.value / steps[int(0.9 * (len(steps) - 1))]
+    if result.gap > 0.1 * tol and not abs(last_tenth) < 0.01 * tol:
+        return []
+    gains = Gains()
+    for n, value in enumerate(steps, start=1):
+        gains.add(value)
+        if gains.rest() <= tol * abs(value):
+            distance = (value / result.value - 1.0) / tol
+            print(
+                f"| {name} | {settings['l1']:g} | {settings['l2']:g} | {tol:g} | {n} steps | {distance:.2f} |",
+                flush=True,
+            )
+            return [distance]
+    return []
+
+
+def by_step(result: Result) -> list[float]:
+    """The least objective after each step."""
+    values: dict[int, float] = {}
+    for row in result.trace.rows:
+        if row.iteration > 0:
+            values[row.iteration] = row.value
+    return np.minimum.accumulate(list(values.values())).tolist() or [result.value]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,128 @@
+"""MulticlassClassifier with the multiclass hinge: scikit-learn's contract, its solver, one pass over batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits, load_iris
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from crfqn import MulticlassClassifier, load
+from crfqn.errors import InputError
+from crfqn.result import Status
+
+
+def hinge(**settings):
+    return MulticlassClassifier(**({"loss": "hinge", "penalty": "l2", "l2": 1.0} | settings))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([hinge(), hinge(fit_intercept=False)])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_the_objective_is_that_of_liblinear(digits, form):
+    X, y, *_ = digits
+    model = hinge(fit_intercept=False, tol=1e-5, max_iter=5000).fit(form(X), y)
+    theirs = LinearSVC(multi_class="crammer_singer", C=1.0, fit_intercept=False, tol=1e-6, max_iter=100_000)
+    w = theirs.fit(X, y).coef_
+    scores = X @ w.T
+    raised = scores + 1.0
+    raised[np.arange(len(y)), y] -= 1.0
+    value = 0.5 * (w**2).sum() + (raised.max(axis=1) - scores[np.arange(len(y)), y]).sum()
+    assert model.result_.status is Status.CONVERGED
+    assert model.result_.value == pytest.approx(value, rel=2e-5)
+
+
+def test_unpenalised_intercepts_have_a_certificate():
+    X, y = load_iris(return_X_y=True)
+    X = X - X.mean(axis=0) + 1.0
+    model = hinge(l2=5.0, max_iter=5000).fit(X, y)
+    assert model.result_.status is Status.CONVERGED
+    assert model.intercept_.sum() == pytest.approx(0.0, abs=1e-8)
+    penalised = hinge(l2=5.0, penalize_intercept=True, max_iter=5000).fit(X, y)
+    assert model.result_.value * (1.0 - model.result_.gap) < penalised.result_.value
+
+
+def test_one_pass_over_batches(digits):
+    X, y, X_test, y_test = digits
+    model = hinge(l2=0.1)
+    with pytest.raises(InputError, match="classes: expected all labels in the first call"):
+        model.partial_fit(X, y)
+    for first in range(0, 1200, 100):
+        part = slice(first, first + 100)
+        model.partial_fit(X[part], y[part], classes=np.arange(10) if first == 0 else None)
+    assert model.n_iter_ == 12
+    assert model.result_.status is Status.LEARNED
+    assert model.score(X_test, y_test) > 0.85
+    with pytest.raises(InputError, match="classes: expected those of the first call"):
+        model.partial_fit(X, y, classes=[1, 2])
+
+
+def test_batches_are_one_pass_over_all_of_them(digits, tmp_path):
+    """What a batch is forgotten for does not matter to the next one: the weights are all that it leaves."""
+    X, y, *_ = digits
+    whole = hinge().partial_fit(X[:300], y[:300], classes=np.arange(10))
+    parts = hinge()
+    for first in (0, 50, 200):
+        last = {0: 50, 50: 200, 200: 300}[first]
+        parts.partial_fit(scipy.sparse.csr_array(X[first:last]), y[first:last], classes=np.arange(10))
+        parts.save(tmp_path / "model.crfqn")
+        parts = load(tmp_path / "model.crfqn")
+    np.testing.assert_allclose(parts.coef_.toarray(), whole.coef_.toarray(), atol=1e-12)
+    np.testing.assert_allclose(parts.intercept_, whole.intercept_, atol=1e-12)
+
+
+def test_item_weights_of_a_batch(digits):
+    X, y, *_ = digits
+    weights = np.arange(300) % 3
+    found = hinge().partial_fit(X[:300], y[:300], classes=np.arange(10), sample_weight=weights)
+    kept = weights > 0
+    same = hinge().partial_fit(
+        X[:300][kept], y[:300][kept], classes=np.arange(10), sample_weight=weights[kept]
+    )
+    np.testing.assert_allclose(found.coef_.toarray(), same.coef_.toarray())
+    with pytest.raises(InputError, match="class_weight: 'balanced'"):
+        hinge(class_weight="balanced").partial_fit(X, y, classes=np.arange(10))
+
+
+def test_only_the_hinge_learns_in_one_pass():
+    assert hasattr(hinge(), "partial_fit")
+    assert not hasattr(MulticlassClassifier(), "partial_fit")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"penalty": "sparse-group", "l2": None},
+            r"penalty: with loss='hinge' expected .*got 'sparse-group'",
+        ),
+        (
+            {"solver": "l-bfgs"},
+            r"solver: with loss='hinge' and penalty='l2' expected one of \['auto', 'fbpd', 'dual'\]",
+        ),
+        ({"l2": 0.0}, "l2 > 0"),
+    ],
+)
+def test_what_a_loss_without_curvature_cannot_have(digits, settings, message):
+    with pytest.raises(InputError, match=message):
+        hinge(**settings).fit(digits[0], digits[1])
+
+
+def test_random_state_seeds_the_order(digits):
+    X, y, *_ = digits
+    fits = [hinge(random_state=seed, tol=0.1).fit(X, y).coef_.toarray() for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert np.abs(fits[0] - fits[2]).max() > 0

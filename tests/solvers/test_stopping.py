@@ -1,0 +1,101 @@
+"""The estimate of the distance to the optimum: its formula, what ends a run by it, and how far off it is."""
+
+import numpy as np
+import pytest
+
+from crfqn import ChainCRF
+from crfqn.errors import InputError
+from crfqn.result import Status
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.prox_qn import Diagonal, ProxQN
+from crfqn.solvers.stopping import Estimated, Gains
+
+
+def gains(values):
+    found = Gains()
+    for value in values:
+        found.add(value)
+    return found
+
+
+def sentences(seed=0, n_items=120, n_words=300, n_labels=5):
+    """Sequences of words whose labels follow from word and neighbour, with noise."""
+    random = np.random.default_rng(seed)
+    label_of = random.integers(n_labels, size=n_words)
+    X, y = [], []
+    for _ in range(n_items):
+        words = random.zipf(1.5, size=random.integers(3, 12)) % n_words
+        X.append(
+            [{f"w{a}": 1.0, f"p{b}": 1.0, "bias": 1.0} for a, b in zip(words, np.roll(words, 1), strict=True)]
+        )
+        noise = random.random(words.size) < 0.1
+        y.append(
+            [str(k) for k in np.where(noise, random.integers(n_labels, size=words.size), label_of[words])]
+        )
+    return X, y
+
+
+class TestGains:
+    @pytest.mark.parametrize("n", range(5))
+    def test_too_few_steps_tell_nothing(self, n):
+        assert gains([10.0] * n).rest() == np.inf
+
+    def test_a_power_law_is_continued_exactly(self):
+        # F - F* = 1 / n^p: every doubling wins 2^-p of the one before.
+        n = np.arange(1, 65)
+        assert gains(7.0 + n**-0.8).rest() == pytest.approx(64**-0.8)
+
+    def test_fast_convergence_counts_as_a_half(self):
+        values = 1.0 + 0.1 ** np.arange(16.0)
+        assert gains(values).rest() == pytest.approx(values[7] - values[15])
+
+    def test_gains_that_do_not_fall_are_not_believed(self):
+        assert gains(100.0 - np.arange(16.0)).rest() == pytest.approx(9 * 8.0)
+
+    def test_no_gain_at_all_leaves_nothing(self):
+        assert gains([3.0] * 8).rest() == 0.0
+
+
+class TestRuns:
+    @pytest.mark.parametrize("strengths", [(1.0, 0.0), (0.3, 0.0), (0.1, 0.2), (0.0, 0.2), (0.0, 2.0)])
+    def test_the_optimum_is_within_twice_the_tolerance(self, strengths):
+        X, y = sentences()
+        settings = {"all_possible_states": False, "n_threads": 1}
+        optimum = ChainCRF(*strengths, tol=1e-6, stop="certificate", max_iter=3000, **settings).fit(X, y)
+        for tol in (1e-2, 1e-3):
+            found = ChainCRF(*strengths, tol=tol, **settings).fit(X, y).result_
+            assert found.status.is_success
+            assert min(found.gap, found.estimated_gap) <= tol
+            assert found.value <= (1 + 2 * tol) * optimum.result_.value
+
+    def test_an_estimate_says_that_it_is_one(self):
+        X, y = sentences()
+        model = ChainCRF(0.3, tol=1e-2, solver=ProxQN(metric=Diagonal())).fit(X, y)
+        assert model.result_.status is Status.ESTIMATED
+        assert "estimate" in model.result_.message
+        assert model.result_.estimated_gap <= 1e-2 < model.result_.gap
+        assert model.result_.trace.rows[-1].is_screening
+
+    def test_the_certificate_alone(self):
+        X, y = sentences(n_items=30)
+        result = ChainCRF(1.0, tol=1e-2, stop="certificate").fit(X, y).result_
+        assert result.status is Status.CONVERGED
+        assert result.gap <= 1e-2
+
+    def test_bits_do_not_depend_on_threads(self):
+        X, y = sentences()
+        found = [ChainCRF(0.3, n_threads=n).fit(X, y).result_ for n in (1, 2, 1)]
+        for other in found[1:]:
+            assert np.array_equal(found[0].coords, other.coords)
+            assert np.array_equal(found[0].weights, other.weights)
+            assert (found[0].n_iter, found[0].estimated_gap) == (other.n_iter, other.estimated_gap)
+
+
+def test_unknown_rule():
+    with pytest.raises(InputError, match=r"stop: expected one of .*, got 'never'"):
+        ChainCRF(stop="never").fit([[{"a": 1.0}]], [["x"]])
+
+
+def test_negative_tolerance():
+    with pytest.raises(InputError, match="tol: expected a number >= 0"):
+        minimize(None, None, None, (None, None), tol=Estimated(-1.0))
