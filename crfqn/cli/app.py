@@ -91,6 +91,9 @@ def train(
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
     ] = None,
     overrides: TrainOverrides,
+    is_float32: Annotated[
+        bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
+    ] = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a model from a recipe; options override what the recipe says.
@@ -99,7 +102,8 @@ def train(
     """
     from crfqn.cli.training import train
 
-    return train(recipe, output, asdict(overrides), is_quiet=is_quiet)
+    dtype = "float32" if is_float32 else "float64"
+    return train(recipe, output, asdict(overrides), dtype=dtype, is_quiet=is_quiet)
 
 
 @app.command()

@@ -33,6 +33,7 @@ def train(
     output: Path | None,
     settings: Mapping[str, Any],
     *,
+    dtype: str = "float64",
     is_quiet: bool,
 ) -> int:
     """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
@@ -41,7 +42,7 @@ def train(
     check_writable(output)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
-        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype)
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
@@ -88,6 +89,7 @@ def _fit_and_save(
     settings: Mapping[str, Any],
     interrupts: Interrupts,
     is_quiet: bool,
+    dtype: str = "float64",
 ) -> int:
     tell = _silent if is_quiet else say
     model: Any = build_estimator(
@@ -104,7 +106,7 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return ExitCode.INTERRUPTED
     with interrupts.saving():
-        save_model(model, output, recipe_facts(recipe, prepared, model))
+        save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = ExitCode.INTERRUPTED
@@ -133,13 +135,13 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
     model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
 
 
-def save_model(model: Any, output: Path, extra: dict[str, Any]) -> None:
+def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "float64") -> None:
     """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
     try:
-        model.save(output, extra=extra)
+        model.save(output, extra=extra, dtype=dtype)
     except ModelFileError as error:
         rescue = Path(tempfile.mkdtemp(prefix="crfqn-")) / output.name
-        model.save(rescue, extra=extra)
+        model.save(rescue, extra=extra, dtype=dtype)
         raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
 
 

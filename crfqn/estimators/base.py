@@ -120,7 +120,9 @@ class SparseCRF(Fitted):
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback")
 
-    def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    def save(
+        self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+    ) -> None:
         """Write the fitted model to one file, atomically and without pickle; `crfqn.load` reads it.
 
         Parameters
@@ -128,14 +130,19 @@ class SparseCRF(Fitted):
         path : str or path-like
         extra : dict, optional
             JSON values to keep with the model, `extra_` of the loaded one.
+        dtype : {"float64", "float32"}, default "float64"
+            Of the weights in the file. float32 takes half of their bytes and changes a score by at most 6e-8 times the
+            sum of |weight x value|; the loaded model computes in float64.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
+        InputError
+            For another dtype, and for weights too large for it.
         ModelFileError
             The path cannot be written, or `extra` is no JSON.
         """
-        save(self, path, extra)
+        save(self, path, extra, dtype)
 
     @abstractmethod
     def _set_weights(self, weights: SparseWeights) -> None:

@@ -55,6 +55,6 @@ class BoundedPoint(LazyPoint):
         return 0.0
 
     @property
-    def evaluation(self) -> Any:  # type: ignore[override]
-        """Refuse: an indicator has no gradient."""
+    def _whole(self) -> Any:  # type: ignore[override]
+        """Refuse to evaluate: an indicator has no gradient."""
         raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")

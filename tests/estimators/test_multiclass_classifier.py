@@ -21,10 +21,10 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import automatic
 from crfqn.estimators.classification import multiclass as module
 from crfqn.model_file import read_model, write_model
-from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 8)) * (RNG.random((60, 8)) < 0.5)
@@ -157,8 +157,8 @@ class TestOptimum:
         for settings in ({"penalty": "l2"}, {"l1": 0.0, "l2": 0.5}):
             model = MulticlassCRF(**settings).fit(X, NAMES)
             other = MulticlassCRF(**settings, solver="l-bfgs").fit(X, NAMES)
-            assert model.coef_.data.tobytes() == other.coef_.data.tobytes()
-            assert model.result_.n_iter == other.result_.n_iter
+            assert isinstance(model._make_solver().smooth, LBFGS)
+            np.testing.assert_allclose(model.coef_.toarray(), other.coef_.toarray(), rtol=1e-4, atol=1e-5)
 
     def test_seeds_reach_the_solvers(self):
         assert isinstance(MulticlassClassifier(solver="bcd", random_state=3)._make_solver(), RowDescent)
@@ -249,15 +249,31 @@ class TestPrediction:
             "from_matrix",
             lambda part, *a, **k: read.append(part.shape) or build(part, *a, **k),
         )
+        multiply = np.matmul
         monkeypatch.setattr(
-            node_scores, "DenseMap", lambda part, *a, **k: read.append(part.shape) or DenseMap(part, *a, **k)
+            node_scores.np, "matmul", lambda a, b, **k: read.append(b.T.shape) or multiply(a, b, **k)
         )
         model.BLOCK_NUMBERS = 3 * 25
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[
             (X @ model.coef_.toarray().T + model.intercept_).argmax(axis=1)
         ])  # fmt: skip
         n_kept = model.kept_features_.size
+        if (
+            make is np.asarray and 2 * n_kept >= X.shape[1]
+        ):  # a copy of most columns costs more than the others
+            n_kept = X.shape[1]
         assert read == [(25, n_kept), (25, n_kept), (10, n_kept)]
+
+    def test_changed_weights_are_seen_by_products(self):
+        model = MulticlassClassifier(loss="logistic", penalty="l2").fit(X, Y)
+        model.predict(X)
+        model.coef_.data *= -1.0
+        expected = X @ model.coef_.toarray().T + model.intercept_
+        np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
+        model.coef_.data[::3] = 0.0
+        model.coef_.eliminate_zeros()
+        expected = X @ model.coef_.toarray().T + model.intercept_
+        np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
 
     def test_nothing_is_kept(self):
         model = fitted(group_l1=1e6)
@@ -423,7 +439,7 @@ class TestFiles:
     def test_an_unknown_loss_in_a_file(self, tmp_path):
         fitted().save(tmp_path / "model")
         file = read_model(tmp_path / "model")
-        settings = file.metadata["settings"] | {"loss": "hinge"}
+        settings = file.metadata["settings"] | {"loss": "huber"}
         write_model(
             tmp_path / "model", file.kind, file.arrays, file.strings, file.metadata | {"settings": settings}
         )
@@ -440,14 +456,14 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"loss": "hinge"}, r"^loss: expected one of \['squared-hinge', .*\], got 'hinge'$"),
+            ({"loss": "huber"}, r"^loss: expected one of \['squared-hinge', .*\], got 'huber'$"),
             ({"penalty": "lasso"}, r"^penalty: expected one of \['l1/l2', .*\], got 'lasso'$"),
             ({"penalty": None}, r"^penalty: expected one of .*, got None$"),
             ({"l1": 0.5}, r"^l1: the penalty 'l1/l2' has none, its strength is group_l1; 'sparse-group' and 'l1' and "),
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
             ({"group_l1": -1.0}, r"^group_l1: expected a finite number >= 0, got -1.0$"),
             ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
-            ({"solver": "adam"}, r"^solver: expected one of \['auto', 'bcd', .*\] or a solver object, got 'adam'$"),
+            ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS: expected a penalty without L1 and group terms"),
             ({"tol": -1}, r"^tol: expected a finite number >= 0, got -1$"),

@@ -662,3 +662,46 @@ def test_whatever_a_file_holds_it_is_a_model_or_refused(kind, named_model, path)
         with suppress(ValueError):  # settings and numbers of features are looked at when they are used
             model.predict(named() if kind == "chain" else ROWS)
     assert 10 < n_loaded < 140
+
+
+class TestFloat32:
+    """Weights of four bytes: scores change by roundings, and what cannot be stored is refused."""
+
+    X = np.random.default_rng(0).normal(size=(60, 12))
+    Y = np.arange(60) % 3
+
+    @pytest.fixture
+    def model(self) -> MulticlassCRF:
+        return MulticlassCRF(l1=0.0, l2=1.0).fit(self.X, self.Y)
+
+    def test_scores_change_by_roundings_of_the_weights(self, model, tmp_path):
+        model.save(tmp_path / "wide")
+        model.save(tmp_path / "narrow", dtype="float32")
+        loaded = crfqn.load(tmp_path / "narrow")
+        bound = np.abs(self.X) @ np.abs(model.coef_.toarray()).T + np.abs(model.intercept_)
+        change = np.abs(loaded.decision_function(self.X) - model.decision_function(self.X))
+        assert change.max() > 0
+        assert np.all(change <= 6e-8 * bound)
+        assert loaded.coef_.dtype == np.float64
+        weights = read_model(tmp_path / "narrow").arrays["node_weight"]
+        assert weights.dtype == np.float32
+        saved = (tmp_path / "wide").stat().st_size - (tmp_path / "narrow").stat().st_size
+        assert saved >= 4 * weights.size
+
+    def test_chains_too(self, plain, path):
+        plain.save(path, dtype="float32")
+        loaded = crfqn.load(path)
+        np.testing.assert_array_equal(
+            loaded.edge_coef_.toarray(), plain.edge_coef_.toarray().astype(np.float32)
+        )
+
+    @pytest.mark.parametrize("dtype", ["float16", "int8", None])
+    def test_other_types_are_refused(self, model, path, dtype):
+        with pytest.raises(InputError, match="dtype: expected one of"):
+            model.save(path, dtype=dtype)
+        assert not path.exists()
+
+    def test_weights_too_large_are_refused(self, model, path):
+        model.coef_.data[0] = 1e40
+        with pytest.raises(InputError, match=r"node_weight has a weight of .*, too large for float32"):
+            model.save(path, dtype="float32")

@@ -11,6 +11,9 @@ from problems import objective_of as tree_objective
 from references import Penalised
 
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.losses.link import Link
+from crfqn.objectives.losses.potentials import LINKS
+from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -82,6 +85,24 @@ def test_intercepts_of_margin_losses(name, l1, l2, constant):
         assert (np.abs(b).max() if name == "multitask" else np.ptp(b)) <= reach * (1 + 1e-6) + 1e-6
         n_charged += check_charge(problem, objective, penalty, (best, w), seed)
     assert n_charged or constant < 0
+
+
+@pytest.mark.parametrize("constant", [1.0, 0.2, -3.0])
+def test_intercepts_of_the_softmax_link(constant):
+    """As under the likelihood that it is; targets between labels prove nothing."""
+    problem = Margins("logistic", 3, constant)
+    likelihood, penalty = problem.objective(), ElasticNet(0.0, 0.4, problem.intercepts)
+    targets = np.eye(problem.made.n_states)[:, problem.made.labels]
+    objective, mixed = (
+        Objective(likelihood.map, Link(LINKS["softmax"], table), likelihood.weights)
+        for table in (targets, 0.9 * targets + 0.1 / len(targets))
+    )
+    best, w = problem.optimum(0.0, 0.4, problem.intercepts)
+    arguments = problem.intercepts, best, penalty.norm_bounds(best)
+    reach = objective.view(UnpenalisedReachView).reach(*arguments)
+    assert reach == likelihood.view(UnpenalisedReachView).reach(*arguments)
+    assert check_charge(problem, objective, penalty, (best, w)) or constant < 0
+    assert mixed.view(UnpenalisedReachView).reach(*arguments) == np.inf
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])

@@ -216,7 +216,7 @@ class TestRecipe:
             (
                 "all_possible_states",
                 "fit_intercept",
-                "fit_intercept = .* allowed: l1, l2, .*all_possible_states",
+                "fit_intercept = .* allowed: loss, l1, l2, .*all_possible_states",
             ),
         ],
     )

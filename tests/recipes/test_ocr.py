@@ -65,7 +65,7 @@ def test_sizes(words):
 )
 def test_training(words, l1, optimum, n_nonzero, accuracy, most_passes, tmp_path):
     (X_train, y_train), (X_test, y_test) = words
-    model = ChainCRF(l1=l1).fit(X_train, y_train)
+    model = ChainCRF(l1=l1, stop="certificate").fit(X_train, y_train)
     result = model.result_
     assert result.status is Status.CONVERGED
     assert 0 <= result.gap < 1e-3

@@ -16,6 +16,7 @@ from crfqn.estimators.storage.content import LARGEST_TABLE
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.tree import LabelTree
+from crfqn.threads import Pool
 
 Vector = NDArray[np.float64]
 
@@ -52,6 +53,10 @@ class LabelSpace:
     def over(self, n_items: int) -> Taxonomy:
         """Return the structure over `n_items` items."""
         return self.forest.over(np.arange(n_items + 1))
+
+    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
+        """Return the score of each class from those of the nodes, (K, items): without a taxonomy the same."""
+        return scores
 
     def centred(self, intercepts: Vector) -> Vector:
         """Return the intercepts (K,) of the same probabilities that have mean 0 under each node that is no label.
@@ -90,6 +95,10 @@ class TreeSpace(LabelSpace):
     def node_names(self) -> list:
         """Names of the nodes, K of them."""
         return list(self.tree.names)
+
+    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
+        """Return the sum of the scores on each class's path, (n_classes, items)."""
+        return structure.path_scores(scores, pool)[self.nodes]
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:

@@ -6,6 +6,7 @@ Shapes: I items, F features, K nodes of the structure (flat: the classes).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,16 @@ import numpy as np
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.classification.dense_weights import places_of, table_of
 from crfqn.estimators.features import is_plain_array
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.weights import entries
-from crfqn.objectives.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.image import add_image
 from crfqn.structures.structure import NO_EDGES
-from crfqn.threads import Pool
+from crfqn.threads import FEWEST_OPERATIONS, Pool
 
-DENSE = 0.1  # of the weights of the features that have any: from there on a product with all of them is sooner done
+FEW = 16  # items: making a table of the weights takes about as long as the products of that many
+POSITIONS = 4096  # items of a product: a thread's share, whatever their number
 
 
 def score_blocks(X: Any, coef: Any, intercept: Vector, n_block: int, pool: Pool) -> Iterator[Vector]:
@@ -32,26 +33,41 @@ def score_blocks(X: Any, coef: Any, intercept: Vector, n_block: int, pool: Pool)
 
     X : checked matrix, CSR, CSC or array, (I, F); coef : CSR (K, F); intercept : (K,)
     """
-    n_items = X.shape[0]
+    n_items, places = X.shape[0], places_of(coef)
+    if is_plain_array(X) and places.is_dense and (places.is_table or n_items >= FEW):
+        table = table_of(coef, places)
+        for first in range(0, n_items, n_block):
+            yield products(X[first : first + n_block], table, places.columns, intercept, pool)
+        return
     if n_items <= n_block and (scores := few_scores(X, coef, intercept)) is not None:
         yield scores
         return
     if n_items > n_block and hasattr(X, "tocsr"):
         X = X.tocsr()
-    kept = np.unique(coef.indices)
-    by_products = is_plain_array(X) and coef.nnz >= DENSE * max(kept.size, 1) * coef.shape[0]
-    columns = slice(None) if kept.size == coef.shape[1] else kept
+    kept = places.kept
     weights = entries(coef[:, kept], kept.size)
     for first in range(0, n_items, n_block):
         part = X[first : first + n_block] if n_items > n_block else X
-        part = part if kept.size == coef.shape[1] else part[:, columns]
-        offsets = np.arange(part.shape[0] + 1)
+        part = part if kept.size == coef.shape[1] else part[:, kept]
         scores = np.repeat(intercept[:, None], part.shape[0], axis=1)
-        if by_products:
-            nodes = split_coords(weights.coords, coef.shape[0], kept.size)
-            with single_threaded_blas():
-                DenseMap(part, offsets, pool=pool).image(nodes, weights.weights, scores)
-        else:
-            store = FeatureStore.from_matrix(part, offsets, allow_empty=True)
-            add_image(store, *weights, scores, NO_EDGES, pool)
+        store = FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
+        add_image(store, *weights, scores, NO_EDGES, pool)
         yield scores
+
+
+def products(rows: Vector, table: Vector, columns: Any, intercept: Vector, pool: Pool) -> Vector:
+    """Return intercept + table @ x of an array's rows, (K, rows); table: the weights of some `columns`."""
+    n_items = rows.shape[0]
+    scores = np.empty((table.shape[0], n_items))
+
+    def run(part: int) -> None:
+        stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, n_items))
+        tile = rows[stretch] if isinstance(columns, slice) else rows[stretch, columns]
+        np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, stretch])
+        scores[:, stretch] += intercept[:, None]
+
+    n_parts = -(-n_items // POSITIONS)
+    n_operations = table.size * float(n_items)
+    with single_threaded_blas() if n_operations >= FEWEST_OPERATIONS else nullcontext():
+        pool.each(n_parts, run, n_operations)
+    return scores

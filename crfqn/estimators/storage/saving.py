@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
+from crfqn.estimators.storage.content import narrow_weights
 from crfqn.model_file import write_model
 from crfqn.result import Progress
 
@@ -22,17 +23,22 @@ SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
 TRACE = tuple(field.name for field in fields(Progress))
 
 
-def save(model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file, atomically; `extra` is kept as JSON.
+def save(
+    model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+) -> None:
+    """Write a fitted model to one file, atomically; `extra` is kept as JSON, weights as `dtype`.
 
     Raises
     ------
     sklearn.exceptions.NotFittedError
+    InputError
+        For another dtype than float64 and float32, and weights too large for it.
     ModelFileError
         The path cannot be written, or `extra` is no JSON.
     """
     check_is_fitted(model)
     result, content = model.result_, model._content()
+    narrow_weights(content, dtype)
     rows = [astuple(row) for row in result.trace.rows]
     arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
     metadata = content.metadata | {

@@ -19,7 +19,7 @@ from crfqn.kernels.sorted_sets import union
 from crfqn.objectives.coordinates import Split
 from crfqn.threads import N_PARTS, Pool
 
-MOST_STATES = 64  # the coordinates of a taxonomy's thousands of nodes fill no rows
+MOST_STATES = 256  # the coordinates of a taxonomy's thousands of nodes fill no rows
 FEWEST_ENTRIES = (
     8  # of the chosen features at a position, on average: below, the copies cost more than is saved
 )

@@ -121,14 +121,12 @@ class Link:
         return self.potential.conjugate(self.targets[:, :1]) is not None
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return bounds on b_k and on -b_k, each the least that a position proves, (2, K)."""
-        low, high = self.potential.score_ranges(self.targets, losses)
-        bounds = (np.stack([high, -low]) + rest) / np.where(x > 0, x, np.nan)
-        return np.fmin.reduce(bounds, axis=2, initial=np.inf)
+        """Return what positions prove of the intercepts, (2, K)."""
+        return self.potential.leads(self.targets, losses, rest, x)
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on |b| at every optimum."""
-        return float(table.max())
+        """Return a bound on the intercepts of some optimum."""
+        return self.potential.reach(table)
 
     def score_bounds(self) -> Vector:
         """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""

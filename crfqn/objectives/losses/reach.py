@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from crfqn.arrays import Labels, Vector
+from crfqn.arrays import Vector
 
 
-def label_leads(labels: Labels, n_states: int, leads: Vector, x: Vector) -> Vector:
+def label_leads(labels: NDArray[np.integer], n_states: int, leads: Vector, x: Vector) -> Vector:
     """Return the least of leads / |x| by label, of positions with x > 0 and with x < 0, (2, K)."""
     table = np.full((2, n_states), np.inf)
     for row, has_sign in zip(table, (x > 0, x < 0), strict=True):

@@ -162,12 +162,16 @@ class GramVariables(NamedTuple):
 class Evaluated:
     """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
 
-    def __init__(self, objective: Objective, penalty: Penalty, coords: Coords, point: Point) -> None:
+    def __init__(
+        self, objective: Objective, penalty: Penalty, coords: Coords, point: Point, l2: Vector | None = None
+    ) -> None:
         self.objective, self.penalty, self.coords, self.point = objective, penalty, coords, point
-        self.w = np.zeros(coords.size)
-        self.w[np.searchsorted(coords, point.coords)] = point.weights
+        self.w = point.weights
+        if point.coords is not coords:
+            self.w = np.zeros(coords.size)
+            self.w[np.searchsorted(coords, point.coords)] = point.weights
         self.gradient = point.gradient(coords)
-        self.l2 = np.where(np.isin(coords, penalty.unpenalised), 0.0, penalty.l2)
+        self.l2 = penalty.l2_of(coords) if l2 is None else l2
         self.slopes = self.gradient + self.l2 * self.w
         self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
 
@@ -181,13 +185,27 @@ class Evaluated:
         """Return the point w + step, evaluated."""
         w = self.w + step
         used = np.flatnonzero(w)
-        point = self.objective.at(self.coords[used], w[used])
-        return Evaluated(self.objective, self.penalty, self.coords, point)
+        is_full = used.size == w.size
+        point = self.objective.at(self.coords if is_full else self.coords[used], w if is_full else w[used])
+        return Evaluated(self.objective, self.penalty, self.coords, point, self.l2)
 
     def state(self, **kinds: Any) -> State:
         """Return the state for the loop around the solver."""
         dual_value = best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
-        violation = float(np.abs(self.slopes).max(initial=0.0))
         return State(
-            self.point, self.value, violation, self.coords.size, dual_value, is_screening=True, **kinds
+            self.point,
+            self.value,
+            float(np.abs(self.slopes).max(initial=0.0)),
+            self.coords.size,
+            dual_value,
+            is_screening=True,
+            least_gap=self.least_gap,
+            **kinds,
         )
+
+    @property
+    def least_gap(self) -> float:
+        """What the bound from this point's own mixtures leaves open: ||slopes||^2 / (2 l2) over penalised weights."""
+        l2 = self.penalty.l2
+        slopes = self.slopes[self.l2 > 0]
+        return float(slopes @ slopes) / (2.0 * l2) if l2 > 0 else 0.0
