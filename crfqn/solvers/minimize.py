@@ -310,8 +310,11 @@ class _Run:
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
             if state.violation == 0.0:
                 return Status.CONVERGED
-            is_near = self.may_estimate and self.penalty.dual_radius > 0 and self.estimate <= self.tol
-            return Status.ESTIMATED if is_near else Status.STATIONARY
+            can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
+            if can_tell and self.estimate <= self.tol:
+                return Status.ESTIMATED
+            if state.is_final or not (can_tell and np.isfinite(self.estimate)):
+                return Status.STATIONARY
         if self.is_near:
             return Status.ESTIMATED
         if asked_to_stop:

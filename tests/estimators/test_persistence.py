@@ -337,7 +337,6 @@ class TestContentThatDoesNotFit:
             ("node_feature", lambda a: a.astype(np.int64) + 10**12),
             ("node_feature", lambda a: a[None]),
             ("node_weight", lambda a: a * np.nan),
-            ("node_weight", lambda a: a.astype(np.float32)),
             ("edge_to", lambda a: a + 3),
             ("edge_weight", lambda a: a * np.inf),
             ("edge_weight", lambda a: 1e308 + 0 * a),
@@ -559,7 +558,6 @@ class TestContentOfClassifiersThatDoesNotFit:
             ("node_weight", lambda a: a * np.nan),
             ("intercept", lambda a: a[:-1]),
             ("intercept", lambda a: np.append(a[:-1], np.inf)),
-            ("intercept", lambda a: a.astype(np.float32)),
         ],
     )
     def test_a_wrong_array(self, rewrite, path, name, change):

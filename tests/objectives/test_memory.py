@@ -79,7 +79,7 @@ def train_estimator():
     x, parents, _, targets = made_up()
     limit_addresses()
     pairs = [(f"n{parent}", f"n{node}") for node, parent in enumerate(parents) if parent >= 0]
-    model = TaxonomyCRF(taxonomy=pairs, l1=1.0, tol=1e-2, n_threads=2).fit(
+    model = TaxonomyCRF(taxonomy=pairs, l1=1.0, tol=1e-2, stop="certificate", n_threads=2).fit(
         x, [f"n{node}" for node in targets]
     )
     accuracy = model.score(x, [f"n{node}" for node in targets])
