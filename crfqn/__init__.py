@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.least_squares.calibrated": ["CalibratedLeastSquares"],
         "estimators.least_squares.generalized": ["GeneralizedLeastSquares"],
         "estimators.least_squares.stagewise": ["StagewiseRegression"],
-        "estimators.classification.svc": ["MulticlassSVC"],
+        "estimators.classification.kernel.svc": ["MulticlassSVC"],
         "estimators.ranking.multilabel_ranker": ["MultilabelRanker"],
         "estimators.storage.persistence": ["load"],
         "estimators.classification.taxonomy": ["TaxonomyCRF"],

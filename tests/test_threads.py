@@ -351,7 +351,7 @@ import threading
 import numpy as np
 from crfqn import MulticlassClassifier
 from crfqn.kernels.thread_group import join, work_together
-from crfqn.objectives.views import rows as row_views
+from crfqn.objectives.views.rowwise import rows as row_views
 from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
 

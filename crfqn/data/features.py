@@ -25,7 +25,7 @@ from crfqn.data.columns import (
     sort_by_column,
 )
 from crfqn.errors import InputError
-from crfqn.kernels.transpose import count_taken, scatter_taken
+from crfqn.kernels.sparse.transpose import count_taken, scatter_taken
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.position_scores import add_position_scores, are_clean_rows
+from crfqn.kernels.sparse.position_scores import add_position_scores, are_clean_rows
 from crfqn.threads import FEWEST_OPERATIONS
 
 

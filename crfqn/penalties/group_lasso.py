@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.proximal import block_distances, prox_blocks
-from crfqn.kernels.sorted_sets import found_in
+from crfqn.kernels.sparse.sorted_sets import found_in
 from crfqn.kernels.subproblem.coordinates import QuadraticModel
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together

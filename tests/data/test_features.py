@@ -13,7 +13,7 @@ from crfqn.data.columns import check_sparse
 from crfqn.data.features import FeatureStore, check_offsets, locate
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.kernels.transpose import (
+from crfqn.kernels.sparse.transpose import (
     count_columns,
     count_entries,
     has_duplicates,

@@ -240,7 +240,7 @@ class TestPrediction:
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators.classification import node_scores
+        from crfqn.estimators.classification.scoring import node_scores
 
         model, read = fitted(group_l1=8.0), []
         build = node_scores.FeatureStore.from_matrix

@@ -22,7 +22,7 @@ import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF, threads
 from crfqn.errors import InputError
 from crfqn.estimators.classification import multiclass_crf as multiclass_module
-from crfqn.estimators.classification.item_weights import item_weights
+from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.result import Status
 
 RNG = np.random.default_rng(41)

@@ -25,7 +25,7 @@ import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import DataError, InputError
 from crfqn.estimators.classification import taxonomy as taxonomy_module
-from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.classification.taxonomy import descend
 from crfqn.result import Status
 from crfqn.structures.taxonomy import Taxonomy

@@ -8,7 +8,11 @@ from crfqn import kernels
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.chain.forward_backward import CHUNK, chunk_end, load_scores, longest_item, padded_edges
 from crfqn.kernels.chain.logarithms import log_sum_exp
-from crfqn.kernels.columns import (
+from crfqn.kernels.curvature.gather import gather_features
+from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members, mirror
+from crfqn.kernels.exp import UNDERFLOW, exp_in_place
+from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
+from crfqn.kernels.sparse.columns import (
     add_columns,
     add_powers,
     binary_dot,
@@ -18,13 +22,9 @@ from crfqn.kernels.columns import (
     square_sums,
     valued_dot,
 )
-from crfqn.kernels.curvature.gather import gather_features
-from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members, mirror
-from crfqn.kernels.exp import UNDERFLOW, exp_in_place
-from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
+from crfqn.kernels.sparse.transpose import count_entries, scatter_entries
 from crfqn.kernels.subproblem.coordinates import soft_threshold
 from crfqn.kernels.taxonomy.marginals import add_marginal_variance, best_labels, path_sums, tree_marginals
-from crfqn.kernels.transpose import count_entries, scatter_entries
 
 
 def exponential(x):

@@ -22,7 +22,7 @@ from margin_references import MarginProblem
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.protocols import RowView
-from crfqn.objectives.views.row_gradients import evaluate_margins
+from crfqn.objectives.views.rowwise.row_gradients import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.screened_point import screen_point

@@ -22,7 +22,7 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import FeatureBlockView
-from crfqn.objectives.views.feature_blocks import BlockState
+from crfqn.objectives.views.features.blocks import BlockState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD

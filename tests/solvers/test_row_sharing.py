@@ -14,7 +14,7 @@ from crfqn.kernels.thread_group import NO_RANK, join, new_group
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.protocols import RowView
-from crfqn.objectives.views.rows import FEWEST_ENTRIES
+from crfqn.objectives.views.rowwise.rows import FEWEST_ENTRIES
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize

@@ -219,7 +219,7 @@ class TestIterates:
 
 
 def online_kernels_smallest_scale() -> float:
-    from crfqn.kernels.lazy_penalty import SMALLEST_SCALE
+    from crfqn.kernels.online.lazy_penalty import SMALLEST_SCALE
 
     return SMALLEST_SCALE
 

@@ -28,9 +28,9 @@ from crfqn.data.labels import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
-from crfqn.estimators.classification.item_weights import item_weights
-from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace
-from crfqn.estimators.classification.node_scores import score_blocks
+from crfqn.estimators.classification.labels.item_weights import item_weights
+from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
+from crfqn.estimators.classification.scoring.node_scores import score_blocks
 from crfqn.estimators.features import item_features
 from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (

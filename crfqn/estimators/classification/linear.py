@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.estimators.automatic import AUTO, FOR_FLAT, FOR_MARGINS, for_items
 from crfqn.estimators.base import SOLVERS
-from crfqn.estimators.classification.flat_labels import FlatLabels
+from crfqn.estimators.classification.labels.flat_labels import FlatLabels
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD

@@ -14,7 +14,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
 from crfqn.estimators.checks import check_classes, is_number
 from crfqn.estimators.classification.items import Vector
-from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.classification.one_pass import HINGE, OnePass
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD, Probabilistic
 from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty

@@ -18,7 +18,7 @@ from crfqn.data.columns import check_sparse
 from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes, check_size
-from crfqn.estimators.classification.item_weights import item_weights
+from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.linear import LinearModel
 from crfqn.estimators.features import item_features
 from crfqn.objectives.coordinates import merge_weights

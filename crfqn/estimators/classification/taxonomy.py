@@ -15,7 +15,7 @@ from crfqn.data.wording import shorten
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import ItemModel
-from crfqn.estimators.classification.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths import HINGE, ByStrengths

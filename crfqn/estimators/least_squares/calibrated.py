@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis, is_powers
-from crfqn.estimators.least_squares.calibration import Calibration
-from crfqn.estimators.least_squares.stage_list import add_tables, read_tables
-from crfqn.estimators.least_squares.staged import StagedModel
+from crfqn.estimators.least_squares.staged.calibration import Calibration
+from crfqn.estimators.least_squares.staged.model import StagedModel
+from crfqn.estimators.least_squares.staged.stage_list import add_tables, read_tables
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
 

@@ -11,9 +11,9 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis
 from crfqn.estimators.least_squares.calibrated import restored_basis, stored_basis
 from crfqn.estimators.least_squares.generators import as_generator, restored_generator, stored_generator
-from crfqn.estimators.least_squares.stage_list import add_tables, read_tables
-from crfqn.estimators.least_squares.staged import StagedModel, check_count
-from crfqn.estimators.least_squares.stages import UPDATES, Stages, Update
+from crfqn.estimators.least_squares.staged.model import StagedModel, check_count
+from crfqn.estimators.least_squares.staged.stage_list import add_tables, read_tables
+from crfqn.estimators.least_squares.staged.stagewise import UPDATES, Stages, Update
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
 

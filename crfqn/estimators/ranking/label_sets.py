@@ -19,7 +19,7 @@ from crfqn.data.columns import check_sparse
 from crfqn.data.labels import encode_known_labels, encode_labels
 from crfqn.errors import InputError
 from crfqn.estimators.classification.items import check_names
-from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.classification.labels.label_space import LabelSpace
 
 FORMS = ("labels", "table", "sparse table", "sets")
 

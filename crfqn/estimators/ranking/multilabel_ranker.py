@@ -17,7 +17,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.classification.items import Vector
-from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.classification.linear import LinearModel
 from crfqn.estimators.ranking.label_sets import LabelSets
 from crfqn.estimators.ranking.set_labels import SetLabels

@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from crfqn.data.columns import check_sparse
 from crfqn.errors import ModelFileError
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.classification.flat_labels import FlatLabels
-from crfqn.estimators.classification.item_weights import set_weights
 from crfqn.estimators.classification.items import ItemModel, Targets, Vector
-from crfqn.estimators.classification.label_space import LabelSpace
+from crfqn.estimators.classification.labels.flat_labels import FlatLabels
+from crfqn.estimators.classification.labels.item_weights import set_weights
+from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile

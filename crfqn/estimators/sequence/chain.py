@@ -20,7 +20,7 @@ from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
-from crfqn.estimators.classification.item_weights import check_item_weights
+from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell

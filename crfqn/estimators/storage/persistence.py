@@ -16,9 +16,9 @@ import numpy as np
 from crfqn.data.wording import describe
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.classification.kernel.svc import MulticlassSVC
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
-from crfqn.estimators.classification.svc import MulticlassSVC
 from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
 from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares

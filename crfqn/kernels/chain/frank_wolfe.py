@@ -1,15 +1,15 @@
 """Block-coordinate Frank-Wolfe on max-margin Markov chains: Viterbi with the Hamming loss added, an item at a time.
 
-Shapes: as in `kernels/mistakes.py` and `kernels/chain/mistakes.py`; N positions of all items.
+Shapes: as in `kernels/online/mistakes.py` and `kernels/chain/mistakes.py`; N positions of all items.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel
 from crfqn.kernels.chain.mistakes import change_by_row, label_item
-from crfqn.kernels.frank_wolfe import step_on_rows
-from crfqn.kernels.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
-from crfqn.kernels.mistakes import N_SEEN, AveragedRows
+from crfqn.kernels.dual.frank_wolfe import step_on_rows
+from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
+from crfqn.kernels.online.mistakes import N_SEEN, AveragedRows
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 

@@ -1,14 +1,15 @@
 """Learning from the mistakes of chains' best labellings, an item at a time; the recursion is that of `viterbi.py`.
 
-Shapes: as in `kernels/mistakes.py`; T positions of an item. The rows of the edges come after those of the features.
+Shapes: as in `kernels/online/mistakes.py`; T positions of an item. The rows of the edges come
+after those of the features.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel
 from crfqn.kernels.chain.viterbi import came_from, extend_paths
-from crfqn.kernels.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
-from crfqn.kernels.mistakes import (
+from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
+from crfqn.kernels.online.mistakes import (
     N_SEEN,
     N_WRONG,
     AveragedRows,

@@ -3,7 +3,7 @@
 For the SGD solver. The recursions are those of `forward_backward.py`, called for a single item: scores come position by
 position, so nothing is transposed. Edge rows belong to every item, and come after the rows of the features.
 
-Shapes: as in `lazy_penalty.py`; T positions of an item.
+Shapes: as in `online/lazy_penalty.py`; T positions of an item.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from crfqn.kernels import kernel
 from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
 from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.lazy_penalty import (
+from crfqn.kernels.online.lazy_penalty import (
     SCALE,
     LazyRows,
     PositionRows,

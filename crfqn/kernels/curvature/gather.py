@@ -1,6 +1,6 @@
 """Dense rows of sampled positions for chosen features, out of the feature-indexed store (CSC).
 
-For the dense token-wise model of the Hessian, whose matrix products want them. Store arrays as in `columns.py`.
+For the dense token-wise model of the Hessian, whose matrix products want them. Store arrays as in `sparse/columns.py`.
 """
 
 import numpy as np

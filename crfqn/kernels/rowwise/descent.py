@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_kernel, inner, kernel
-from crfqn.kernels.columns import first_at
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.rowwise.penalty import (
     UNPENALISED,
@@ -23,6 +22,7 @@ from crfqn.kernels.rowwise.penalty import (
     row_violation,
     shrink_row,
 )
+from crfqn.kernels.sparse.columns import first_at
 from crfqn.kernels.thread_group import barrier, join
 
 PARTS = 4  # even shares for 1, 2 and 4 threads

@@ -6,9 +6,9 @@ Shapes: as in `kernels/taxonomy/mistakes.py`; N items, a position each.
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.frank_wolfe import step_on_rows
-from crfqn.kernels.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
-from crfqn.kernels.mistakes import N_SEEN, AveragedRows, feature_changes
+from crfqn.kernels.dual.frank_wolfe import step_on_rows
+from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
+from crfqn.kernels.online.mistakes import N_SEEN, AveragedRows, feature_changes
 from crfqn.kernels.rows import add_picked, aligned_rows
 from crfqn.kernels.taxonomy.mistakes import best_node, mark_path
 

@@ -2,14 +2,14 @@
 
 The features of a label are those of its node and of the nodes above: what both labels have above them stays.
 
-Shapes: as in `kernels/mistakes.py`; K nodes. parents : int32 (K,), -1 at the top; is_label : bool (K,).
+Shapes: as in `kernels/online/mistakes.py`; K nodes. parents : int32 (K,), -1 at the top; is_label : bool (K,).
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.lazy_penalty import PositionRows
-from crfqn.kernels.mistakes import N_SEEN, N_WRONG, AveragedRows, change_weight, step_size
+from crfqn.kernels.online.lazy_penalty import PositionRows
+from crfqn.kernels.online.mistakes import N_SEEN, N_WRONG, AveragedRows, change_weight, step_size
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 

@@ -2,13 +2,13 @@
 
 For the SGD solver. The passes over the forest are those of `marginals.py`, called for a tile of one item.
 
-Shapes: as in `lazy_penalty.py`; K nodes.
+Shapes: as in `online/lazy_penalty.py`; K nodes.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.lazy_penalty import (
+from crfqn.kernels.online.lazy_penalty import (
     SCALE,
     LazyRows,
     PositionRows,

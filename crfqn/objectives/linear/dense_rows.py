@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.columns import add_feature_rows, feature_gradients
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.sorted_sets import union
+from crfqn.kernels.sparse.columns import add_feature_rows, feature_gradients
+from crfqn.kernels.sparse.sorted_sets import union
 from crfqn.objectives.coordinates import Split
 from crfqn.threads import N_PARTS, Pool
 

@@ -15,11 +15,11 @@ from scipy.sparse import csc_array
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.columns import coordinate_gradients, square_sums
 from crfqn.kernels.curvature.feature_ranges import square_ranges
 from crfqn.kernels.curvature.gather import gather_features
 from crfqn.kernels.curvature.token_rows import count_members
 from crfqn.kernels.rowwise.margin_losses import squared_columns, weighted_squares
+from crfqn.kernels.sparse.columns import coordinate_gradients, square_sums
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear import screening
 from crfqn.objectives.linear.dense_rows import DenseRows

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.sorted_sets import union
+from crfqn.kernels.sparse.sorted_sets import union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Screening, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet

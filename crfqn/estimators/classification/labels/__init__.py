@@ -1,0 +1,1 @@
+"""Labels and weights of the items that a classifier learns from."""

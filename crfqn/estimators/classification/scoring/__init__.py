@@ -1,0 +1,1 @@
+"""Scores of new items under fitted weights."""

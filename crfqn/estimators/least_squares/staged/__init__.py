@@ -1,0 +1,1 @@
+"""Models made of stages, each fitted to what the stages before have left over."""

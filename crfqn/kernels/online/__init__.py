@@ -1,0 +1,1 @@
+"""Loops of the methods that learn item by item; what they share across structures."""

@@ -1,0 +1,1 @@
+"""Loops over sparse matrices and sorted index sets."""

@@ -1,0 +1,1 @@
+"""Dual variables of the items: for dual decomposition, Frank-Wolfe and primal-dual splitting."""

@@ -1,0 +1,175 @@
+"""Dual variables of structured hinges: what each item's distribution over labellings expects, and the weights.
+
+Distributions are over all labellings, but weights and bounds take no more of one than the expected counts of states
+and edges: N K + I E numbers in the place of I K^T. The kernels (`kernels/dual/frank_wolfe.py`) have the equations.
+
+Shapes: I items, N positions, F features, K states, E edge weights; width = K rounded up to whole vector registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import NO_COORDS, Vector
+from crfqn.errors import InputError, ViewError
+from crfqn.kernels.chain.frank_wolfe import improve_chains
+from crfqn.kernels.online.mistakes import N_SEEN
+from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.taxonomy.frank_wolfe import improve_trees
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.protocols import FrankWolfeView
+from crfqn.objectives.registry import offers
+from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LARGEST_BYTES, LearnedRows
+from crfqn.structures.taxonomy import Taxonomy
+
+
+class ExpectedCounts:
+    """What the distributions of a part's items expect, at first what was observed.
+
+    Attributes
+    ----------
+    nodes : float64 (N, width); edges : float64 (I, K, width), (0, K, width) without edges
+    masses : float64 (I,), c_i / l2
+    """
+
+    def __init__(self, part: Objective, width: int, l2: float) -> None:
+        loss = hinge_of(part)
+        self.nodes = aligned_rows.py_func(part.n_positions, width)
+        states, positions = loss.observed_at(np.arange(part.n_positions))
+        self.nodes[positions, states] = 1.0
+        n_with_edges = part.n_items if loss.n_edges else 0
+        self.edges = np.zeros((n_with_edges, part.n_states, width))
+        if n_with_edges:
+            inner = np.ones(part.n_positions, bool)
+            inner[part.map.offsets[:-1][np.diff(part.map.offsets) > 0]] = False
+            to = np.flatnonzero(inner)
+            item_of = np.repeat(np.arange(part.n_items), np.diff(part.map.offsets))
+            np.add.at(self.edges, (item_of[to], loss.targets[to - 1], loss.targets[to]), 1.0)
+        self.masses = part.weights / l2
+
+
+class FrankWolfeItems(LearnedRows):
+    """Dual variables and weights; methods as of `FrankWolfeState` in `protocols.py`.
+
+    Parameters
+    ----------
+    owner, parts : as of `LearnedRows`, with structured hinges
+    l2 : float > 0, the penalty's strength
+
+    Attributes
+    ----------
+    weights : float64 (rows, width), w; corrections : what their weighted average lacks (`kernels/dual/frank_wolfe.py`)
+    """
+
+    def __init__(self, owner: Objective | BlockedObjective, parts: list[Objective], l2: float) -> None:
+        super().__init__(owner, parts)
+        self.l2 = l2
+        check_counts(owner, self.width)
+        kinds, self.pattern_of = self.patterns(NO_COORDS)
+        self.is_fixed = np.zeros((len(kinds), self.width), bool)
+        self.is_fixed[:, : self.n_states] = kinds == FORBIDDEN
+        self.weights = aligned_rows.py_func(self.n_rows, self.width)
+        self.corrections = aligned_rows.py_func(self.n_rows, self.width)
+        self.counters = np.zeros(2)
+        self.counts = [ExpectedCounts(part, self.width, l2) for part in parts]
+        self._gaps = np.full(owner.n_items, np.inf)
+
+    @property
+    def gaps(self) -> Vector:
+        """Each item's part of the duality gap when it was last visited, infinite before, (n_items,)."""
+        return self.l2 * self._gaps[self.items]
+
+    def visit(self, order: NDArray[np.integer], moves: bool = True) -> None:
+        """Measure the gaps of items, and take a step on each; sequential, whatever the number of threads."""
+        for which, items in self.runs(order):
+            part, counts = self.parts[which], self.counts[which]
+            gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]
+            loss = hinge_of(part)
+            data = (items, part.map.offsets, *part.map.store.by_position(), loss.targets, counts.masses)
+            state = (self.weights, self.corrections, self.is_fixed, self.pattern_of, self.counters)
+            if isinstance(loss.structure, Taxonomy):
+                forest = (loss.structure.parents, loss.structure.is_label)
+                improve_trees(*data, counts.nodes, *forest, moves, gaps, *state)
+            else:
+                improve_chains(*data, counts.nodes, counts.edges, moves, gaps, *state)
+        self.owner.n_passes += order.size / max(self.n_items, 1)
+
+    def dual_value(self) -> float:
+        """Return sum_i c_i (expected L) - l2/2 ||w||^2."""
+        distances = sum(
+            float(part.weights @ hinge_of(part).expected_distances(counts.nodes))
+            for part, counts in zip(self.parts, self.counts, strict=True)
+        )
+        return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.weights, self.weights))
+
+    def point(self, is_averaged: bool) -> LazyPoint:
+        """Return the point of the weights, or of their weighted average over the steps so far."""
+        weights, n = self.weights[:, : self.n_states], self.counters[N_SEEN]
+        if is_averaged and n > 0:
+            weights = weights - self.corrections[:, : self.n_states] * (2.0 / (n * (n + 1.0)))
+        return LazyPoint(self.owner, *self.sparse(weights))
+
+
+def hinge_of(part: Objective) -> StructuralHinge:
+    """Return the loss of an objective that has this view."""
+    assert isinstance(part.loss, StructuralHinge)
+    return part.loss
+
+
+def check_counts(owner: Objective | BlockedObjective, width: int) -> None:
+    """Refuse expected counts beyond `LARGEST_BYTES`."""
+    n_edge_rows = (
+        owner.n_items * owner.n_states if hinge_of(getattr(owner, "parts", [owner])[0]).n_edges else 0
+    )
+    n_bytes = 8 * width * (owner.n_positions + n_edge_rows)
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"block-coordinate Frank-Wolfe keeps what it expects of every item: {n_bytes / 1e9:.3g} GB here, and at "
+            f"most {LARGEST_BYTES / 1e9:g} GB are allowed; train on fewer items"
+        )
+
+
+@dataclass(frozen=True)
+class StructuredDual:
+    """Dual variables for a structured hinge, in one piece or block after block."""
+
+    owner: Objective | BlockedObjective
+    parts: list[Objective]
+
+    def start(self, penalty: Any) -> FrankWolfeItems:
+        """Return variables that expect what is observed; InputError for other penalties than l2/2 ||w||^2."""
+        is_l2 = penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0
+        if not is_l2 or penalty.unpenalised.size:
+            raise InputError(
+                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, without L1 and "
+                f"groups, got {penalty}"
+            )
+        return FrankWolfeItems(self.owner, self.parts, penalty.l2)
+
+
+@offers(FrankWolfeView, Objective)
+def structured_dual_of(objective: Objective) -> StructuredDual:
+    """Return the dual variables of a structured hinge; ViewError for other losses and for offsets."""
+    if not isinstance(objective.loss, StructuralHinge):
+        raise ViewError(
+            f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(objective.loss).__name__}"
+        )
+    if objective.offset is not None:
+        raise ViewError(
+            "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"
+        )
+    return StructuredDual(objective, [objective])
+
+
+@offers(FrankWolfeView, BlockedObjective)
+def structured_dual_of_blocks(objective: BlockedObjective) -> StructuredDual:
+    """Return the dual variables of a structured hinge over data that come in blocks."""
+    structured_dual_of(objective.parts[0])
+    return StructuredDual(objective, objective.parts)

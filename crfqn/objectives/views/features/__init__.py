@@ -1,0 +1,1 @@
+"""A loss that follows blocks of weights as they change one after the other: for block coordinate descent."""

@@ -1,0 +1,1 @@
+"""Dense weights that learn item by item: for stochastic gradients, splitting and perceptrons."""
