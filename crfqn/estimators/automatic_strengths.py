@@ -38,18 +38,23 @@ def check_strength(name: str, value: Any) -> None:
     check_nonnegative(name, value)
 
 
-def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
-    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised.
+def automatic_strength(objective: Any, unpenalised: Coords) -> float:
+    """Return what "auto" stands for: SHARE of the noise of gradients, 0 where labels do not vary.
 
     unpenalised : int64, coordinates of the weights without penalty
 
     Notes
     -----
-    A pass over the data where one is "auto". Where labels do not vary, or no feature occurs, it is 0.
+    A pass over the data.
     """
+    return SHARE * gradient_noise(objective, unpenalised)
+
+
+def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
+    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised."""
     if not any(is_auto(value) for value in strengths.values()):
         return strengths
-    choice = SHARE * gradient_noise(objective, unpenalised)
+    choice = automatic_strength(objective, unpenalised)
     return {name: choice if is_auto(value) else value for name, value in strengths.items()}
 
 
@@ -61,7 +66,7 @@ def tell_strengths(strengths: Strengths) -> None:
 def described(strengths: Strengths) -> str:
     """Return words for strengths: "l1 = 0.13, l2 = 0"; group_l1 where it is not 0."""
     return ", ".join(
-        f"{name} = {value if is_auto(value) else format(value, '.4g')}"
+        f"{name} = {value if is_auto(value) else format(value, 'g')}"
         for name, value in strengths.items()
         if value or name != "group_l1"
     )

@@ -10,12 +10,11 @@ import gzip
 import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.data.encoding import encode_sequences
@@ -26,8 +25,6 @@ from defaults_study.token_features import sentence_features
 TEST_EVERY = 5  # of sets without a published split, the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000
 CHUNKS, ACCURACY = "F1 of chunks", "accuracy"
-
-Score = Callable[[Any, Any, Any], float]  # model, X, y
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +53,11 @@ class Source:
         if self.measure == CHUNKS:
             return 100.0 * chunk_f1_score(y, model.predict(X))
         return 100.0 * model.score(X, y)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether an item has one label."""
+        return self.estimator is not ChainCRF
 
     @property
     def n_items(self) -> int:
@@ -225,6 +227,33 @@ def digits() -> Source:
     return Source(x[~is_test], y[~is_test], x[is_test], y[is_test], MulticlassCRF)
 
 
+def strings_of_digits(n_items: int) -> Source:
+    """Handwritten dates and times of the registry as sequences of 8 x 8 pixels, from 0 to 16."""
+    from crfqn import Sequences
+    from crfqn.datasets import dataset
+
+    labeled: Any = dataset("digits").load()
+    parts = [range(n_items), range(labeled.n_train, labeled.n_train + n_items)]
+    images = [[labeled.inputs[i] for i in part] for part in parts]
+    X, held_out = (
+        Sequences(
+            np.concatenate([item.reshape(len(item), -1) for item in items]).astype(np.float64),
+            np.cumsum([0, *map(len, items)]),
+        )
+        for items in images
+    )
+    y, y_test = ([labeled.labels[i] for i in part] for part in parts)
+    return Source(X, y, held_out, y_test, ChainCRF)
+
+
+def part_of(source: Source, n_items: int) -> Source:
+    """The first items of a set's two parts."""
+    train, test = ((X[:n_items], y[:n_items]) for X, y in (
+        (source.X_train, source.y_train), (source.X_test, source.y_test)
+    ))  # fmt: skip
+    return replace(source, X_train=train[0], y_train=train[1], X_test=test[0], y_test=test[1])
+
+
 def leukemia() -> Source:
     """Golub et al.: 38 and 34 patients of three classes, 7129 genes, as Dudoit et al. prepare them."""
     from fbpd_study.sources import leukemia as read
@@ -264,4 +293,8 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "digits": digits,
     "leukemia": leukemia,
 }
-BUILT_IN = ("digits",)
+# Small parts of what comes with scikit-learn, for --quick.
+QUICK: dict[str, Callable[[], Source]] = {
+    "few-digits": lambda: part_of(digits(), 240),
+    "few-strings": lambda: strings_of_digits(60),
+}

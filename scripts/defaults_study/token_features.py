@@ -18,8 +18,7 @@ def shape(word: str) -> str:
 def sentence_features(words: list[str]) -> list[dict[str, Any]]:
     """The features of each word, a dict that leaves out what is not so."""
     return [
-        {name: value for name, value in word_features(words, i).items() if value}
-        for i in range(len(words))
+        {name: value for name, value in word_features(words, i).items() if value} for i in range(len(words))
     ]
 
 
