@@ -139,7 +139,9 @@ class TestAround:
         chain.save(tmp_path / "model")
         file = read_model(tmp_path / "model")
         file.metadata["strengths"] = strengths
-        write_model(tmp_path / "model", file.kind, file.arrays, file.strings, json.loads(json.dumps(file.metadata)))
+        write_model(
+            tmp_path / "model", file.kind, file.arrays, file.strings, json.loads(json.dumps(file.metadata))
+        )
         with pytest.raises(ModelFileError, match="l1|strengths"):
             crfqn.load(tmp_path / "model")
 
