@@ -142,7 +142,7 @@ class TestAround:
         write_model(
             tmp_path / "model", file.kind, file.arrays, file.strings, json.loads(json.dumps(file.metadata))
         )
-        with pytest.raises(ModelFileError, match="l1|strengths"):
+        with pytest.raises(ModelFileError, match=r"l1|strengths"):
             crfqn.load(tmp_path / "model")
 
     @pytest.mark.parametrize(
