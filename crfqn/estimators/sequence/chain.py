@@ -61,9 +61,9 @@ class ChainCRF(ByStrengths):
     Parameters
     ----------
     l1 : float or "auto", default "auto"
-        Strength of the L1 penalty, >= 0, in nats. "auto" is .05 times the mean length of the gradients of features that
-        say nothing, as far as number, scale and density of the data tell (docs/choosing-strengths.md): for a first fit,
-        from which `crf_path` goes on. With the loss "hinge" it is 0.
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
+        on. With the loss "hinge" it is 0.
     l2 : float, default 0.0
         Strength of the L2 penalty, >= 0, in nats.
     group_l1 : float or "auto", default 0.0
