@@ -108,7 +108,8 @@ class ChainCRF(ByStrengths):
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
-    result_ : Result: status, value, gap, passes, trace
+    result_ : Result
+        Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 
