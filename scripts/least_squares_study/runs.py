@@ -17,7 +17,7 @@ from crfqn.objectives.linear.gram import GramSum
 from crfqn.objectives.linear.tiled_map import TiledMap
 from least_squares_study.data import Images, Parts
 
-RIDGE = 1e-4  # l2 of an item: the library's is for a sum over the items
+RIDGE = 1e-5  # l2 of an item: the library's is for a sum over the items
 STAGE_RIDGE = 0.1  # the same of a stage
 LOGISTIC_STEPS = 50
 OURS = ("linear", "logistic", "calibrated")
