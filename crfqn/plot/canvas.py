@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.wording import printable
 from crfqn.errors import InputError
 
 NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, told apart by the colour-blind
 MOST_TICKS = 64  # names along an axis; of more labels every n-th has its name
+
+LONGEST_NAME = 24  # letters of a name along an axis
 
 
 def check_matplotlib() -> None:
@@ -91,15 +94,23 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
     return given
 
 
-def name_ticks(axis: Any, names: Iterable[Any], rotation: float = 0.0) -> None:
+def name_ticks(axis: Any, names: Iterable[Any]) -> None:
     """Write a name at each whole number of an axis; a $ in a name is a letter, and no formula begins there."""
-    shown = [str(name) for name in names]
+    shown = [shorten_name(name) for name in names]
+    is_crowded = axis.axis_name == "x" and max(map(len, shown), default=0) > 2
+    rotation = 90.0 if is_crowded else 0.0
     step = ceil(len(shown) / MOST_TICKS) or 1
     axis.set_ticks(range(0, len(shown), step), shown[::step], rotation=rotation)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)
     size = 10.0 if len(shown) <= 12 else max(4.0, 10.0 - 0.15 * len(shown[::step]))
     axis.set_tick_params(labelsize=size)
+
+
+def shorten_name(name: Any) -> str:
+    """Return a name as a line of a picture, without control characters, and cut where it is long."""
+    text = printable(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def signed_colours() -> Any:

@@ -123,7 +123,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
             text_kw={"fontsize": 9 if n_labels <= 6 else 6.5},
         )
         self._colour_numbers()
-        name_ticks(axes.xaxis, self.display_labels, rotation=90)
+        name_ticks(axes.xaxis, self.display_labels)
         name_ticks(axes.yaxis, self.display_labels)
         axes.set(xlabel="predicted label", ylabel="given label", title="Confusion")
         if has_colorbar:

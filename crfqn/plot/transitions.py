@@ -69,7 +69,7 @@ class TransitionsDisplay:
         largest = float(np.abs(self.weights).max(initial=0.0)) or 1.0
         style = {"cmap": signed_colours(), "vmin": -largest, "vmax": largest, "interpolation": "none"} | style
         self.im_ = self.ax_.imshow(self.weights, **style)
-        name_ticks(self.ax_.xaxis, self.labels, rotation=90)
+        name_ticks(self.ax_.xaxis, self.labels)
         name_ticks(self.ax_.yaxis, self.labels)
         self.ax_.set(xlabel="to", ylabel="from", title=f"Transitions{f': {self.name}' if self.name else ''}")
         if has_colorbar:

@@ -1,4 +1,7 @@
-"""Record of a regularisation path: models and figures by value of l1, the best of them, and a table; `crfqn.plot.PathDisplay` draws it."""
+"""Record of a regularisation path: models and figures by value of l1, the best of them, a table.
+
+`crfqn.plot.PathDisplay` draws it.
+"""
 
 from __future__ import annotations
 
