@@ -26,7 +26,7 @@ LAYERS = [
     {"objectives"},
     {"solvers"},
     {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},
-    {"cli", "recipes", "__main__"},
+    {"cli", "plot", "recipes", "report", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties.

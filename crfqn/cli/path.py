@@ -40,9 +40,9 @@ def path(
     """
     recipe = load_recipe(name_or_path)
     if options.plot is not None:
-        from crfqn.regularization_path.plot import check_plotting
+        from crfqn.plot.canvas import check_picture
 
-        check_plotting(options.plot)
+        check_picture(options.plot)
     for file in (output, options.csv, options.plot):
         if file is not None:
             check_writable(file)
@@ -57,7 +57,7 @@ def path(
             if options.csv is not None:
                 models.write_csv(options.csv)
             if options.plot is not None:
-                models.plot(options.plot)
+                _draw(models, options.plot)
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
@@ -142,6 +142,13 @@ def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
                 say(text)
 
         yield show
+
+
+def _draw(models: "RegularizationPath", file: Path) -> None:
+    from crfqn.plot import PathDisplay
+    from crfqn.plot.canvas import save_picture
+
+    save_picture(PathDisplay.from_rows(models.rows()), file)
 
 
 def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
