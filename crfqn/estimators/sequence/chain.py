@@ -41,7 +41,7 @@ from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.support import observed_support
+from crfqn.objectives.support import Support, observed_support
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference
 from crfqn.threads import Pool
@@ -177,8 +177,7 @@ class ChainCRF(ByStrengths):
         n_features = sequences.n_features
         del sequences
         chain = Chain(store.offsets, len(classes))
-        possible = self.all_possible_states, self.all_possible_transitions
-        support = observed_support(store, targets, len(classes), *possible)
+        support = self._support(store, targets, len(classes))
         result = self._train(SparseMap(store), chain, targets, weights, begin, support=support)
         self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
         self._keep(result)
@@ -255,6 +254,11 @@ class ChainCRF(ByStrengths):
         chain, scores, edges = self._open(sequences)
         inference = self._infer(chain, scores, edges, targets)
         return inference.target_score - inference.log_partition
+
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+        """Return the weights that may be other than 0, by what occurs in the training data."""
+        possible = self.all_possible_states, self.all_possible_transitions
+        return observed_support(store, targets, n_states, *possible)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
