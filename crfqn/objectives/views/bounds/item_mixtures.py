@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ItemMixturesView
 from crfqn.objectives.registry import offers
+from crfqn.structures.chain import Chain
 
 MOST_ENTRIES = 4  # of parts, for each entry of the data
 FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
@@ -79,11 +81,11 @@ class ItemMixtures:
 
     def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
         """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
-        owner, n_states = self.owner, self.owner.n_states
+        owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
-        edges = self.point.edges.reshape(n_states, n_states)
-        targets = owner.loss.targets  # type: ignore[attr-defined]
-        items = owner.map.offsets, self.point.scores, edges, targets, owner.weights
+        loss = cast(Likelihood, owner.loss)
+        scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
+        items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
         return parts, products
 
