@@ -104,12 +104,12 @@ def _fit_and_save(
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     with interrupts.saving():
         save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
-        code = ExitCode.INTERRUPTED
+        code = interrupts.code
     elif model.result_.status.is_regular:
         code = ExitCode.OK
     else:
