@@ -131,6 +131,25 @@ def path(
 @app.command()
 @command
 @with_option_groups
+def cv(
+    recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
+    *,
+    folds: Annotated[
+        int, typer.Option("--folds", "-k", min=2, help="So many parts of the training items.")
+    ] = 5,
+    overrides: TrainOverrides,
+    as_json: JsonOption = False,
+    is_quiet: QuietOption = False,
+) -> int:
+    """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
+    from crfqn.cli.cross_validation import cross_validate
+
+    return cross_validate(recipe, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
+
+
+@app.command()
+@command
+@with_option_groups
 def predict(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-",

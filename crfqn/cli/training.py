@@ -186,11 +186,11 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
     return (
         f"{recipe.title}\n"
         f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"{_strengths(model)}, tol = {model.tol:g}\n"
+        f"{describe_strengths(model)}, tol = {model.tol:g}\n"
     )
 
 
-def _strengths(model: Any) -> str:
+def describe_strengths(model: Any) -> str:
     """Return words for the strengths of the penalty."""
     return ", ".join(
         f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
