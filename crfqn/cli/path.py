@@ -52,7 +52,7 @@ def path(
         models = _walk(model, prepared, options, interrupts, is_quiet)
         if models is None:
             say("Interrupted before the first model; nothing was saved.")
-            return ExitCode.INTERRUPTED
+            return interrupts.code
         with interrupts.saving():
             if options.csv is not None:
                 models.write_csv(options.csv)
@@ -208,5 +208,5 @@ def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
     statuses = {model.result_.status.name for model in models.models}
     if interrupts.is_requested or "INTERRUPTED" in statuses:
         say("Interrupted; the table has the values so far.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED
