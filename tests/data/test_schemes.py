@@ -76,7 +76,9 @@ def test_spans_and_errors_agree_with_the_definitions(scheme):
 
 @st.composite
 def items(draw):
-    lengths = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("xy")), max_size=5))
+    lengths = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("xy")), max_size=5)
+    )
     spans, position = [], 0
     for gap, length, kind in lengths:
         spans.append(Span(position + gap, position + gap + length, kind))

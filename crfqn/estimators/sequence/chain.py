@@ -15,7 +15,7 @@ from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
-from crfqn.data.partial_labels import encode_constraints, flat_partial_labels, is_partial
+from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
@@ -26,7 +26,7 @@ from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.sequence.decoding import SequenceDecoding
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
-from crfqn.estimators.sequence.training_data import ON_VIOLATION, TrainingData, prepare
+from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
@@ -49,9 +49,11 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import observed_support
+from crfqn.result import Result
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.chain_decoding import pairs_of
 from crfqn.structures.structure import Inference, Structure
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 CONSTRAIN = ("both", "decoding")
@@ -195,31 +197,43 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
         given = as_transitions(self.constraints, self.scheme)
-        data = prepare(sequences, y, weights, given, self.constrain == CONSTRAIN[0], self.on_violation)
-        del sequences
-        return self._fit(data, vocabulary, start)
-
-    def _fit(self, data: TrainingData, vocabulary: Vocabulary | None, start: Any) -> ChainCRF:
-        sequences, (classes, targets, allowed), weights, rules = data
-        del data
+        sequences, labels, weights, rules = prepare(
+            sequences, y, weights, given, self._trains_rules, self.on_violation
+        )
         names = None if vocabulary is None else vocabulary.names
-        begin = self._start(Axes(classes.tolist(), sequences.n_features, names), start)
+        begin = self._start(Axes(labels.classes.tolist(), sequences.n_features, names), start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
         del sequences
-        chain = Chain(store.offsets, len(classes), rules=rules if self.constrain == CONSTRAIN[0] else None)
-        possible = self.all_possible_states, self.all_possible_transitions
-        if allowed is not None:
-            self._check_partial()
-            targets = allowed
-        support = observed_support(store, targets, len(classes), *possible)
-        result = self._train(SparseMap(store), chain, targets, weights, begin, support=support)
-        self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
+        result = self._train_on(store, labels, weights, rules, begin)
+        self.classes_, self.vocabulary_, self.n_features_in_ = labels.classes, vocabulary, n_features
         self.rules_ = rules
-        self._keep(result, is_convex=allowed is None)
+        self._keep(result, is_convex=labels.allowed is None)
         pass_on_interrupt(result)
         return self
+
+    @property
+    def _trains_rules(self) -> bool:
+        """Whether rules hold in training."""
+        return self.constrain == CONSTRAIN[0]
+
+    def _train_on(
+        self,
+        store: FeatureStore,
+        labels: PartialLabels,
+        weights: NDArray[np.float64] | None,
+        rules: TransitionRules | None,
+        begin: SparseWeights | None,
+    ) -> Result:
+        n_states, targets = len(labels.classes), labels.targets
+        chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
+        if labels.allowed is not None:
+            self._check_partial()
+            targets = labels.allowed
+        possible = self.all_possible_states, self.all_possible_transitions
+        support = observed_support(store, targets, n_states, *possible)
+        return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
 
     def predict(self, X: Any, known: Any = None) -> list[NDArray]:
         """Return the most probable label sequence of each item (Viterbi).
