@@ -15,7 +15,7 @@ StrPath = str | os.PathLike[str]
 
 
 def check_writable(path: StrPath) -> None:
-    """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
+    """Raise ModelFileError unless a file could be written to `path` now; called before a long training."""
     target = _target(path)
     probe = _temporary_name(target)
     try:
@@ -60,7 +60,7 @@ def _target(path: StrPath) -> str:
         raise _cannot_write(path, error) from error
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: it is {what}")
+        raise ModelFileError(f"cannot write {os.fspath(path)}: it is {what}")
     return target
 
 
@@ -74,7 +74,7 @@ def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         folder = os.path.dirname(os.path.realpath(os.fspath(path)))
         reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
-    return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
+    return ModelFileError(f"cannot write {os.fspath(path)}: {reason}")
 
 
 def _sync_folder(folder: str) -> None:

@@ -48,7 +48,7 @@ from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.support import observed_support
+from crfqn.objectives.support import Support, observed_support
 from crfqn.result import Result
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.chain_decoding import pairs_of
@@ -131,7 +131,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
     rules_ : TransitionRules over the classes, None without any
-    result_ : Result: status, value, gap, passes, trace
+    result_ : Result
+        Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 
@@ -231,8 +232,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         if labels.allowed is not None:
             self._check_partial()
             targets = labels.allowed
-        possible = self.all_possible_states, self.all_possible_transitions
-        support = observed_support(store, targets, n_states, *possible)
+        support = self._support(store, targets, n_states)
         return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
 
     def predict(self, X: Any, known: Any = None) -> list[NDArray]:
@@ -320,6 +320,11 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         within = self._infer(chain, np.where(allowed, scores, -np.inf), edges).log_partition
         within[chain.impossible(allowed)] = -np.inf
         return np.minimum(within - self._infer(chain, scores, edges).log_partition, 0.0)
+
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+        """Return the weights that may be other than 0, by what occurs in the training data."""
+        possible = self.all_possible_states, self.all_possible_transitions
+        return observed_support(store, targets, n_states, *possible)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
