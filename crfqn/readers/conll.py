@@ -17,7 +17,9 @@ from crfqn.readers.labeled import Labeled
 WORD_AND_TAG = ("w", "pos")
 
 
-def read_conll(path: str | Path, columns: Sequence[str] = WORD_AND_TAG) -> Labeled:
+def read_conll(
+    path: str | Path, columns: Sequence[str] = WORD_AND_TAG, separator: str | None = None
+) -> Labeled:
     """Read a file of columns, plain or gzip-compressed; `-` reads standard input.
 
     Parameters
@@ -25,6 +27,8 @@ def read_conll(path: str | Path, columns: Sequence[str] = WORD_AND_TAG) -> Label
     path : str or Path
     columns : sequence of str
         Names of the columns before the label.
+    separator : str or None
+        What stands between the columns; None: blanks or tabs.
 
     Returns
     -------
@@ -40,8 +44,8 @@ def read_conll(path: str | Path, columns: Sequence[str] = WORD_AND_TAG) -> Label
     labels: list[list[str]] = []
     n, is_inside = len(columns), False
     for number, line in text_lines(path):
-        fields = line.split()
-        if not fields:
+        fields = line.split(separator)
+        if not line.strip():
             is_inside = False
             continue
         if len(fields) not in (n, n + 1):
