@@ -3,11 +3,11 @@
     python scripts/stopping.py digits ocr --seconds 60
     python scripts/stopping.py probablepeople-person conll2000:2000 --factor 1
 
-`conll2000:2000`: the first 2,000 training items. One run a recipe and penalty, to the certificate or the limit of the processor's time; its trace tells where an estimate would have
-ended it at each tolerance (all that a run does before is the same), and its end is the optimum that this is compared
-with. What waiting zeros promise is left out: it can only make a run end later.
-Runs whose end is not near the optimum themselves are left out: those whose certified gap is above a tenth of the
-tolerance, unless their last tenth of all steps has won less than a hundredth of it.
+`conll2000:2000`: the first 2,000 training items. One run a recipe and penalty, to the certificate or the limit of the
+processor's time; its trace tells where an estimate would have ended it at each tolerance (all that a run does before is
+the same), and its end is the optimum that this is compared with. What waiting zeros promise is left out: it can only
+make a run end later. An end is left out whose optimum is not known: where the certified gap is above a tenth of the
+tolerance, unless the last tenth of all steps has won less than a hundredth of it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ def main(
     factor: Annotated[list[float] | None, typer.Option(help="Strengths, times the recipe's.")] = None,
 ) -> None:
     """Print a table of the true distance at the end of each run, in units of the tolerance."""
-    print(
-        "| data | l1 | l2 | tol | ends after | true distance / tol |\n|---|---|---|---|---|---|", flush=True
-    )
+    head = ["data", "l1", "l2", *(f"true distance / tol (steps) at {tol:g}" for tol in TOLERANCES)]
+    print(row_of(head), row_of(["---"] * len(head)), sep="\n", flush=True)
     worst: list[float] = []
     n_runs = 0
     for name in recipes:
@@ -48,8 +47,10 @@ def main(
             settings = {"l1": of_l1 * scale * base, "l2": of_l2 * scale * base}
             result = trained(recipe, data, taxonomy, settings, seconds)
             n_runs += 1
-            for tol in TOLERANCES:
-                worst += report(name, settings, tol, result)
+            found = [at_stop(tol, result) for tol in TOLERANCES]
+            worst += [distance for distance, _ in filter(None, found)]
+            cells = ["-" if end is None else f"{end[0]:.2f} ({end[1]})" for end in found]
+            print(row_of([name, *(f"{each:g}" for each in settings.values()), *cells]), flush=True)
     print(
         f"\n{n_runs} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
         f"median {np.median(worst):.2f}"
@@ -86,23 +87,26 @@ def trained(
         return model.fit(*data).result_
 
 
-def report(name: str, settings: dict[str, float], tol: float, result: Result) -> list[float]:
-    """Print a row; returns the true distance in units of the tolerance, nothing where the optimum is not known."""
+def at_stop(tol: float, result: Result) -> tuple[float, int] | None:
+    """The true distance in units of the tolerance where an estimate ends the run, and the steps until there.
+
+    None where it does not end it, or the optimum is not known.
+    """
     steps = by_step(result)
     last_tenth = 1.0 - result.value / steps[int(0.9 * (len(steps) - 1))]
     if result.gap > 0.1 * tol and not abs(last_tenth) < 0.01 * tol:
-        return []
+        return None
     gains = Gains()
     for n, value in enumerate(steps, start=1):
         gains.add(value)
         if gains.rest() <= tol * abs(value):
-            distance = (value / result.value - 1.0) / tol
-            print(
-                f"| {name} | {settings['l1']:g} | {settings['l2']:g} | {tol:g} | {n} steps | {distance:.2f} |",
-                flush=True,
-            )
-            return [distance]
-    return []
+            return (value / result.value - 1.0) / tol, n
+    return None
+
+
+def row_of(cells: list[str]) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def by_step(result: Result) -> list[float]:
