@@ -19,8 +19,9 @@ from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recip
 from crfqn.recipes.schema import parse_recipe
 
 RECIPES = [
-    *("conll2000", "digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat"),
-    *("ocr", "stdlib", "stdlib-flat"),
+    *("banking77", "btc", "conll2000", "digits", "dutch-upos", "dutch-xpos", "imageclef", "lshtc1"),
+    *("lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat", "ocr"),
+    *("probablepeople-company", "probablepeople-person", "stdlib", "stdlib-flat"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = """

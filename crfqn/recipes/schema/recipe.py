@@ -45,12 +45,13 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
-    data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
-    words, see `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `words`: the word with its beginning, its end
+    and its shape, and the words around it, see `crfqn.data.words.word_features`. `given`: the numbers of the data, if
+    need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `crfqn.recipes.text_features`.
     """
 
-    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "given", "text"))
+    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "words", "given", "text"))
     threshold: float = key("number", 1.0)
     bias: bool = key("true or false", True)
     columns: str = key("text", "w pos")
@@ -158,6 +159,7 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
+    "words": ("kind",),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -176,7 +178,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows"),
+    "chain": ("pixel-pairs", "attributes", "windows", "words"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -280,11 +282,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
+        columns = "for files of columns" if data.train else "if it has columns"
+        or_columns = f'or "windows" or "words" {columns}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
