@@ -88,12 +88,12 @@ FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
 class Objective:
     """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
 
-    Strengths that are not given are those that the estimator has by default.
+    Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
     """
 
-    l1: float | None = key("number", None, low=0.0)
+    l1: float | str | None = key("number", None, low=0.0, words=("auto",))
     l2: float | None = key("number", None, low=0.0)
-    group_l1: float | None = key("number", None, low=0.0)
+    group_l1: float | str | None = key("number", None, low=0.0, words=("auto",))
     loss: str = key("text", "logistic", choices=(*SPARSE_LOSSES, *LEAST_SQUARES))
     penalty: str | None = key(
         "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
