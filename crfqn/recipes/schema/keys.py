@@ -29,9 +29,11 @@ def key(
     choices: tuple[str, ...] = (),
     low: float | None = None,
     above: float | None = None,
+    says: str = "",
 ) -> Any:
-    """Declare a key of a section: its kind, default, choices, and range (>= `low`, > `above`)."""
-    return field(default=default, metadata={"kind": kind, "choices": choices, "low": low, "above": above})
+    """Declare a key of a section: its kind, default, choices, range (>= `low`, > `above`), and what it `says`."""
+    rules = {"kind": kind, "choices": choices, "low": low, "above": above, "says": says}
+    return field(default=default, metadata=rules)
 
 
 def read_section(
