@@ -4,7 +4,7 @@ It is made of the schema, so that it says what `parse_recipe` takes.
 """
 
 import json
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from crfqn.errors import InputError
