@@ -108,6 +108,23 @@ def train(
 
 @app.command()
 @command
+def recipe(
+    structure: Annotated[
+        str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
+    ] = "chain",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+) -> None:
+    """Write a recipe to begin with: every key, with its default and what it means."""
+    from crfqn.cli.output import write_text
+    from crfqn.recipes.skeleton import skeleton
+
+    write_text(output, skeleton(structure))
+
+
+@app.command()
+@command
 @with_option_groups
 def path(
     recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],

@@ -67,7 +67,9 @@ class ItemMixtures:
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
-        found = Parts(np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32))
+        found = Parts(
+            np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
+        )
         arrays = store.indptr, store.indices, store.values
         residual = self.point.evaluation.residual
         n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, found)
