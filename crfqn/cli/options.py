@@ -169,6 +169,10 @@ class PredictOptions:
             "before the label of a document as number TAB label.",
         ),
     ] = False
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Write a JSON object a line instead: labels and what else is asked for."),
+    ] = False
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

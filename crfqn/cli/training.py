@@ -15,6 +15,7 @@ from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.scores import DocumentScores, Scores
+from crfqn.cli.terminal import to_json
 from crfqn.data.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, ModelFileError
@@ -34,6 +35,7 @@ def train(
     settings: Mapping[str, Any],
     *,
     dtype: str = "float64",
+    as_json: bool = False,
     is_quiet: bool,
 ) -> int:
     """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
@@ -42,7 +44,7 @@ def train(
     check_writable(output)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
-        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype)
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json)
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
@@ -92,6 +94,7 @@ def _fit_and_save(
     interrupts: Interrupts,
     is_quiet: bool,
     dtype: str = "float64",
+    as_json: bool = False,
 ) -> int:
     tell = _silent if is_quiet else say
     model: Any = build_estimator(
@@ -106,12 +109,12 @@ def _fit_and_save(
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     with interrupts.saving():
         save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
-        code = ExitCode.INTERRUPTED
+        code = interrupts.code
     elif model.result_.status.is_regular:
         code = ExitCode.OK
     else:
@@ -120,7 +123,8 @@ def _fit_and_save(
     scores = None
     if not is_interrupted and prepared.y_test:
         scores = score(model, prepared.X_test, prepared.y_test)
-    print(_summary(model, output, scores, is_interrupted), flush=True)
+    describe = summary_json if as_json else _summary
+    print(describe(model, output, scores, is_interrupted), flush=True)
     return code
 
 
@@ -209,6 +213,24 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
         rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def summary_json(
+    model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
+) -> str:
+    """Return what the summary says as JSON; numbers that are not known are null."""
+    result = model.result_
+    status = "INTERRUPTED" if is_interrupted else result.status.name
+    numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
+    facts |= {name: _known(getattr(result, name)) for name in numbers}
+    facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
+    facts |= {"scores": None if scores is None else scores.as_json()}
+    return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _weights(model: Any) -> str:

@@ -311,13 +311,17 @@ class SparseCRF(Fitted):
             setattr(chosen, name, value)
         return chosen
 
-    def _keep(self, result: Result) -> None:
-        """Set the fitted attributes from the result of a training, and warn unless it has converged."""
+    def _keep(self, result: Result, is_convex: bool = True) -> None:
+        """Set the fitted attributes from the result of a training, and warn unless it has ended well.
+
+        A loss that is not convex has no better end than a stationary point.
+        """
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
-        if not result.status.is_regular and result.status is not Status.INTERRUPTED:
+        ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
+        if not ends_well and result.status is not Status.INTERRUPTED:
             distance = (
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)

@@ -1,4 +1,7 @@
-"""Record of a regularisation path: models and figures by value of l1, the best of them, table and plot."""
+"""Record of a regularisation path: models and figures by value of l1, the best of them, a table.
+
+`crfqn.plot.PathDisplay` draws it.
+"""
 
 from __future__ import annotations
 
@@ -121,20 +124,6 @@ class RegularizationPath:
             writer.writeheader()
             for row in self.rows():
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})
-
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draw score, non-zeros, gap and seconds against the parameter that varies, to a file; needs matplotlib.
-
-        path : name of the file: .png, .svg, .pdf
-
-        Raises
-        ------
-        InputError
-            matplotlib is not installed, or does not know the kind of file.
-        """
-        from crfqn.regularization_path.plot import plot
-
-        plot(self, path)
 
     def __len__(self) -> int:
         return len(self.models)

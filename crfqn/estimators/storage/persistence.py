@@ -68,7 +68,18 @@ def load(path: str | PathLike[str]) -> Any:
     ModelFileError
         Anything but a whole and undamaged model file of a known kind and version.
     """
-    file = read_model(path)
+    return restore(read_model(path))
+
+
+def restore(file: ModelFile) -> Any:
+    """Return the fitted estimator of the content of a model file, which may have been read from another format.
+
+    Raises
+    ------
+    ModelFileError
+        An unknown kind, or content that does not fit together; the message names `file.path`.
+    """
+    path = file.path
     if file.kind not in KINDS:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")

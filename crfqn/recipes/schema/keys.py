@@ -30,9 +30,13 @@ def key(
     low: float | None = None,
     above: float | None = None,
     words: tuple[str, ...] = (),
+    says: str = "",
 ) -> Any:
-    """Declare a key of a section: its kind, default, choices, range (>= `low`, > `above`), `words` instead of it."""
-    rule = {"kind": kind, "choices": choices, "low": low, "above": above, "words": words}
+    """Declare a key of a section: its kind, default, choices, range (>= `low`, > `above`), `words` instead of it.
+
+    `says`: what it means, in a few words.
+    """
+    rule = {"kind": kind, "choices": choices, "low": low, "above": above, "words": words, "says": says}
     return field(default=default, metadata=rule)
 
 
