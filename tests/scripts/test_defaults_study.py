@@ -15,7 +15,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 import defaults
 from defaults_study.curves import Curve, Row, folds
 from defaults_study.rules import Rule
-from defaults_study.token_features import sentence_features, shape
 
 
 def run(*arguments):
@@ -68,9 +67,10 @@ def test_what_is_in_the_folder_is_not_measured_again(folder):
 
 def test_without_data_it_says_which(monkeypatch, tmp_path):
     monkeypatch.delenv("CRFQN_DATA", raising=False)
+    monkeypatch.setenv("CRFQN_CACHE", str(tmp_path / "cache"))
     result = run("--data", "dutch", "--output", str(tmp_path))
     assert result.exit_code == 3
-    assert "nl_lassysmall-ud-dev.conllu.gz: not below the folder that CRFQN_DATA names" in result.output
+    assert "dutch-upos" in result.output
 
 
 def curve(noise, tests):
@@ -103,13 +103,3 @@ def test_folds_are_five_of_few_items():
     ((train, held_out),) = folds(1000)
     assert (train.size, held_out.size) == (800, 200)
     assert not np.intersect1d(train, held_out).size
-
-
-def test_features_of_words():
-    first, second = sentence_features(["McDonald's", "2026"])
-    assert shape("McDonald's") == "XxXxx'x"
-    assert (first["prefix 3"], first["suffix 2"], first["1: word"]) == ("mcd", "'s", "2026")
-    assert first["first"]
-    assert "last" not in first
-    assert second["digit"]
-    assert "-1: title" not in second
