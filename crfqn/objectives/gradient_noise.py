@@ -41,7 +41,7 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     O(K N) and a pass over the data.
     """
     parts = parts_of(objective)
-    occurring = sum(part.map.weighted_squares(part.position_weights) for part in parts)
+    occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
     occurring[parts[0].split(unpenalised).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
     return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
