@@ -21,7 +21,7 @@ MODELS = {
     "taxonomy": lambda: TaxonomyCRF(l1=0.1, fit_intercept=True).fit(ROWS, CLASSES),
     "flat": lambda: MulticlassClassifier(group_l1=0.1).fit(ROWS, [1, 1, 2, 2, 3, 3] * 2),
     "kernel": lambda: MulticlassSVC().fit(ROWS, CLASSES),
-    "stages": lambda: StagewiseRegression(n_stages=2, random_state=0).fit(ROWS, CLASSES),
+    "stages": lambda: StagewiseRegression(max_iter=2, random_state=0).fit(ROWS, CLASSES),
 }
 
 
@@ -104,9 +104,8 @@ class TestFormats:
 
     def test_options_are_of_the_format(self, chain, tmp_path):
         interchange.write(chain, tmp_path / "m.crfqn", dtype="float32")
-        assert np.allclose(
-            interchange.read(tmp_path / "m.crfqn").coef_.toarray(), chain.coef_.toarray(), 1e-6
-        )
+        read = interchange.read(tmp_path / "m.crfqn")
+        assert read.coef_.data.tolist() == chain.coef_.data.astype(np.float32).tolist()
         with pytest.raises(
             InputError, match=r"crfsuite: dtype: expected one of the options \['feature_names'\]"
         ):
