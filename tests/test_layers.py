@@ -36,7 +36,7 @@ LAYERS = [
         "interchange",
         "compat",
     },
-    {"cli", "recipes", "__main__"},
+    {"cli", "plot", "recipes", "report", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties.
