@@ -56,7 +56,7 @@ class Format:
     suffixes : tuple of str, by which a file that is written is known
     begins : callable or None: whether a file begins like one of the format
     read : callable or None: path -> fitted estimator
-    write : callable or None: (model, path, **options) -> None
+    write : callable or None: model, path and options -> None
     """
 
     name: str

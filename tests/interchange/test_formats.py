@@ -68,7 +68,11 @@ class TestJson:
             (lambda d: d.update(kind="unheard-of"), "expected a model of kind"),
             (lambda d: d.update(arrays=[]), "arrays: expected a JSON object"),
             (lambda d: d["strings"].update(classes=[1]), "strings: classes: expected a list of strings"),
-            (lambda d: d["arrays"]["node_weight"].update(values=["x", 1.0]), "arrays:"),
+            (lambda d: d["arrays"]["node_weight"].update(values=["x", 1.0]), "expected values of float64"),
+            (
+                lambda d: d["arrays"]["node_weight"]["values"].__setitem__(0, None),
+                "expected values of float64, got None",
+            ),
             (lambda d: d["arrays"]["node_weight"].update(shape=[10**12]), "do not have the shape"),
             (lambda d: d["arrays"]["node_weight"].update(dtype="object"), "expected a dtype"),
             (
