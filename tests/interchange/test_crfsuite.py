@@ -165,6 +165,18 @@ class TestWriting:
         interchange.write(model, path, feature_names=["u", "v", "w"])
         assert tagger(path).tag([["u"], ["v"], ["w"]]) == model.predict(X)[0].tolist()
 
+    def test_forbidden_transitions_have_no_probability(self, tmp_path):
+        X, y = [[["x"], ["y"], ["y"]]] * 3, [["B-N", "I-N", "O"], ["B-N", "O", "O"], ["O", "B-N", "I-N"]]
+        model = ChainCRF(l1=0.01, scheme="IOB2").fit(X, y)
+        path = tmp_path / "m.crfsuite"
+        with pytest.warns(UserWarning, match="rules on the first and the last labels of items are left out"):
+            interchange.write(model, path)
+        found = tagger(path)
+        found.set(X[0])
+        assert found.probability(["O", "I-N", "O"]) == 0.0
+        assert found.probability(["B-N", "I-N", "O"]) > 0.0
+        assert found.tag(X[0]) == model.predict(X)[0].tolist()
+
     @pytest.mark.parametrize(
         ("X", "y", "message"),
         [
