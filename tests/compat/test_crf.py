@@ -170,7 +170,7 @@ class TestInterface:
 
     def test_searches_over_its_parameters(self):
         scorer = make_scorer(metrics.flat_f1_score, average="weighted")
-        search = GridSearchCV(CRF(delta=1e-2), {"c1": [0.01, 1.0]}, cv=3, scoring=scorer).fit(X, Y)
+        search = GridSearchCV(CRF(delta=1e-2), {"c1": [0.01, 1.0]}, cv=2, scoring=scorer).fit(X, Y)
         assert search.best_params_ == {"c1": 0.01}
         assert cross_val_score(CRF(delta=1e-2), X, Y, cv=2, scoring=scorers.flat_accuracy).min() > 0.5
 
