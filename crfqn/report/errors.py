@@ -205,19 +205,21 @@ def _read(texts: Sequence[Any], i: int, t: int) -> str:
 
 def _text(X: Any, item: Any, t: int) -> str:
     """Return the word at a position: the value of its first feature `x[0]=value`, else its first feature."""
+    first = ""
     if isinstance(item, list):
         features = item[t]
-        pairs = features.items() if isinstance(features, dict) else ((name, "") for name in features)
+        pairs = list(features.items() if isinstance(features, dict) else ((name, "") for name in features))
         names = [
             f"{name}={value}" if isinstance(value, str) and value else str(name) for name, value in pairs
         ]
+        first = next((value for _, value in pairs[:1] if isinstance(value, str)), "")
     else:
         known = getattr(X, "feature_names", None)
         if known is None or not hasattr(item, "indptr"):
             return ""
         names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
     here = (found[1] for found in map(HERE.match, names) if found)
-    return next(here, names[0] if names else "")
+    return next(here, first or (names[0] if names else ""))
 
 
 def _item_error(
