@@ -34,6 +34,7 @@ def test_beginning_end_and_iterations(caplog):
 
 
 def test_an_end_that_was_not_meant_is_a_warning(caplog):
+    caplog.set_level(logging.WARNING, logger="crfqn")
     with pytest.warns(ConvergenceWarning):
         MulticlassCRF(l1=0.1, max_iter=1, tol=0.0, stop="certificate").fit(X, Y)
     (record,) = caplog.records
@@ -44,12 +45,14 @@ def test_an_end_that_was_not_meant_is_a_warning(caplog):
 def test_nothing_is_shown_unasked(capfd):
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("crfqn").handlers)
     root = logging.getLogger()
+    own = logging.getLogger("crfqn")
     kept, root.handlers = root.handlers, []  # those of pytest
+    others, own.handlers = own.handlers, [one for one in own.handlers if isinstance(one, logging.NullHandler)]
     try:
         with pytest.warns(ConvergenceWarning):
             MulticlassCRF(l1=0.1, max_iter=1, tol=0.0, stop="certificate").fit(X, Y)
     finally:
-        root.handlers = kept
+        root.handlers, own.handlers = kept, others
     assert capfd.readouterr() == ("", "")
 
 
