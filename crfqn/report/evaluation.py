@@ -35,7 +35,7 @@ class Mistake(NamedTuple):
 
     given: str
     predicted: str
-    count: int
+    n_times: int
     share: float
 
 
@@ -71,8 +71,8 @@ class Evaluation:
         X, y = data
         model = subject.model
         if subject.is_sequence:
-            predicted = [[str(label) for label in item] for item in model.predict(X)]
-            given = _cut(y, [len(item) for item in predicted])
+            predicted: list[Any] = [[str(label) for label in item] for item in model.predict(X)]
+            given: list[Any] = _cut(y, [len(item) for item in predicted])
         elif hasattr(model, "predict_sets") and _are_sets(y):
             predicted = [[str(label) for label in labels] for labels in model.predict_sets(X)]
             given = [[str(label) for label in labels] for labels in y]
@@ -117,7 +117,7 @@ class Evaluation:
                 given, predicted, labels=names, average=None, zero_division=0
             )
         columns = [np.asarray(column).tolist() for column in scores]
-        return [LabelScores(*row[:-1], int(row[-1])) for row in zip(names, *columns, strict=True)]
+        return [LabelScores(*row) for row in zip(names, *columns, strict=True)]
 
     def mistakes(self) -> list[Mistake]:
         """Return which label was taken for which, the most frequent first."""

@@ -26,7 +26,7 @@ VARIABLES = {
     OBJECTIVE: "--accent",
     "#1f77b4": "--accent",  # matplotlib's first colour
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "crfqn",  # the same page from the same model
     "text.color": INK,
@@ -106,5 +106,6 @@ def _png(colours: NDArray[np.float64]) -> str:
     from matplotlib.image import imsave
 
     stream = io.BytesIO()
-    imsave(stream, colours, format="png", metadata={"Software": None})
+    nothing: dict[Any, Any] = {"Software": None}
+    imsave(stream, colours, format="png", metadata=nothing)
     return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"

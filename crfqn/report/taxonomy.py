@@ -86,7 +86,7 @@ def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, li
 def _walk(tree: LabelTree, n_shown: int) -> Iterator[tuple[int, int, bool]]:
     """Yield (node, depth, whether it has children that are shown), each node before its children."""
     children: list[list[int]] = [[] for _ in range(n_shown)]
-    tops = []
+    tops: list[int] = []
     for node, parent in enumerate(tree.parents[:n_shown].tolist()):
         (tops if parent == NO_PARENT else children[parent]).append(node)
     stack = tops[::-1]
