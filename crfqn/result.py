@@ -31,6 +31,7 @@ class Status(Enum):
     MAX_SECONDS = "stopped: the time limit is reached"
     CALLBACK = "stopped: a callback asked for it"
     INTERRUPTED = "interrupted: the best weights so far are kept"
+    IMPORTED = "read from another tool's file, which does not say how the training ended"
     DIVERGED = "failed: the objective is not finite"
 
     @property

@@ -25,7 +25,17 @@ LAYERS = [
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
-    {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},
+    {
+        "estimators",
+        "regularization_path",
+        "readers",
+        "datasets",
+        "metrics",
+        "model_file",
+        "progress",
+        "interchange",
+        "compat",
+    },
     {"cli", "plot", "recipes", "report", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}

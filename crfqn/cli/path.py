@@ -52,7 +52,7 @@ def path(
         models = _walk(model, prepared, options, interrupts, is_quiet)
         if models is None:
             say("Interrupted before the first model; nothing was saved.")
-            return ExitCode.INTERRUPTED
+            return interrupts.code
         with interrupts.saving():
             if options.csv is not None:
                 models.write_csv(options.csv)
@@ -92,6 +92,7 @@ def _walk(
         _progress(options.n_values, model._path_parameter, is_quiet) as callback,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
+        warnings.filterwarnings("ignore", "the best score is that of the", UserWarning)
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         models = crf_path(
             model,
@@ -212,5 +213,5 @@ def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
     statuses = {model.result_.status.name for model in models.models}
     if interrupts.is_requested or "INTERRUPTED" in statuses:
         say("Interrupted; the table has the values so far.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED
