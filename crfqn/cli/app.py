@@ -236,6 +236,35 @@ def inspect(
 
 @app.command()
 @command
+def report(
+    model: ModelArgument,
+    input: Annotated[
+        str | None,
+        typer.Argument(
+            help="A labelled file, or - for standard input, in the format of `crfqn predict`; default: the test "
+            "part of the data that the model was trained on, if it is at hand."
+        ),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Title of the page; default: the recipe's.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
+    n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
+    as_json: JsonOption = False,
+    is_quiet: QuietOption = False,
+) -> None:
+    """Write a page about a model: one HTML file with its training, weights, scores and worst errors.
+
+    It asks nothing of any network. Needs `pip install 'crfqn[report]'`.
+    """
+    from crfqn.cli.report import report
+
+    contents = {"title": title, "n_features": top, "n_errors": n_errors}
+    report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
+
+
+@app.command()
+@command
 def convert(
     source: Annotated[
         Path,

@@ -62,7 +62,8 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                save_model(best, output, recipe_facts(recipe, prepared, best))
+                facts = recipe_facts(recipe, prepared, best) | {"regularization_path": _rows(models)}
+                save_model(best, output, facts)
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
             _say_end(models)
@@ -187,21 +188,24 @@ def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
 
-def _json(models: "RegularizationPath") -> str:
-    """Return the rows as JSON; numbers that are not known (NaN) are null."""
-    rows = [
+def _rows(models: "RegularizationPath") -> list[dict[str, Any]]:
+    """Return the rows as JSON values; numbers that are not known (NaN) are None."""
+    return [
         {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in row.items()
         }
         for row in models.rows()
     ]
+
+
+def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
     content = {
         "l1_max": models.l1_max,
         "best": best,
         "best_end": models.best_end,
-        "path": rows,
+        "path": _rows(models),
     }
     return json.dumps(content, indent=2)
 
