@@ -104,10 +104,10 @@ class TransitionRules:
 
     def possible_lengths(self, longest: int) -> NDArray[np.bool_]:
         """Return whether any labelling of 0, 1 ... `longest` positions keeps the rules, (longest + 1,)."""
-        possible, reached = np.ones(longest + 1, bool), self.start
+        possible, reached = np.ones(longest + 1, bool), self.start.copy()
         for length in range(1, longest + 1):
             possible[length:] = bool((reached & self.end).any())
-            before, reached = reached, self.transitions[reached].any(axis=0)
+            before, reached = reached, np.logical_or.reduce(self.transitions[reached], axis=0)
             if np.array_equal(before, reached):
                 break  # so it stays
         return possible

@@ -227,7 +227,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         rules: TransitionRules | None,
         begin: SparseWeights | None,
     ) -> Result:
-        n_states, targets = len(labels.classes), labels.targets
+        n_states = len(labels.classes)
+        targets: NDArray[Any] = labels.targets
         chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
         if labels.allowed is not None:
             self._check_partial()
