@@ -141,7 +141,7 @@ def test_impossible_spans_are_refused(spans):
 
 
 def test_unknown_scheme():
-    with pytest.raises(InputError, match="scheme: expected one of IOB1, .* got 'IOB' of type str"):
+    with pytest.raises(InputError, match=r"scheme: expected one of IOB1, .* got 'IOB' of type str"):
         find_scheme("IOB")
     assert find_scheme("iobes") is SCHEMES["BIOES"]
     assert find_scheme(SCHEMES["BMES"]).parse("M-x") == ("I", "x")
