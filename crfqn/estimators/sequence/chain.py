@@ -72,16 +72,20 @@ class ChainCRF(ByStrengths, SequenceDecoding):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1 : float, default 0.0
+    l1 : float or "auto", default "auto"
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
+        on. With the loss "hinge" it is 0.
+    l2 : float, default 0.0
+        Strength of the L2 penalty, >= 0, in nats.
+    group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
     loss : {"logistic", "hinge"}, default "logistic"
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
-        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
@@ -130,6 +134,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
     rules_ : TransitionRules over the classes, None without any
     result_ : Result
         Its status, value, gap, passes and trace.
