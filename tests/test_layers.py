@@ -25,8 +25,18 @@ LAYERS = [
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
-    {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},
-    {"cli", "recipes", "__main__"},
+    {
+        "estimators",
+        "regularization_path",
+        "readers",
+        "datasets",
+        "metrics",
+        "model_file",
+        "progress",
+        "interchange",
+        "compat",
+    },
+    {"cli", "plot", "recipes", "report", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties.

@@ -28,7 +28,6 @@ app = typer.Typer(
     ),
     epilog=f"Exit codes:\n{EXIT_CODES}",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -94,6 +93,7 @@ def train(
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
     ] = False,
+    as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a model from a recipe; options override what the recipe says.
@@ -103,7 +103,24 @@ def train(
     from crfqn.cli.training import train
 
     dtype = "float32" if is_float32 else "float64"
-    return train(recipe, output, asdict(overrides), dtype=dtype, is_quiet=is_quiet)
+    return train(recipe, output, asdict(overrides), dtype=dtype, as_json=as_json, is_quiet=is_quiet)
+
+
+@app.command()
+@command
+def recipe(
+    structure: Annotated[
+        str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
+    ] = "chain",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+) -> None:
+    """Write a recipe to begin with: every key, with its default and what it means."""
+    from crfqn.cli.output import write_text
+    from crfqn.recipes.skeleton import skeleton
+
+    write_text(output, skeleton(structure))
 
 
 @app.command()
@@ -126,6 +143,25 @@ def path(
     from crfqn.cli.path import path
 
     return path(recipe, output, asdict(overrides), options, is_quiet=is_quiet)
+
+
+@app.command()
+@command
+@with_option_groups
+def cv(
+    recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
+    *,
+    folds: Annotated[
+        int, typer.Option("--folds", "-k", min=2, help="So many parts of the training items.")
+    ] = 5,
+    overrides: TrainOverrides,
+    as_json: JsonOption = False,
+    is_quiet: QuietOption = False,
+) -> int:
+    """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
+    from crfqn.cli.cross_validation import cross_validate
+
+    return cross_validate(recipe, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()
@@ -188,6 +224,43 @@ def inspect(
     inspect(model, top, label, as_json=as_json)
 
 
+@app.command()
+@command
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A model of crfqn, CRFsuite, Wapiti (its model file, or a dump), CRF++ (text, crf_learn -t), or JSON."
+        ),
+    ],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write: .crfqn, .crfsuite, .json, or .onnx (classifiers only).")
+    ],
+    *,
+    source_format: Annotated[
+        str | None,
+        typer.Option("--from", help="crfqn, crfsuite, wapiti, crfpp or json; default: as the file begins."),
+    ] = None,
+    target_format: Annotated[
+        str | None,
+        typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension."),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32 or float64, of the weights; default: float64, of ONNX float32."),
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option(help="Of ONNX: dense (default) or sparse, what the graph takes.")
+    ] = None,
+    is_quiet: QuietOption = False,
+) -> None:
+    """Turn a model into one of another tool, or one of another tool into crfqn's."""
+    from crfqn.cli.conversion import convert
+
+    options = {"dtype": dtype, "input": input}
+    convert(source, target, source_format, target_format, options, is_quiet=is_quiet)
+
+
 @data_app.command("list")
 @command
 def data_list(as_json: JsonOption = False) -> None:
@@ -199,17 +272,17 @@ def data_list(as_json: JsonOption = False) -> None:
 
 @data_app.command("get")
 @command
-def data_get(name: DatasetArgument, is_quiet: QuietOption = False) -> None:
+def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
     from crfqn.cli.data import fetch
 
-    fetch(name, is_quiet=is_quiet)
+    fetch(name, as_json=as_json, is_quiet=is_quiet)
 
 
 @data_app.command("verify")
 @command
-def data_verify(name: DatasetArgument) -> int:
+def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
     from crfqn.cli.data import verify
 
-    return verify(name)
+    return verify(name, as_json=as_json)

@@ -40,9 +40,9 @@ def path(
     """
     recipe = load_recipe(name_or_path)
     if options.plot is not None:
-        from crfqn.regularization_path.plot import check_plotting
+        from crfqn.plot.canvas import check_picture
 
-        check_plotting(options.plot)
+        check_picture(options.plot)
     for file in (output, options.csv, options.plot):
         if file is not None:
             check_writable(file)
@@ -52,12 +52,12 @@ def path(
         models = _walk(model, prepared, options, interrupts, is_quiet)
         if models is None:
             say("Interrupted before the first model; nothing was saved.")
-            return ExitCode.INTERRUPTED
+            return interrupts.code
         with interrupts.saving():
             if options.csv is not None:
                 models.write_csv(options.csv)
             if options.plot is not None:
-                models.plot(options.plot)
+                _draw(models, options.plot)
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
@@ -91,6 +91,7 @@ def _walk(
         _progress(options.n_values, model._path_parameter, is_quiet) as callback,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
+        warnings.filterwarnings("ignore", "the best score is that of the", UserWarning)
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         models = crf_path(
             model,
@@ -142,6 +143,13 @@ def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
                 say(text)
 
         yield show
+
+
+def _draw(models: "RegularizationPath", file: Path) -> None:
+    from crfqn.plot import PathDisplay
+    from crfqn.plot.canvas import save_picture
+
+    save_picture(PathDisplay.from_rows(models.rows()), file)
 
 
 def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
@@ -201,5 +209,5 @@ def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
     statuses = {model.result_.status.name for model in models.models}
     if interrupts.is_requested or "INTERRUPTED" in statuses:
         say("Interrupted; the table has the values so far.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED

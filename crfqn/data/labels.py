@@ -41,7 +41,7 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
         For numbers of labels that do not fit the positions, missing or mixed labels (named by item and
         position).
     """
-    labels = _flat_labels(y, offsets)
+    labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
         classes, codes = np.unique(labels, return_inverse=True)
@@ -61,7 +61,7 @@ def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) ->
     InputError
         Also for a label that is not in `classes` (named with item and position).
     """
-    labels = _flat_labels(y, offsets)
+    labels = flat_labels(y, offsets)
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()
     known = classes.tolist()
@@ -86,8 +86,8 @@ def _codes(labels: list, classes: list) -> NDArray[np.int32]:
     return np.fromiter(map(code_of, labels), np.int32, len(labels))
 
 
-def _flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return the labels by position: an array of numbers, or a list of Python objects."""
+def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+    """Return the labels by position: an array of numbers, or a list of Python objects; `y`, errors: `encode_labels`."""
     n_items, n_positions = offsets.size - 1, int(offsets[-1])
     if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
         raise InputError(f"expected labels by position, or one list of labels an item, got {describe(y)}")

@@ -45,13 +45,11 @@ class Folder(AnyFolder):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a study is asked for; `seconds` has no meaning here but is part of every study's command."""
+    """What a study is asked for."""
 
     is_quick: bool
     dims: tuple[int, ...]
     n_stages: int
-    seconds: float = 0.0
-    n_threads: int = 1
 
 
 class Publisher(publishing.Publisher):
@@ -65,6 +63,10 @@ class Publisher(publishing.Publisher):
         self.settings = settings
         super().__init__(Folder(path), cast(Any, settings))
         self._images: data.Images | None = None
+
+    def limits(self) -> str:
+        """No options: every run goes to its end, on one thread."""
+        return ""
 
     @property
     def images(self) -> data.Images:

@@ -36,13 +36,15 @@ class Publisher:
     def is_quick(self) -> bool:
         return self.study.is_quick
 
+    def limits(self) -> str:
+        """Options of the command that say how long and on how many threads single runs go on."""
+        threads = "" if self.study.n_threads is None else f" --threads {self.study.n_threads}"
+        return f" --max-seconds {self.study.seconds:g}{threads}"
+
     def publish(self, name: str, title: str, choice: str, write: Callable[[Path], str]) -> None:
         """`write` makes files in the folder it gets and returns the section's text."""
         quick = " --quick" if self.is_quick else ""
-        threads = "" if self.study.n_threads is None else f" --threads {self.study.n_threads}"
-        command = (
-            f"python scripts/{self.script} {choice}{quick} --max-seconds {self.study.seconds:g}{threads}"
-        )
+        command = f"python scripts/{self.script} {choice}{quick}{self.limits()}"
         with self.folder.all_or_nothing() as stage:
             text = write(stage)
             section = Section(self.order.index(name), title, command, facts(), text)

@@ -52,7 +52,8 @@ class MulticlassCRF(MulticlassClassifier):
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     n_features_in_ : int
     feature_names_in_ : ndarray of str, only if X had names
-    result_ : Result: status, value, gap, passes, trace
+    result_ : Result
+        Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 

@@ -98,7 +98,7 @@ class FrankWolfeItems(LearnedRows):
                 forest = (loss.structure.parents, loss.structure.is_label)
                 improve_trees(*data, counts.nodes, *forest, moves, gaps, *state)
             else:
-                improve_chains(*data, counts.nodes, counts.edges, moves, gaps, *state)
+                improve_chains(*data, counts.nodes, counts.edges, moves, gaps, *state, loss.structure.mask)
         self.owner.n_passes += order.size / max(self.n_items, 1)
 
     def dual_value(self) -> float:

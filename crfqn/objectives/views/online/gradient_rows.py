@@ -98,7 +98,7 @@ class SGDState(LearnedRows):
         state = (self.table, self.shares, self.pattern_of, self.counters, self.rates)
         if isinstance(loss.structure, Taxonomy):
             return int(learn_tree(*data, loss.structure.parents, loss.structure.is_label, *state))
-        return int(learn_chains(*data, self.n_states, *state))
+        return int(learn_chains(*data, self.n_states, *state, loss.structure.mask))
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class AveragedState(LearnedRows):
                 forest = (loss.structure.parents, loss.structure.is_label)
                 correct_tree(*data, *forest, aggressiveness, *state)
             else:
-                correct_chains(*data, self.n_states, aggressiveness, *state)
+                correct_chains(*data, self.n_states, aggressiveness, *state, loss.structure.mask)
         self.owner.n_passes += order.size / self.n_items
         return int(self.counters[N_WRONG] - before)
 
