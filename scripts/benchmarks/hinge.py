@@ -78,7 +78,9 @@ def measure_linear(name: str, C: float) -> Report:
     found = [liblinear(X, y, C, tol) for tol in TOLERANCES]
     curves[LIBLINEAR] = Curve(*zip(*found, strict=True))
     optimum = max(max(curve.values) for curve in curves.values())
-    report = Report(f"hinge-{name}", f"Multiclass hinge, {problem.describe()}, C = {C:g}", ["crfqn", "scikit-learn"])
+    report = Report(
+        f"hinge-{name}", f"Multiclass hinge, {problem.describe()}, C = {C:g}", ["crfqn", "scikit-learn"]
+    )
     rows = []
     for level in LEVELS:
         seconds = [curves[each].seconds_to(optimum, level) for each in (OURS, LIBLINEAR)]
@@ -114,7 +116,13 @@ def ours(X: Any, y: Any, C: float, tol: float) -> Curve:
 def liblinear(X: Any, y: Any, C: float, tol: float) -> tuple[float, float]:
     """Seconds to a tolerance of its own, and the dual objective there, over C as ours."""
     model = LinearSVC(
-        multi_class="crammer_singer", C=C, fit_intercept=False, tol=tol, max_iter=100_000, random_state=0, verbose=1
+        multi_class="crammer_singer",
+        C=C,
+        fit_intercept=False,
+        tol=tol,
+        max_iter=100_000,
+        random_state=0,
+        verbose=1,
     )
     with written() as output, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -153,7 +161,9 @@ def measure_kernel(C: float) -> Report:
     """Letters by their pixels, an RBF kernel of the same gamma: one machine for all classes beside one a pair."""
     problem = Problem.of_recipe("ocr")
     X, X_test = (pixels(part).matrix.toarray() for part in (problem.X_train, problem.X_test))
-    y, y_test = (np.array([label for item in part for label in item]) for part in (problem.y_train, problem.y_test))
+    y, y_test = (
+        np.array([label for item in part for label in item]) for part in (problem.y_train, problem.y_test)
+    )
     chosen = np.random.default_rng(0).permutation(len(y))[:N_LETTERS]
     train, test = (X[chosen], y[chosen]), (X_test, y_test)
     rows, scores, seconds = [], [], []

@@ -32,10 +32,10 @@ INTRODUCTION = """\
 The table and the figures of G. Chierchia, N. Pustelnik, J.-C. Pesquet and B. Pesquet-Popescu, *A proximal approach
 for sparse multiclass SVM*, 2015, measured again. lambda = 1 / alpha, eta = alpha L. "Hinge" is Algorithm 1 by the
 paper's rule, a relative change of 1e-5 in a step (1e-3 in figure 4), or to a certified gap of 1e-3, to which the
-other losses are solved. "Logit" has no margin inside, other than equation 20. Expression levels are cut at 100 and 16,000, and their
-logarithms have mean 0 and variance 1 within each patient (Dudoit, Fridlyand and Speed 2002), less each gene's mean
-over the training patients; the paper does not say how. The best alpha is that with the fewest errors on the test part, as in the paper: no estimate of how well a model
-will do."""
+other losses are solved. "Logit" has no margin inside, other than equation 20. Expression levels are cut at 100 and
+16,000, and their logarithms have mean 0 and variance 1 within each patient (Dudoit, Fridlyand and Speed 2002), less
+each gene's mean over the training patients; the paper does not say how. The best alpha is that with the fewest errors
+on the test part, as in the paper: no estimate of how well a model will do."""
 
 
 class StudyFolder(Folder):

@@ -217,7 +217,8 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
 
 
 @pytest.mark.parametrize(
-    "setting", [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}, {"n_iterates": 0}]
+    "setting",
+    [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}, {"n_iterates": 0}],
 )
 def test_settings_change_the_way_and_not_the_end(setting):
     objective, penalty = problem()
