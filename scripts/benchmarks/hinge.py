@@ -87,7 +87,9 @@ def measure_linear(name: str, C: float) -> Report:
         ratio = seconds[1] / seconds[0]
         rows.append([shown(level), *(f"{each:.2f}" for each in seconds), f"{ratio:.2f}"])
         report.figures.append(
-            Figure(f"to {shown(level)} of the dual optimum", f"{FASTER:g} times sooner", f"{ratio:.2f}", ratio >= FASTER)
+            Figure(
+                f"to {shown(level)} of the dual optimum", f"{FASTER:g} times sooner", f"{ratio:.2f}", ratio >= FASTER
+            )
         )  # fmt: skip
     note = f"Dual optimum {-C * optimum:,.6f}, as the better of both ends found it."
     report.tables.append(Table("Processor seconds", ["to", OURS, LIBLINEAR, "ratio"], rows, [note]))
