@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "estimators.sequence.chain": ["ChainCRF"],
+        "estimators.sequence.transitions": ["Transitions"],
         "estimators.classification.multiclass_crf": ["MulticlassCRF"],
         "estimators.classification.multiclass": ["MulticlassClassifier"],
         "estimators.least_squares.calibrated": ["CalibratedLeastSquares"],

@@ -108,6 +108,23 @@ def train(
 
 @app.command()
 @command
+def recipe(
+    structure: Annotated[
+        str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
+    ] = "chain",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+) -> None:
+    """Write a recipe to begin with: every key, with its default and what it means."""
+    from crfqn.cli.output import write_text
+    from crfqn.recipes.skeleton import skeleton
+
+    write_text(output, skeleton(structure))
+
+
+@app.command()
+@command
 @with_option_groups
 def path(
     recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
@@ -205,6 +222,43 @@ def inspect(
     from crfqn.cli.inspection import inspect
 
     inspect(model, top, label, as_json=as_json)
+
+
+@app.command()
+@command
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A model of crfqn, CRFsuite, Wapiti (its model file, or a dump), CRF++ (text, crf_learn -t), or JSON."
+        ),
+    ],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write: .crfqn, .crfsuite, .json, or .onnx (classifiers only).")
+    ],
+    *,
+    source_format: Annotated[
+        str | None,
+        typer.Option("--from", help="crfqn, crfsuite, wapiti, crfpp or json; default: as the file begins."),
+    ] = None,
+    target_format: Annotated[
+        str | None,
+        typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension."),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32 or float64, of the weights; default: float64, of ONNX float32."),
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option(help="Of ONNX: dense (default) or sparse, what the graph takes.")
+    ] = None,
+    is_quiet: QuietOption = False,
+) -> None:
+    """Turn a model into one of another tool, or one of another tool into crfqn's."""
+    from crfqn.cli.conversion import convert
+
+    options = {"dtype": dtype, "input": input}
+    convert(source, target, source_format, target_format, options, is_quiet=is_quiet)
 
 
 @data_app.command("list")

@@ -11,7 +11,6 @@ from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.terminal import to_json
-from crfqn.cli.training import describe_strengths
 from crfqn.errors import InputError
 from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
 
@@ -98,9 +97,11 @@ def _json(model: Any, rows: list[dict[str, float | None]]) -> str:
 
 
 def _table(model: Any, rows: list[dict[str, float | None]]) -> str:
+    from crfqn.estimators.automatic_strengths import described
+
     summaries = _summaries(rows)
     names = list(summaries)
-    lines = [describe_strengths(model), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in names)]
+    lines = [described(model._strengths), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in names)]
     for number, row in enumerate(rows, start=1):
         lines.append(f"{number:<6}" + "".join(_cell(name, row[name]) for name in names))
     for what in ("mean", "std"):

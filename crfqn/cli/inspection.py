@@ -88,7 +88,7 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
 def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
-    parameters |= model._strengths
+    parameters |= model._fitted_strengths
     names = (*SETTINGS, "group_l1", "group_norm") if parameters["group_l1"] else SETTINGS
     settings = {name: parameters[name] for name in names if name in parameters}
     status = getattr(result, "status", None)

@@ -91,6 +91,7 @@ def _walk(
         _progress(options.n_values, model._path_parameter, is_quiet) as callback,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
+        warnings.filterwarnings("ignore", "the best score is that of the", UserWarning)
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         models = crf_path(
             model,

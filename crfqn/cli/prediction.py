@@ -15,6 +15,7 @@ import numpy as np
 from crfqn.cli.exits import say
 from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
 from crfqn.cli.options import PredictOptions
+from crfqn.cli.output import write_text
 from crfqn.cli.terminal import printable
 from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
@@ -31,14 +32,7 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
     inputs = read_input(model, path, source, keeps_blank=True).X
     blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
-    if output is None:
-        sys.stdout.writelines(blocks)
-        return
-    try:
-        with open(output, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.writelines(blocks)
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+    write_text(output, blocks)
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:

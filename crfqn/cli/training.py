@@ -60,8 +60,10 @@ def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) ->
     steps = {
         f"crfqn inspect {output}": "what the model has learned",
         f"crfqn evaluate {output}": "precision and recall of each label",
-        f"crfqn train models/{recipe.name} --l1 {(recipe.objective.l1 or 1.0) / 2:g}": "more weights, more accuracy",
     }
+    if isinstance(recipe.objective.l1, float):
+        half = f"crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}"
+        steps[half] = "more weights, more accuracy"
     width = max(map(len, steps))
     print("\nNext:", *(f"  {step:<{width}}  {what}" for step, what in steps.items()), sep="\n")
     return code
@@ -170,6 +172,8 @@ def used_features(model: Any) -> Any:
 
 
 def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+    from crfqn.estimators.automatic_strengths import described
+
     if labels_sequences(model):
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
@@ -186,18 +190,12 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
     return (
         f"{recipe.title}\n"
         f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"{describe_strengths(model)}, tol = {model.tol:g}\n"
-    )
-
-
-def describe_strengths(model: Any) -> str:
-    """Return words for the strengths of the penalty."""
-    return ", ".join(
-        f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
+        f"{described(model._strengths)}, tol = {model.tol:g}\n"
     )
 
 
 def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
+    from crfqn.estimators.automatic_strengths import described, is_auto
     from crfqn.result import Status
 
     result = model.result_
@@ -209,6 +207,8 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
+    if any(is_auto(value) for value in model._strengths.values()):
+        rows.insert(1, ("strengths", described(model._fitted_strengths)))
     if scores is not None:
         rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
@@ -222,7 +222,7 @@ def summary_json(
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name
     numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
-    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._strengths, "tol": model.tol}
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
     facts |= {name: _known(getattr(result, name)) for name in numbers}
     facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
     facts |= {"scores": None if scores is None else scores.as_json()}

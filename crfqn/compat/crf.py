@@ -47,13 +47,14 @@ class CRF(BaseEstimator):
     delta : float, default 1e-5
         Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
     c : float, default 1
-        Largest step of "pa", of which the type I is here, with its defaults (`pa_type`, `error_sensitive`, `averaging`).
+        Largest step of "pa", of which the type I is here, with its defaults (`pa_type` 1, `error_sensitive`,
+        `averaging`).
     verbose : bool
         Show progress on stderr.
     model_filename : str, optional
         Where `fit` writes the model in CRFsuite's format; before a fit the model is read from there.
-    num_memories, epsilon, period, linesearch, max_linesearch, calibration_*, variance, gamma, keep_tempfiles, trainer_cls
-        No effect; a warning says so where one of them is given.
+    num_memories, epsilon, period, linesearch, max_linesearch, variance, gamma, keep_tempfiles, trainer_cls
+        No effect, as what begins with `calibration_`; a warning says so where one of them is given.
 
     Attributes
     ----------

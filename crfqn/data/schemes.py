@@ -159,8 +159,8 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
     scheme : str or Scheme
         "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     strict : bool, default True
-        Whether labels that the scheme does not allow behind each other are an error; otherwise a span is a run of labels
-        that continue each other (`Scheme.continues`).
+        Whether labels that the scheme does not allow behind each other are an error; otherwise a span is a run of
+        labels that continue each other (`Scheme.continues`).
 
     Raises
     ------

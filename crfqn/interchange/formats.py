@@ -5,6 +5,7 @@ A file that is read is known by how it begins, one that is written by its extens
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -137,6 +138,10 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
     """
     entry = _named(format, "write") if format is not None else _by_suffix(path)
     assert entry.write is not None
+    known = [*inspect.signature(entry.write).parameters][2:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"{entry.name}: {unknown[0]}: expected one of the options {known}")
     entry.write(model, path, **options)
 
 

@@ -28,7 +28,7 @@ class Parts(NamedTuple):
     ----------
     starts : int64 (n + 1,)
     items : int32 (entries,)
-    values : float64 (entries,)
+    values : float32 (entries,)
     """
 
     starts: np.ndarray

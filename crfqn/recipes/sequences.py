@@ -1,4 +1,4 @@
-"""Data of recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
+"""Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,6 +9,7 @@ from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.windows import WindowFeatures
+from crfqn.data.words import word_features
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
@@ -17,6 +18,8 @@ from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
+
+WORD = "w"  # the column of words, in datasets and files
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -76,6 +79,8 @@ def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
     form = "`label TAB attribute TAB ...`"
     if recipe.features.kind == "windows":
         form = f"`{recipe.features.columns} label`"
+    if recipe.features.kind == "words":
+        form = f"`{WORD} label`"
     raise DataError(f"{path}, line {number}: no label; expected {form}")
 
 
@@ -83,6 +88,8 @@ def _read(recipe: Recipe, path: str | Path) -> Labeled:
     """Return the items of a file of the user's own, in the format of the recipe's features."""
     if recipe.features.kind == "windows":
         return read_conll(path, recipe.features.columns.split())
+    if recipe.features.kind == "words":
+        return read_conll(path, [WORD])
     return read_crfsuite_text(path)
 
 
@@ -93,6 +100,9 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
         return Observed(inputs, labels)
     if recipe.features.kind == "windows":
         return Observed(_windows(recipe, inputs), labels)
+    if recipe.features.kind == "words":
+        _check_columns(recipe, inputs)
+        return Observed([word_features([position[WORD] for position in item]) for item in inputs], labels)
     pixel_map = _pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
@@ -103,15 +113,20 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
 def _windows(recipe: Recipe, inputs: list) -> Sequences:
     settings = recipe.features
     features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
-    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
-        raise RecipeError(
-            f'{recipe.source}: [features] kind = "windows": the dataset {recipe.data.dataset!r} has images; '
-            f'use "pixel-pairs"'
-        )
+    _check_columns(recipe, inputs)
     try:
         return features.encode(inputs)
     except InputError as error:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
+
+
+def _check_columns(recipe: Recipe, inputs: list) -> None:
+    """Raise RecipeError for a dataset of images where columns of text are needed."""
+    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
+            f'images; use "pixel-pairs"'
+        )
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

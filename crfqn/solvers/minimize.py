@@ -56,9 +56,10 @@ def minimize(
     The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
     all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
     coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
-    proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
-    tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With `Estimated(tol)` the run also
-    ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the optimum is within the tolerance.
+    proved (no penalty at all, or a loss that is not convex) the run ends as `Status.STATIONARY` once the largest KKT
+    violation has fallen below tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With
+    `Estimated(tol)` the run also ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the
+    optimum is within the tolerance.
 
     Parameters
     ----------
@@ -126,7 +127,9 @@ class _Run:
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
-        self.tol, self.may_estimate = as_tolerance(tol)
+        self.tol, may_estimate = as_tolerance(tol)
+        self.is_convex = getattr(objective, "is_convex", True)
+        self.may_estimate = may_estimate and self.is_convex
         self.max_iter, self.max_seconds = max_iter, max_seconds
         self.distance = DistanceEstimate(objective, penalty, self.tol)
         self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
@@ -192,7 +195,7 @@ class _Run:
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
-        if state.is_screening and not self.may_estimate:
+        if state.is_screening and not self.may_estimate and self.is_convex:
             self._bound_by_items(state)
         if state.is_screening:
             self.violation = state.violation
@@ -308,7 +311,7 @@ class _Run:
         if self.gap <= self.tol:
             return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            if state.violation == 0.0:
+            if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
             can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
             if can_tell and self.estimate <= self.tol:

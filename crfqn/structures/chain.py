@@ -210,7 +210,7 @@ class Chain:
     def impossible(
         self, allowed: NDArray[np.bool_] | None = None, pool: Pool | None = None
     ) -> NDArray[np.intp]:
-        """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, all by default."""
+        """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
         if allowed is None and self.rules is None:
             return np.empty(0, np.intp)
         n_positions = int(self.offsets[-1])

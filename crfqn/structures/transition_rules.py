@@ -1,7 +1,7 @@
 """Rules on the labels of a chain: which may begin an item, end it, and follow which.
 
-A labelling that breaks a rule has the score -inf: the partition function, marginals and best labellings are those of the
-others.
+A labelling that breaks a rule has the score -inf: the partition function, marginals and best labellings are those of
+the others.
 
 Shapes: K states, N positions, I items.
 """

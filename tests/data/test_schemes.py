@@ -76,7 +76,9 @@ def test_spans_and_errors_agree_with_the_definitions(scheme):
 
 @st.composite
 def items(draw):
-    lengths = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("xy")), max_size=5))
+    lengths = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("xy")), max_size=5)
+    )
     spans, position = [], 0
     for gap, length, kind in lengths:
         spans.append(Span(position + gap, position + gap + length, kind))
@@ -139,7 +141,7 @@ def test_impossible_spans_are_refused(spans):
 
 
 def test_unknown_scheme():
-    with pytest.raises(InputError, match="scheme: expected one of IOB1, .* got 'IOB' of type str"):
+    with pytest.raises(InputError, match=r"scheme: expected one of IOB1, .* got 'IOB' of type str"):
         find_scheme("IOB")
     assert find_scheme("iobes") is SCHEMES["BIOES"]
     assert find_scheme(SCHEMES["BMES"]).parse("M-x") == ("I", "x")

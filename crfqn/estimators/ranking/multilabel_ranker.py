@@ -146,6 +146,8 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
+        for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
+            setattr(quiet, name, value)
         features = copy(features)
         features.pool = Pool(1)
         part, _ = features.take(train)

@@ -50,6 +50,7 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
     content.metadata |= {
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
+        "strengths": getattr(model, "_fitted_strengths", {}),  # a kernel's model has C, among its settings
         "n_nonzero": model._weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name},

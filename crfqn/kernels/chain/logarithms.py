@@ -36,8 +36,8 @@ def normalise(values, n):
 def log_forward(scores, edges, start, alpha, norms):
     """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
 
-    Returns log Z, the sum of the norms. Messages are normalised at every position: log Z of a long item is so large that
-    its rounding would show in the exponents, and the marginals would no longer sum to 1.
+    Returns log Z, the sum of the norms. Messages are normalised at every position: log Z of a long item is so large
+    that its rounding would show in the exponents, and the marginals would no longer sum to 1.
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     work = np.empty(n_states)

@@ -146,7 +146,8 @@ def learn_chains(
         if length > 0:
             mask_ends(scores[:length], mask)
         infer_item(
-            scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length], exponents, edge_counts
+            scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length],
+            exponents, edge_counts,
         )  # fmt: skip
         subtract_labels(targets[a:b], weight, p, edge_counts)
         eta = learning_rate(counters, rates)

@@ -1,7 +1,7 @@
 """Probabilities of neighbouring labels and of whole spans, from messages in logarithms (`logarithms.py`).
 
-A span of a type on the positions s ... e - 1 is the event that y_s begins it, every label up to y_{e-1} continues it and
-y_e, if there is one, does not. The forward recursion restricted to this event, from a_{s-1} on,
+A span of a type on the positions s ... e - 1 is the event that y_s begins it, every label up to y_{e-1} continues it
+and y_e, if there is one, does not. The forward recursion restricted to this event, from a_{s-1} on,
 
     g_s(k) = psi_s(k) sum_{j: k does not continue j} a_{s-1}(j) M(j, k) / c_s
     g_t(k) = psi_t(k) sum_{j: k continues j} g_{t-1}(j) M(j, k) / c_t           k of the type

@@ -59,12 +59,17 @@ class ItemMixtures:
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
     def parts(self, coords: Coords) -> Parts:
-        """Return each item's part of the gradient by sorted coordinates."""
+        """Return each item's part of the gradient by sorted coordinates.
+
+        In float32: they only steer the shares, which are checked in float64 before anything is called proved.
+        """
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
-        found = Parts(np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+        found = Parts(
+            np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
+        )
         arrays = store.indptr, store.indices, store.values
         residual = self.point.evaluation.residual
         n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, found)
@@ -76,7 +81,7 @@ class ItemMixtures:
         return Parts(
             np.concatenate([found.starts, starts]),
             np.concatenate([found.items[:n], items.astype(np.int32)]),
-            np.concatenate([found.values[:n], edges[row, items]]),
+            np.concatenate([found.values[:n], edges[row, items].astype(np.float32)]),
         )
 
     def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
