@@ -9,6 +9,7 @@
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
     python scripts/benchmark.py inference
     python scripts/benchmark.py max-margin
+    python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
@@ -315,6 +316,14 @@ def text(
         crfsuite_iterations,
     )
     finish(measure.measure(selection), output)
+
+
+@app.command()
+def spans(output: Output = None) -> None:
+    """F1 of spans in labels of CoNLL-2000's size: crfqn against seqeval."""
+    from benchmarks import span_metrics
+
+    finish(span_metrics.measure(), output)
 
 
 def finish(report: Report, output: Path | None) -> None:

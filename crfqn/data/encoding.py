@@ -329,7 +329,8 @@ def _what_is_wrong(position: Any) -> str | None:
                     return f"feature {shorten(key)}: {reason}"
                 continue
             if not isinstance(value, Real):
-                return f"feature {shorten(key)}: expected a number, boolean, string, list or dict, got {describe(value)}"
+                expected = "a number, boolean, string, list or dict"
+                return f"feature {shorten(key)}: expected {expected}, got {describe(value)}"
             try:
                 is_finite = math.isfinite(value)
             except OverflowError:
