@@ -9,6 +9,7 @@
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
     python scripts/benchmark.py inference
     python scripts/benchmark.py max-margin
+    python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
 
@@ -340,6 +341,14 @@ def hinge(
     for name in problem or list(HingeProblem):
         is_kernel = name is HingeProblem.LETTERS
         finish(hinge.measure_kernel(strength) if is_kernel else hinge.measure_linear(name, strength), output)
+
+
+@app.command()
+def spans(output: Output = None) -> None:
+    """F1 of spans in labels of CoNLL-2000's size: crfqn against seqeval."""
+    from benchmarks import span_metrics
+
+    finish(span_metrics.measure(), output)
 
 
 def finish(report: Report, output: Path | None) -> None:
