@@ -8,7 +8,7 @@ import numpy as np
 from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
-from crfqn.data.windows import WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text

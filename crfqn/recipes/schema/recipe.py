@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.windows import CHUNKING, WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
@@ -45,7 +46,7 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
+    over the columns of the data, see `crfqn.data.templates.window_features.WindowFeatures`. `given`: the numbers of the
     data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
     words, see `crfqn.recipes.text_features`.
     """
