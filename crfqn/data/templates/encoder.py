@@ -287,7 +287,7 @@ def _columns(
 def _all_readings(
     pattern: Pattern, names: list[str], first: int, value_number: dict[View, dict[str, int]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the combinations of a pattern that have one of the names, with its column: the names are `first` and on."""
+    """Return the combinations of a pattern that have one of the names, and the columns, `first` for names[0]."""
     rows, columns = [], []
     for column, name in enumerate(names, start=first):
         for values in pattern.readings(name):

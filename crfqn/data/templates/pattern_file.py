@@ -26,9 +26,6 @@ from crfqn.errors import InputError
 CRFPP, WAPITI = "crf++", "wapiti"
 # Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` stands for all behind 4.
 FARTHEST = {CRFPP: 8, WAPITI: 4}
-    CRFPP: 8,
-    WAPITI: 4,
-}  # beyond the item: CRF++ takes no offset over 8, Wapiti's marks end with `#` behind 4
 MACRO = re.compile(
     r'%(?P<kind>[a-zA-Z])\[(?P<origin>[@*]?)(?P<offset>[+-]?\d+),(?P<column>\d+)(?:,"(?P<expression>(?:\\.|[^"\\])*)")?\]'
 )
