@@ -22,5 +22,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.classification.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
+        "data.token_columns": ["TokenColumns"],
+        "estimators.sequence.templates": ["Templates"],
     },
 )

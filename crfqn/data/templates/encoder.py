@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.batch import Batch, rows_of
 from crfqn.data.templates.combinations import NONE, Combinations, distinct
-from crfqn.data.templates.hashing import hashed_columns
+from crfqn.data.templates.functions import Function, TokenFeatures, function_name
+from crfqn.data.templates.hashing import hashed_column, hashed_columns
 from crfqn.data.templates.pattern import Pattern
 from crfqn.data.templates.pattern_file import CRFPP, marks
 from crfqn.data.templates.views import View
@@ -42,16 +43,30 @@ class Settings:
         Features at fewer positions of the training data are left out.
     n_hashed : int or None
         Number of columns that all features share by hashing; None: a column each.
+    functions : tuple of functions
+        Each gives further features of a token, see `functions.py`.
     """
 
     patterns: tuple[Pattern, ...]
     dialect: str = CRFPP
     min_count: int = 1
     n_hashed: int | None = None
+    functions: tuple[Function, ...] = ()
+
+    def __post_init__(self) -> None:
+        starts = [f"{function_name(function)}=" for function in self.functions]
+        for start in starts:
+            for other in [*(pattern.literals[0] for pattern in self.patterns), *starts]:
+                if other is not start and (start.startswith(other) or other.startswith(start)):
+                    raise InputError(
+                        f"features that begin with {start!r} and {other!r} could have one name: rename one"
+                    )
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read."""
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read; None for all, where there are functions."""
+        if self.functions:
+            return None
         return tuple(
             dict.fromkeys(macro.view.column for pattern in self.patterns for macro in pattern.macros)
         )
@@ -79,12 +94,15 @@ class Encoder:
         Numbers of the values of each view.
     found : list of Found, one a pattern
     n_features : int
+    function_column : dict of str to int
+        Columns of the features that functions give, by name.
     """
 
     settings: Settings
     value_number: dict[View, dict[str, int]]
     found: list[Found]
     n_features: int
+    function_column: dict[str, int] = field(default_factory=dict)
     _tables: list[Combinations] = field(init=False, repr=False)
     _names: list[str] | None = field(init=False, default=None, repr=False)
 
@@ -117,7 +135,12 @@ class Encoder:
             all_digits.append(digits)
             all_counts.append(counts)
         found, n_features = _columns(settings, value_number, all_digits, all_counts)
-        return cls(settings, value_number, found, n_features)
+        by_function: dict[str, int] = {}
+        if settings.functions:
+            counts = TokenFeatures(columns, settings.functions).counts()
+            kept = sorted(name for name, times in counts.items() if times >= settings.min_count)
+            by_function = dict(zip(kept, range(n_features, n_features + len(kept)), strict=True))
+        return cls(settings, value_number, found, n_features + len(by_function), by_function)
 
     @classmethod
     def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
@@ -159,6 +182,9 @@ class Encoder:
         indptr, indices = rows_of(hits, batch.n_positions)
         parts = (np.ones(indices.size, np.float32), indices, indptr)
         matrix = scipy.sparse.csr_array(parts, shape=(batch.n_positions, self.n_features))
+        if self.settings.functions:
+            found = TokenFeatures(columns, self.settings.functions)
+            matrix = scipy.sparse.csr_array(matrix + found.rows(self._function_column, self.n_features))
         matrix.sum_duplicates()
         return Sequences.from_checked(matrix, columns.offsets, None)
 
@@ -174,6 +200,8 @@ class Encoder:
             raise InputError("hashed features have no names")
         if self._names is None:
             named = [""] * self.n_features
+            for name, column in self.function_column.items():
+                named[column] = name
             for pattern, found in zip(self.settings.patterns, self.found, strict=True):
                 for column, name in zip(
                     found.columns.tolist(), _names(pattern, found.digits, self._texts_of), strict=True
@@ -181,6 +209,11 @@ class Encoder:
                     named[column] = name
             self._names = named
         return self._names
+
+    def _function_column(self, name: str) -> int | None:
+        if self.settings.n_hashed is not None:
+            return hashed_column(name, self.settings.n_hashed)
+        return self.function_column.get(name)
 
     def _texts_of(self, view: View) -> list[str]:
         return list(self.value_number[view])

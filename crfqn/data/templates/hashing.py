@@ -52,6 +52,11 @@ def hashed_columns(batch: Batch, patterns: Sequence[Pattern], n_columns: int) ->
         yield columns
 
 
+def hashed_column(name: str, n_columns: int) -> int:
+    """Return the column of a feature that has a name."""
+    return int(_hash(name) % np.uint64(n_columns))
+
+
 def _hash(text: str) -> np.uint64:
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little") | 1)

@@ -16,6 +16,7 @@ from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
 from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
@@ -35,6 +36,7 @@ from crfqn.estimators.storage.content import (
     read_labels,
     read_matrix,
     read_size,
+    read_vocabulary,
 )
 from crfqn.estimators.strengths import ByStrengths
 from crfqn.estimators.weights import csr, entries, merged
@@ -147,7 +149,8 @@ class ChainCRF(ByStrengths):
         ----------
         X : crfqn.Sequences, or list of items
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
-            or a list of lists of feature strings.
+            or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
+            takes token columns from then on, loaded from a file too.
         y : list of label sequences, one an item, or a flat array of labels by position
         sample_weight : array-like, shape (n_items,), optional
             How often each sequence counts; 0 is the same as leaving it out.
@@ -169,8 +172,7 @@ class ChainCRF(ByStrengths):
         weights = check_item_weights(sample_weight, len(sequences))
         if weights is not None and not weights.all():
             sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
-        names = None if vocabulary is None else vocabulary.names
-        begin = self._start(Axes(classes.tolist(), sequences.n_features, names), start)
+        begin = self._start(classes, sequences.n_features, vocabulary, start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
@@ -260,7 +262,10 @@ class ChainCRF(ByStrengths):
         check_flags(self, "all_possible_states", "all_possible_transitions")
 
     def _encode(self, X: Any) -> Sequences:
-        if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
+        is_encoded = isinstance(X, Sequences) and (
+            X.vocabulary is None or X.vocabulary is not self.vocabulary_
+        )
+        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
             X = X.with_names(self.vocabulary_.names)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
@@ -284,14 +289,16 @@ class ChainCRF(ByStrengths):
 
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the fitted weights."""
-        names = None if self.vocabulary_ is None else self.vocabulary_.names
-        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+        return _axes(self.classes_, self.n_features_in_, self.vocabulary_)
 
-    def _start(self, new: Axes, start: Any) -> SparseWeights | None:
+    def _start(
+        self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, start: Any
+    ) -> SparseWeights | None:
         """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
             return None
+        new = _axes(classes, n_features, vocabulary)
         common, weights = match(model._axes(), new, start is not None), None
         if common is not None:
             n_states = len(new.labels)
@@ -334,7 +341,9 @@ class ChainCRF(ByStrengths):
         add_matrix(content, "node", self.coef_, STATE, FEATURE)
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
-        if self.vocabulary_ is not None:
+        if isinstance(self.vocabulary_, TemplateVocabulary):
+            content.metadata["templates"] = self.vocabulary_.stored_source()
+        if self.vocabulary_ is not None and not is_hashed(self.vocabulary_):
             used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
             content.arrays["node_feature"] = narrowed(renumbered)
             content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
@@ -345,14 +354,16 @@ class ChainCRF(ByStrengths):
         n_states = file.count("n_classes", 1)
         n_features = read_size(file, n_states)
         self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = None
-        if "feature_names" in file.strings:
-            self.vocabulary_ = Vocabulary(file.string_list("feature_names"))
-            if len(self.vocabulary_) != n_features:
-                raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
+        self.vocabulary_ = read_vocabulary(file)
+        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
+            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
         self.n_features_in_ = n_features
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
+
+
+def _axes(classes: NDArray, n_features: int, vocabulary: Vocabulary | None) -> Axes:
+    return Axes(classes.tolist(), n_features, None if vocabulary is None else vocabulary.names)
 
 
 def _without_weightless(
