@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
+from crfqn.data.lines import STANDARD_INPUT, read_text, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
@@ -18,12 +19,16 @@ from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
 
+OF_COLUMNS = ("windows", "templates")  # kinds of features
+
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of sequences, cut and mapped to features; see `crfqn.recipes.prepare`."""
     labeled = _labeled(recipe)
     train, test = split(recipe, labeled.n_items, labeled.n_train)
     names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
+    if recipe.features.kind == "templates":
+        return _prepare_templates(recipe, labeled, train, test)
     seen = _observed(recipe, labeled, train)
     held_out = _observed(recipe, labeled, test)
     X_test = held_out.X
@@ -31,6 +36,35 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
         names = seen.X.feature_names
         X_test = X_test.with_names(names)
     return Prepared(seen.X, seen.y or [], X_test, held_out.y or [], names, labeled.digest())
+
+
+def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test: np.ndarray) -> Prepared:
+    """Return the features that the recipe's pattern file makes; the model encodes the columns of the test part."""
+    from crfqn.estimators.sequence.templates import Templates
+
+    columns = _columns(recipe, labeled)
+    labels = [[labeled.labels[item] for item in items] for items in (train, test)]
+    settings, path = recipe.features, recipe.source.parent / recipe.features.templates
+    try:
+        with own_files():
+            text = read_text(own_file(path))
+        names = settings.columns.split()
+        shapes, min_count = settings.shapes.split(), settings.min_count
+        templates = Templates(f"{text}\n", columns=names, shapes=shapes, min_count=min_count)
+        X_train = templates.fit_transform(columns[train])
+    except InputError as error:
+        raise RecipeError(f"{path}: {error}") from error
+    return Prepared(X_train, labels[0], columns[test], labels[1], None, labeled.digest())
+
+
+def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
+    """Return the columns of a recipe's data; RecipeError for data that has images."""
+    if not isinstance(labeled.inputs, TokenColumns):
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
+            'images; use "pixel-pairs"'
+        )
+    return labeled.inputs
 
 
 def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
@@ -44,12 +78,7 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
         else:
             labeled = _read(recipe, path)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    is_known = [bool(label) for item in labeled.labels for label in item]
-    if any(is_known) and not all(is_known):
-        raise DataError(
-            f"{shown_name(path)}: {is_known.count(False)} of {len(is_known)} positions have no label; label all or none"
-        )
-    return observed if any(is_known) else Observed(observed.X, None)
+    return Observed(observed.X, labeled.known_labels())
 
 
 def _labeled(recipe: Recipe) -> Labeled:
@@ -58,6 +87,11 @@ def _labeled(recipe: Recipe) -> Labeled:
         paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
         with own_files():
             train, test = (_read(recipe, own_file(path)) for path in paths)
+        for path, part in zip(paths, (train, test), strict=True):
+            if part.weights is not None:
+                raise DataError(
+                    f"{path}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
+                )
         for path, part in zip(paths, (train, test), strict=True):
             _check_labels(recipe, path, part)
         return append_test(train, test)
@@ -74,25 +108,26 @@ def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
     filled = (number for number, line in text_lines(path) if line.strip())
     number = next(islice(filled, labels.index(""), None))
     form = "`label TAB attribute TAB ...`"
-    if recipe.features.kind == "windows":
+    if recipe.features.kind in OF_COLUMNS:
         form = f"`{recipe.features.columns} label`"
     raise DataError(f"{path}, line {number}: no label; expected {form}")
 
 
 def _read(recipe: Recipe, path: str | Path) -> Labeled:
     """Return the items of a file of the user's own, in the format of the recipe's features."""
-    if recipe.features.kind == "windows":
+    if recipe.features.kind in OF_COLUMNS:
         return read_conll(path, recipe.features.columns.split())
     return read_crfsuite_text(path)
 
 
 def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
-    inputs = [labeled.inputs[item] for item in items]
     labels = [labeled.labels[item] for item in items]
+    if recipe.features.kind in OF_COLUMNS:
+        columns = _columns(recipe, labeled)[items]
+        return Observed(columns if recipe.features.kind == "templates" else _windows(recipe, columns), labels)
+    inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
-    if recipe.features.kind == "windows":
-        return Observed(_windows(recipe, inputs), labels)
     pixel_map = _pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
@@ -100,14 +135,9 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     return Observed(Sequences(matrix, offsets, feature_names=pixel_map.names), labels)
 
 
-def _windows(recipe: Recipe, inputs: list) -> Sequences:
+def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
     settings = recipe.features
     features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
-    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
-        raise RecipeError(
-            f'{recipe.source}: [features] kind = "windows": the dataset {recipe.data.dataset!r} has images; '
-            f'use "pixel-pairs"'
-        )
     try:
         return features.encode(inputs)
     except InputError as error:

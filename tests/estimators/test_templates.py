@@ -64,7 +64,9 @@ def test_a_model_file_needs_columns_only(tmp_path, settings):
     loaded = load(tmp_path / "model.crfqn")
     columns = X + NEW
     assert lists(loaded.predict(columns)) == lists(fitted.predict(columns))
-    for one, other in zip(loaded.predict_marginals(columns), fitted[1].predict_marginals(columns), strict=True):
+    for one, other in zip(
+        loaded.predict_marginals(columns), fitted[1].predict_marginals(columns), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-12)
     loaded.save(tmp_path / "again.crfqn")
     assert lists(load(tmp_path / "again.crfqn").predict(columns)) == lists(fitted.predict(columns))

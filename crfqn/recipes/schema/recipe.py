@@ -46,17 +46,20 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.templates.window_features.WindowFeatures`. `given`: the numbers of the
-    data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
-    words, see `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file of
+    CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `given`: the
+    numbers of the data, if need be each feature divided by its largest size in the training part (`max-abs`).
+    `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 
-    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "given", "text"))
+    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "templates", "given", "text"))
     threshold: float = key("number", 1.0)
     bias: bool = key("true or false", True)
     columns: str = key("text", "w pos")
     templates: str = key("text", CHUNKING)
     ends: bool = key("true or false", True)
+    shapes: str = key("text", "")
+    min_count: int = key("integer", 1, low=1)
     scale: str = key("text", "none", choices=("none", "max-abs"))
     weighting: str = key("text", "tf-idf", choices=("tf-idf", "count", "binary"))
     norm: str = key("text", "l2", choices=("l2", "none"))
@@ -159,6 +162,7 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
+    "templates": ("kind", "columns", "templates", "shapes", "min_count"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -177,7 +181,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows"),
+    "chain": ("pixel-pairs", "attributes", "windows", "templates"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -213,6 +217,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
+    if features.kind == "templates" and "templates" not in parts["features"]:
+        raise RecipeError(
+            f"{source}: [features] lacks the key templates: expected the name of a pattern file"
+        )
     solver = parts["solver"]
     known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
@@ -281,11 +289,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "templates"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
+        files = "for files of columns" if data.train else "if it has columns"
+        or_columns = f'or "windows" or "templates" {files}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
