@@ -28,5 +28,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
         "report": ["write_report"],
+        "data.token_columns": ["TokenColumns"],
+        "estimators.sequence.templates": ["Templates"],
     },
 )

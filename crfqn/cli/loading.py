@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.data.lines import STANDARD_INPUT
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.wording import describe
 from crfqn.errors import InputError, ModelFileError, RecipeError
+from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.formats import find_format
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
@@ -119,9 +121,11 @@ def read_input(
     if not labels_sequences(model) or model.vocabulary_ is None:
         kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
-    labeled = read_crfsuite_text(source)
-    is_labeled = all(label for item in labeled.labels for label in item)
-    return Observed(labeled.inputs, labeled.labels if is_labeled else None, labeled)
+    if isinstance(model.vocabulary_, TemplateVocabulary):
+        labeled = read_conll(source, model.vocabulary_.encoder.settings.columns)
+    else:
+        labeled = read_crfsuite_text(source)
+    return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
 
 class FeatureNames:

@@ -15,7 +15,13 @@ from crfqn.readers.labeled import Labeled
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import own_file, own_files
 
-OF_FEATURES = {"windows": "conll", "words": "conll", "text": "text", "given": "svmlight"}
+OF_FEATURES = {
+    "windows": "conll",
+    "words": "conll",
+    "templates": "conll",
+    "text": "text",
+    "given": "svmlight",
+}
 Data = TypeVar("Data", Labeled, Documents)
 
 
@@ -33,7 +39,7 @@ def read_sequences(recipe: Recipe, path: str | Path) -> Labeled:
     """Return the items of a file of sequences."""
     name = format_of(recipe, path)
     options: dict[str, Any] = {}
-    if name == "conll" and recipe.features.kind in ("windows", "words"):
+    if name == "conll" and recipe.features.column_names:
         options["columns"] = recipe.features.column_names
     return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
 

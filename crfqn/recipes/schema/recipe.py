@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.windows import CHUNKING, WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.formats import FORMATS
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
@@ -18,7 +19,7 @@ SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge"
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
 
 
-DEFAULT_COLUMNS = {"windows": "w pos", "words": "w"}
+DEFAULT_COLUMNS = {"windows": "w pos", "templates": "w pos", "words": "w"}
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,16 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `words`: the word with its beginning, its end
-    and its shape, and the words around it, see `crfqn.data.words.word_features`. `given`: the numbers of the data, if
-    need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
-    `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.templates.windows`. `words`: the word with its beginning, its end and
+    its shape, and the words around it, see `crfqn.data.words.word_features`. `templates`: `templates` names a pattern
+    file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `given`:
+    the numbers of the data, if need be each feature divided by its largest size in the training part (`max-abs`).
+    `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 
     kind: str = key(
         "text",
-        choices=("pixel-pairs", "attributes", "windows", "words", "given", "text"),
+        choices=("pixel-pairs", "attributes", "windows", "words", "templates", "given", "text"),
         says="how observations become numbers",
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
@@ -74,6 +76,8 @@ class Features:
     ends: bool = key(
         "true or false", True, says="whether places beyond the ends of an item have a value of their own"
     )
+    shapes: str = key("text", "", says="columns whose word shapes are features, of templates")
+    min_count: int = key("integer", 1, low=1, says="leave out features that occur less often, of templates")
     scale: str = key(
         "text",
         "none",
@@ -216,6 +220,7 @@ FEATURE_KEYS = {
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
     "words": ("kind", "columns"),
+    "templates": ("kind", "columns", "templates", "shapes", "min_count"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -234,7 +239,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows", "words"),
+    "chain": ("pixel-pairs", "attributes", "windows", "words", "templates"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -270,6 +275,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
+    if features.kind == "templates" and "templates" not in parts["features"]:
+        raise RecipeError(
+            f"{source}: [features] lacks the key templates: expected the name of a pattern file"
+        )
     solver = parts["solver"]
     known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
@@ -344,12 +353,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words", "templates"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        columns = "for files of columns" if data.train else "if it has columns"
-        or_columns = f'or "windows" or "words" {columns}'
+        files = "for files of columns" if data.train else "if it has columns"
+        or_columns = f'or "windows", "words" or "templates" {files}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
