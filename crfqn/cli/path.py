@@ -14,11 +14,11 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
-from crfqn.cli.options import PathOptions
-from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
+from crfqn.cli.options import DataOptions, PathOptions
+from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
 from crfqn.data.whole_file import check_writable
 from crfqn.errors import RecipeError
-from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes import Prepared, build_estimator, prepare
 
 if TYPE_CHECKING:
     from crfqn.regularization_path import RegularizationPath
@@ -27,7 +27,8 @@ SEED = 0  # for the choice of the items that are held out
 
 
 def path(
-    name_or_path: str,
+    name_or_path: str | None,
+    data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
     options: PathOptions,
@@ -38,7 +39,7 @@ def path(
 
     settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
-    recipe = load_recipe(name_or_path)
+    recipe = recipe_of(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
 
