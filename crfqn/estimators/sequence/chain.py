@@ -236,7 +236,7 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         begin: SparseWeights | None,
     ) -> Result:
         n_states = len(labels.classes)
-        targets: NDArray[Any] = labels.targets
+        targets: Any = labels.targets
         chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
         if labels.allowed is not None:
             self._check_partial()
