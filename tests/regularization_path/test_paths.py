@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 import warnings
 from dataclasses import replace
 
@@ -469,28 +468,6 @@ class TestTable:
         crf_path(ChainCRF(), X, Y, grid=Grid(2)).write_csv(tmp_path / "path.csv")
         with open(tmp_path / "path.csv", newline="") as file:
             assert [row["score"] for row in csv.DictReader(file)] == ["", ""]
-
-    @pytest.mark.parametrize("kind", ["png", "svg"])
-    def test_plot(self, path_parameter, tmp_path, kind):
-        pytest.importorskip("matplotlib")
-        path_parameter.plot(tmp_path / f"path.{kind}")
-        head = (tmp_path / f"path.{kind}").read_bytes()[:8]
-        assert head == b"\x89PNG\r\n\x1a\n" if kind == "png" else head.startswith(b"<?xml")
-
-    def test_plot_of_what_is_not_known(self, tmp_path):
-        pytest.importorskip("matplotlib")
-        problem, _, labels = tree_case("flat")
-        crf_path(MulticlassCRF(), problem.x, labels, grid=Grid(1)).plot(tmp_path / "path.png")
-
-    def test_no_such_picture(self, path_parameter, tmp_path):
-        pytest.importorskip("matplotlib")
-        with pytest.raises(InputError, match=r"path\.doc: expected a picture's file"):
-            path_parameter.plot(tmp_path / "path.doc")
-
-    def test_without_matplotlib(self, path_parameter, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-        with pytest.raises(InputError, match=r"pip install 'crfqn\[plot\]'"):
-            path_parameter.plot(tmp_path / "path.png")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.labels import encode_known_labels, encode_labels, lists_by_item, split_by_item
 from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
@@ -25,6 +26,7 @@ from crfqn.estimators.classification.labels.item_weights import check_item_weigh
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.sequence.decoding import SequenceDecoding
+from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
@@ -40,6 +42,7 @@ from crfqn.estimators.storage.content import (
     read_labels,
     read_matrix,
     read_size,
+    read_vocabulary,
 )
 from crfqn.estimators.strengths import HINGE, ByStrengths
 from crfqn.estimators.weights import csr, entries, merged
@@ -60,7 +63,7 @@ CONSTRAIN = ("both", "decoding")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths, SequenceDecoding):
+class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -146,7 +149,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
     >>> from crfqn import ChainCRF
     >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
     >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
-    >>> [path.tolist() for path in model.predict([[{"word": "the"}, {"word": "cat"}]])]
+    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
     [['D', 'N']]
 
     References
@@ -180,7 +183,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         ----------
         X : crfqn.Sequences, or list of items
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
-            or a list of lists of feature strings.
+            or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
+            takes token columns from then on, loaded from a file too.
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex
@@ -206,8 +210,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         sequences, labels, weights, rules = prepare(
             sequences, y, weights, given, self._trains_rules, self.on_violation
         )
-        names = None if vocabulary is None else vocabulary.names
-        begin = self._start(Axes(labels.classes.tolist(), sequences.n_features, names), start)
+        begin = self._start(labels.classes, sequences.n_features, vocabulary, start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
@@ -232,7 +235,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         rules: TransitionRules | None,
         begin: SparseWeights | None,
     ) -> Result:
-        n_states, targets = len(labels.classes), labels.targets
+        n_states = len(labels.classes)
+        targets: Any = labels.targets
         chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
         if labels.allowed is not None:
             self._check_partial()
@@ -240,7 +244,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         support = self._support(store, targets, n_states)
         return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
 
-    def predict(self, X: Any, known: Any = None) -> list[NDArray]:
+    def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
 
         Parameters
@@ -252,7 +256,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
 
         Returns
         -------
-        list of 1-D arrays of labels, one an item
+        ndarray of objects, shape (n_items,)
+            A list of labels for each item, whatever the lengths.
 
         Raises
         ------
@@ -261,10 +266,14 @@ class ChainCRF(ByStrengths, SequenceDecoding):
             Says what was expected, what came, and where: item, position, feature; also for an item that no labelling is
             left for.
         """
+        states, offsets = self._best_states(X, known)
+        return lists_by_item(self.classes_[states], offsets)
+
+    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the best label's number at each position of all items, and where the items begin and end."""
         chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
-            best = chain.decode(scores, edges, pool)
-        return split_by_item(self.classes_[best.states], chain.offsets)
+            return chain.decode(scores, edges, pool).states, chain.offsets
 
     @available_if(has_probabilities)
     def decode(self, X: Any, known: Any = None) -> Decoding:
@@ -300,8 +309,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
-        predicted = np.concatenate([np.asarray([], self.classes_.dtype), *self.predict(sequences)])
-        hits = predicted == known[codes]
+        hits = self.classes_[self._best_states(sequences)[0]] == known[codes]
         return float(
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
         )
@@ -368,7 +376,10 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         return super()._from_settings(settings)
 
     def _encode(self, X: Any) -> Sequences:
-        if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
+        is_encoded = isinstance(X, Sequences) and (
+            X.vocabulary is None or X.vocabulary is not self.vocabulary_
+        )
+        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
             X = X.with_names(self.vocabulary_.names)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
@@ -392,14 +403,16 @@ class ChainCRF(ByStrengths, SequenceDecoding):
 
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the fitted weights."""
-        names = None if self.vocabulary_ is None else self.vocabulary_.names
-        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+        return _axes(self.classes_, self.n_features_in_, self.vocabulary_)
 
-    def _start(self, new: Axes, start: Any) -> SparseWeights | None:
+    def _start(
+        self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, start: Any
+    ) -> SparseWeights | None:
         """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
             return None
+        new = _axes(classes, n_features, vocabulary)
         common, weights = match(model._axes(), new, start is not None), None
         if common is not None:
             n_states = len(new.labels)
@@ -443,7 +456,9 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
-        if self.vocabulary_ is not None:
+        if isinstance(self.vocabulary_, TemplateVocabulary):
+            content.metadata["templates"] = self.vocabulary_.stored_source()
+        if self.vocabulary_ is not None and not is_hashed(self.vocabulary_):
             used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
             content.arrays["node_feature"] = narrowed(renumbered)
             content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
@@ -454,12 +469,14 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         n_states = file.count("n_classes", 1)
         n_features = read_size(file, n_states)
         self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = None
-        if "feature_names" in file.strings:
-            self.vocabulary_ = Vocabulary(file.string_list("feature_names"))
-            if len(self.vocabulary_) != n_features:
-                raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
+        self.vocabulary_ = read_vocabulary(file)
+        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
+            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
         self.n_features_in_ = n_features
         self.rules_ = read_rules(file, n_states)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
+
+
+def _axes(classes: NDArray, n_features: int, vocabulary: Vocabulary | None) -> Axes:
+    return Axes(classes.tolist(), n_features, None if vocabulary is None else vocabulary.names)
