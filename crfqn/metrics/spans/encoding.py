@@ -58,8 +58,8 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
         np.fromiter(map(numbers.__getitem__, chain.from_iterable(items)), np.int32, n_positions)
         for items in (true, predicted)
     )
-    ends = np.cumsum(lengths)
-    starts = (ends - lengths)[np.asarray(lengths) > 0]
+    ends = np.cumsum(lengths, dtype=np.int64)
+    starts = ends[np.asarray(lengths) > 0] - np.array([n for n in lengths if n], np.int64)
     return LabelCodes(true_codes, codes, starts, list(numbers))
 
 
