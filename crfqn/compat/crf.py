@@ -156,7 +156,7 @@ class CRF(BaseEstimator):
 
     def predict(self, X: Iterable[Any]) -> NDArray[np.object_]:
         """Return the best labels of each item: an array of lists, one an item, whatever their lengths."""
-        return _array_of([np.asarray(path).tolist() for path in self._model().predict(attributes(X))])
+        return self._model().predict(attributes(X))
 
     def predict_single(self, xseq: Any) -> list:
         """Return the best labels of one item."""

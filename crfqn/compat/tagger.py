@@ -62,7 +62,7 @@ class Tagger:
         """Return the best labels of a sequence, by default of the one that was `set`."""
         if xseq is not None:
             self.set(xseq)
-        return np.asarray(self._model.predict(self._sequence())[0]).tolist()
+        return self._model.predict(self._sequence())[0]
 
     def probability(self, yseq: Sequence[str]) -> float:
         """Return the probability of the labels of the sequence that was `set`."""

@@ -54,12 +54,13 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     n_positions, numbers = sum(lengths), _Numbers()
     if not n_positions:
         raise InputError("y_true: expected at least one label to score, got none")
-    codes = [
+    true_codes, codes = (
         np.fromiter(map(numbers.__getitem__, chain.from_iterable(items)), np.int32, n_positions)
         for items in (true, predicted)
-    ]
-    ends = np.cumsum(lengths)
-    return LabelCodes(*codes, (ends - lengths)[np.asarray(lengths) > 0], list(numbers))
+    )
+    ends = np.cumsum(lengths, dtype=np.int64)
+    starts = ends[np.asarray(lengths) > 0] - np.array([n for n in lengths if n], np.int64)
+    return LabelCodes(true_codes, codes, starts, list(numbers))
 
 
 def _by_item(name: str, y: Any) -> tuple[list[Any], list[int]]:

@@ -48,36 +48,38 @@ class SpanReader:
         place = {kind: n for n, kind in enumerate(self.types)}
         self._role = np.array([ROLES.index(tag.role) for tag in tags])
         self._type = np.array([place[tag.type] if tag.role != OUTSIDE else -1 for tag in tags])
-        known = [OUTSIDE, *scheme.letters]
-        self._continues = np.zeros((len(ROLES), len(ROLES)), bool)  # of labels of one type
         self._opens, self._closes = np.zeros((2, len(ROLES)), bool), np.zeros((2, len(ROLES)), bool)
+        continues = np.zeros((len(ROLES), len(ROLES)), bool)  # of labels of one type
         whole = scheme.roles(1, True, True)[0]  # of a span between others of its type
-        for role in known[1:]:
+        for role in scheme.letters:
             tag = Tag(role, SOME)
             for touches, neighbour in enumerate((BORDER, Tag(whole, SOME))):
                 self._opens[touches, ROLES.index(role)] = scheme.allows(neighbour, tag)
                 self._closes[touches, ROLES.index(role)] = scheme.allows(tag, neighbour)
-            for before in known[1:]:
-                self._continues[ROLES.index(before), ROLES.index(role)] = scheme.continues(
-                    Tag(before, SOME), tag
-                )
+            for before in scheme.letters:
+                continues[ROLES.index(before), ROLES.index(role)] = scheme.continues(Tag(before, SOME), tag)
+        self._is_inside = self._type >= 0
+        self._joins = continues[self._role[:, None], self._role] & (self._type[:, None] == self._type)
 
     def read(self, codes: NDArray[np.int32], item_starts: NDArray[np.int64]) -> Spans:
         """Return the spans in labels by position, of items that begin at `item_starts`."""
-        roles, types = self._role[codes], self._type[codes]
-        is_inside = types >= 0
-        touches = np.zeros(codes.size + 1, bool)  # the label before is of the same type, in the same item
-        touches[1:-1] = is_inside[1:] & (types[1:] == types[:-1])
-        touches[item_starts] = False
-        goes_on = np.zeros(codes.size + 1, bool)
-        goes_on[1:-1] = touches[1:-1] & self._continues[roles[:-1], roles[1:]]
+        n_positions = codes.size
+        is_first = np.zeros(n_positions + 1, bool)
+        is_first[item_starts], is_first[n_positions] = True, True
+        goes_on = np.zeros(n_positions + 1, bool)
+        goes_on[1:-1] = self._joins[codes[:-1], codes[1:]]
+        goes_on &= ~is_first
+        is_inside = self._is_inside[codes]
         starts = np.flatnonzero(is_inside & ~goes_on[:-1])
         lasts = np.flatnonzero(is_inside & ~goes_on[1:])
-        found = Spans(starts, lasts + 1, types[starts])
+        found = Spans(starts, lasts + 1, self._type[codes[starts]])
         if not self.strict:
             return found
-        opens = self._opens[touches[starts].astype(np.intp), roles[starts]]
-        return found.take(opens & self._closes[touches[lasts + 1].astype(np.intp), roles[lasts]])
+        before, behind = codes[starts - 1], codes[np.minimum(lasts + 1, n_positions - 1)]
+        touches_before = ~is_first[starts] & (self._type[before] == found.types)
+        touches_behind = ~is_first[lasts + 1] & (self._type[behind] == found.types)
+        opens = self._opens[touches_before.astype(np.intp), self._role[codes[starts]]]
+        return found.take(opens & self._closes[touches_behind.astype(np.intp), self._role[codes[lasts]]])
 
 
 def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
@@ -88,6 +90,9 @@ def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, 
 
 def same_borders(true: Spans, predicted: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of the given and of the predicted spans that begin and end at the same positions."""
-    _, ours, theirs = np.intersect1d(true.starts, predicted.starts, True, return_indices=True)
-    same = true.stops[ours] == predicted.stops[theirs]
-    return ours[same], theirs[same]
+    place = np.full(1 + max(true.starts.max(initial=0), predicted.starts.max(initial=0)), -1)
+    place[predicted.starts] = np.arange(predicted.starts.size)
+    theirs = place[true.starts]
+    stops = np.append(predicted.stops, -1)  # which the place -1 finds
+    same = stops[theirs] == true.stops
+    return np.flatnonzero(same), theirs[same]
