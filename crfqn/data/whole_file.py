@@ -29,7 +29,7 @@ def check_writable(path: StrPath) -> None:
         except OSError as error:
             raise _cannot_write(path, error) from error
     except _Unwritable as error:
-        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: {error}") from error.__cause__
+        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
 
 
 def replace_file(path: StrPath, content: bytes) -> None:
@@ -37,7 +37,7 @@ def replace_file(path: StrPath, content: bytes) -> None:
     try:
         _replace(path, content)
     except _Unwritable as error:
-        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: {error}") from error.__cause__
+        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
 
 
 def replace_data_file(path: StrPath, content: bytes) -> None:

@@ -20,7 +20,10 @@ AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level di
 
 @inner
 def simplex_level(v, mass):
-    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's finite fixed-point iteration (1986)."""
+    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's finite fixed-point iteration (1986).
+
+    The values above the level become fewer until they stay; rounding may bring one back that lies at the level itself.
+    """
     level, before = -np.inf, v.size + 1
     while True:
         total, n_above = 0.0, 0
@@ -28,7 +31,7 @@ def simplex_level(v, mass):
             if v[i] > level:
                 total += v[i]
                 n_above += 1
-        if n_above == 0 or n_above == before:  # none above: rounding, where the mass is tiny
+        if n_above == 0 or n_above >= before:  # none above: rounding, where the mass is tiny
             return level
         level, before = (total - mass) / n_above, n_above
 

@@ -1,6 +1,7 @@
-"""Data of recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
+"""Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
-from itertools import islice
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,17 @@ from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.window_features import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.words import word_features
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
+from crfqn.recipes.files import own_parts, read_sequences
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
 
-OF_COLUMNS = ("windows", "templates")  # kinds of features
+OF_COLUMNS = ("windows", "templates", "words")  # kinds of features
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -48,7 +50,7 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
     try:
         with own_files():
             text = read_text(own_file(path))
-        names = settings.columns.split()
+        names = settings.column_names
         shapes, min_count = settings.shapes.split(), settings.min_count
         templates = Templates(f"{text}\n", columns=names, shapes=shapes, min_count=min_count)
         X_train = templates.fit_transform(columns[train])
@@ -58,11 +60,15 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
 
 
 def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
-    """Return the columns of a recipe's data; RecipeError for data that has images."""
+    """Return the columns of a recipe's data; RecipeError for data that has images or attributes."""
     if not isinstance(labeled.inputs, TokenColumns):
+        has, fitting = (
+            (f"the dataset {recipe.data.dataset!r} has images", "pixel-pairs")
+            if recipe.data.dataset
+            else ("the file has attributes", "attributes")
+        )
         raise RecipeError(
-            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
-            'images; use "pixel-pairs"'
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": {has}; use "{fitting}"'
         )
     return labeled.inputs
 
@@ -76,54 +82,51 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, _pixel_map(recipe).shape)
         else:
-            labeled = _read(recipe, path)
+            labeled = read_sequences(recipe, path)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    return Observed(observed.X, labeled.known_labels())
+    return Observed(observed.X, labeled.known_labels(), labeled)
 
 
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
-        with own_files():
-            train, test = (_read(recipe, own_file(path)) for path in paths)
-        for path, part in zip(paths, (train, test), strict=True):
-            if part.weights is not None:
-                raise DataError(
-                    f"{path}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
-                )
-        for path, part in zip(paths, (train, test), strict=True):
-            _check_labels(recipe, path, part)
-        return append_test(train, test)
+        train, *others = own_parts(recipe, read_sequences)
+        for part in (train, *others):
+            _check_weights(part)
+            _check_labels(recipe, part)
+        return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
     return data
 
 
-def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
+def _check_weights(labeled: Labeled) -> None:
+    """Raise DataError for weights of items, which would not count."""
+    if labeled.weights is not None:
+        assert labeled.places is not None  # of a file
+        raise DataError(
+            f"{labeled.places.file}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
+        )
+
+
+def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
     """Raise DataError if a position has no label; the message names the line of the first one."""
-    labels = [label for item in labeled.labels for label in item]
-    if "" not in labels:
-        return
-    filled = (number for number, line in text_lines(path) if line.strip())
-    number = next(islice(filled, labels.index(""), None))
-    form = "`label TAB attribute TAB ...`"
-    if recipe.features.kind in OF_COLUMNS:
-        form = f"`{recipe.features.columns} label`"
-    raise DataError(f"{path}, line {number}: no label; expected {form}")
-
-
-def _read(recipe: Recipe, path: str | Path) -> Labeled:
-    """Return the items of a file of the user's own, in the format of the recipe's features."""
-    if recipe.features.kind in OF_COLUMNS:
-        return read_conll(path, recipe.features.columns.split())
-    return read_crfsuite_text(path)
+    for item, labels in enumerate(labeled.labels):
+        if "" in labels:
+            assert labeled.places is not None  # of a file
+            form = "`label TAB attribute TAB ...`"
+            if recipe.features.kind in OF_COLUMNS:
+                form = f"`{' '.join(recipe.features.column_names)} label`"
+            place = labeled.places.where(item, labels.index(""))
+            raise DataError(f"{place}: no label; expected {form}")
 
 
 def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
+        if recipe.features.kind == "words":
+            return Observed([word_features(words) for words in _words(recipe, columns)], labels)
         return Observed(columns if recipe.features.kind == "templates" else _windows(recipe, columns), labels)
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
@@ -137,11 +140,18 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
 
 def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
     settings = recipe.features
-    features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
+    features = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
     try:
         return features.encode(inputs)
     except InputError as error:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
+
+
+def _words(recipe: Recipe, columns: TokenColumns) -> list[list[str]]:
+    """Return the words of each item: its first column, unless one has the name that the recipe gives."""
+    name = recipe.features.column_names[0]
+    words = columns.texts[name if name in columns.texts else columns.names[0]]
+    return [words[start:stop] for start, stop in pairwise(columns.offsets.tolist())]
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

@@ -100,6 +100,16 @@ class TestPenalty:
         for v in [*others, 0 * w, w, 0.99 * found, 1.01 * found]:
             assert value(v) >= value(found) + 0.5 * (v - found) @ (v - found) - 1e-12
 
+    def test_prox_ends_where_the_level_is_a_weight(self):
+        """Rounding then takes that weight for above the level and below it in turn."""
+        w = np.array([0.91532396, 0.86885429, 0.12740301, 0.07356291, 0.07032625])
+        random = np.random.default_rng(0)
+        for v in [w, *(np.sort(random.random(5))[::-1] for _ in range(2000))]:
+            for n in range(1, 5):
+                mass = v[:n].sum() - n * v[n]
+                found = one_row(mass, 0, 0, "linf", 5).prox(np.arange(5), v, 1.0)
+                np.testing.assert_allclose(found, np.minimum(v, v[n]), rtol=1e-13)
+
     @norms
     def test_prox_takes_rows_by_rows_and_gives_whole_zeros(self, norm):
         penalty, random = small_penalty((1.0, 0.0, 0.0), norm), np.random.default_rng(1)

@@ -300,7 +300,5 @@ def test_token_columns_are_indexed_as_lists_are():
 
 def test_some_labels_are_missing():
     data = read(io.StringIO("a X L\nb X\n"), "conll2000")
-    with pytest.raises(
-        DataError, match="the stream, line 2: no label, as at 1 of 2 positions; label all or none"
-    ):
+    with pytest.raises(DataError, match="the stream, line 2: 1 of 2 positions have no label, here first"):
         data.known_labels()

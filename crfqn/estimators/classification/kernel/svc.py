@@ -95,12 +95,15 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     n_support_ : ndarray of int, shape (n_classes,): support vectors by their own class
     dual_coef_ : ndarray, shape (n_classes, n_SV): f_k(x) = sum_i dual_coef_[k, i] kernel(support_vectors_[i], x)
     n_features_in_, feature_names_in_ : as scikit-learn has them
-    result_ : Result, n_iter_ : int
+    result_ : Result
+    n_iter_ : int
 
     Notes
     -----
     There is no intercept: a kernel has its own, such as coef0 > 0. A pass costs the kernel values of the items that
-    violate optimality with all others, as far as the cache does not hold them, O(items) each.
+    violate optimality with all others, as far as the cache does not hold them, O(items) each. With kernel="linear" that
+    is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
+    fit_intercept=False)` is the same model.
 
     Examples
     --------
