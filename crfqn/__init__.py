@@ -27,8 +27,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.classification.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
-        "report": ["write_report"],
         "data.token_columns": ["TokenColumns"],
         "estimators.sequence.templates": ["Templates"],
+        "report": ["write_report"],
     },
 )

@@ -17,8 +17,8 @@ from crfqn.recipes.source import own_file, own_files
 
 OF_FEATURES = {
     "windows": "conll",
-    "words": "conll",
     "templates": "conll",
+    "words": "conll",
     "text": "text",
     "given": "svmlight",
 }
@@ -39,7 +39,7 @@ def read_sequences(recipe: Recipe, path: str | Path) -> Labeled:
     """Return the items of a file of sequences."""
     name = format_of(recipe, path)
     options: dict[str, Any] = {}
-    if name == "conll" and recipe.features.column_names:
+    if name == "conll" and recipe.features.kind in ("windows", "templates", "words"):
         options["columns"] = recipe.features.column_names
     return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
 

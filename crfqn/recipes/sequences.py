@@ -1,6 +1,7 @@
 """Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from crfqn.recipes.files import own_parts, read_sequences
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
+
+OF_COLUMNS = ("windows", "templates", "words")  # kinds of features
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -57,11 +60,15 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
 
 
 def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
-    """Return the columns of a recipe's data; RecipeError for data that has images."""
+    """Return the columns of a recipe's data; RecipeError for data that has images or attributes."""
     if not isinstance(labeled.inputs, TokenColumns):
+        has, fitting = (
+            (f"the dataset {recipe.data.dataset!r} has images", "pixel-pairs")
+            if recipe.data.dataset
+            else ("the file has attributes", "attributes")
+        )
         raise RecipeError(
-            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
-            'images; use "pixel-pairs"'
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": {has}; use "{fitting}"'
         )
     return labeled.inputs
 
@@ -85,6 +92,7 @@ def _labeled(recipe: Recipe) -> Labeled:
     if not recipe.data.dataset:
         train, *others = own_parts(recipe, read_sequences)
         for part in (train, *others):
+            _check_weights(part)
             _check_labels(recipe, part)
         return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
@@ -92,15 +100,20 @@ def _labeled(recipe: Recipe) -> Labeled:
     return data
 
 
-def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
-    """Raise DataError if a position has no label; the message names the line of the first one."""
-    assert labeled.places is not None  # of a file
+def _check_weights(labeled: Labeled) -> None:
+    """Raise DataError for weights of items, which would not count."""
     if labeled.weights is not None:
+        assert labeled.places is not None  # of a file
         raise DataError(
             f"{labeled.places.file}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
         )
+
+
+def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
+    """Raise DataError if a position has no label; the message names the line of the first one."""
     for item, labels in enumerate(labeled.labels):
         if "" in labels:
+            assert labeled.places is not None  # of a file
             form = "`label TAB attribute TAB ...`"
             if recipe.features.kind in OF_COLUMNS:
                 form = f"`{' '.join(recipe.features.column_names)} label`"
@@ -112,7 +125,9 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        return Observed(OF_COLUMNS[recipe.features.kind](recipe, columns), labels)
+        if recipe.features.kind == "words":
+            return Observed([word_features(words) for words in _words(recipe, columns)], labels)
+        return Observed(columns if recipe.features.kind == "templates" else _windows(recipe, columns), labels)
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
@@ -132,19 +147,11 @@ def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
 
 
-def _words(recipe: Recipe, columns: TokenColumns) -> list[list[dict[str, str | float | bool]]]:
-    """Return the features of words: those of the first column, unless one has the name that the recipe gives."""
+def _words(recipe: Recipe, columns: TokenColumns) -> list[list[str]]:
+    """Return the words of each item: its first column, unless one has the name that the recipe gives."""
     name = recipe.features.column_names[0]
-    name = name if name in columns.names else columns.names[0]
-    return [word_features([position[name] for position in item]) for item in columns]
-
-
-def _as_they_are(recipe: Recipe, columns: TokenColumns) -> TokenColumns:
-    """Return the columns: the model has the templates that make features of them."""
-    return columns
-
-
-OF_COLUMNS = {"windows": _windows, "words": _words, "templates": _as_they_are}  # kinds of features
+    words = columns.texts[name if name in columns.texts else columns.names[0]]
+    return [words[start:stop] for start, stop in pairwise(columns.offsets.tolist())]
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

@@ -137,8 +137,8 @@ class Encoder:
         found, n_features = _columns(settings, value_number, all_digits, all_counts)
         by_function: dict[str, int] = {}
         if settings.functions:
-            counts = TokenFeatures(columns, settings.functions).counts()
-            kept = sorted(name for name, times in counts.items() if times >= settings.min_count)
+            by_name = TokenFeatures(columns, settings.functions).counts()
+            kept = sorted(name for name, times in by_name.items() if times >= settings.min_count)
             by_function = dict(zip(kept, range(n_features, n_features + len(kept)), strict=True))
         return cls(settings, value_number, found, n_features + len(by_function), by_function)
 
@@ -183,8 +183,8 @@ class Encoder:
         parts = (np.ones(indices.size, np.float32), indices, indptr)
         matrix = scipy.sparse.csr_array(parts, shape=(batch.n_positions, self.n_features))
         if self.settings.functions:
-            found = TokenFeatures(columns, self.settings.functions)
-            matrix = scipy.sparse.csr_array(matrix + found.rows(self._function_column, self.n_features))
+            of_tokens = TokenFeatures(columns, self.settings.functions)
+            matrix = scipy.sparse.csr_array(matrix + of_tokens.rows(self._function_column, self.n_features))
         matrix.sum_duplicates()
         return Sequences.from_checked(matrix, columns.offsets, None)
 
@@ -200,8 +200,8 @@ class Encoder:
             raise InputError("hashed features have no names")
         if self._names is None:
             named = [""] * self.n_features
-            for name, column in self.function_column.items():
-                named[column] = name
+            for name, own in self.function_column.items():
+                named[own] = name
             for pattern, found in zip(self.settings.patterns, self.found, strict=True):
                 for column, name in zip(
                     found.columns.tolist(), _names(pattern, found.digits, self._texts_of), strict=True

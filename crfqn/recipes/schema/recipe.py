@@ -55,16 +55,16 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.templates.windows`. `words`: the word with its beginning, its end and
-    its shape, and the words around it, see `crfqn.data.words.word_features`. `templates`: `templates` names a pattern
-    file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `given`:
-    the numbers of the data, if need be each feature divided by its largest size in the training part (`max-abs`).
-    `text`: counts of words, see `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
+    of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
+    the word with its beginning, its end and its shape, and the words around it, see
+    `crfqn.data.words.word_features`. `given`: the numbers of the data, if need be each feature divided by its
+    largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 
     kind: str = key(
         "text",
-        choices=("pixel-pairs", "attributes", "windows", "words", "templates", "given", "text"),
+        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text"),
         says="how observations become numbers",
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
@@ -76,8 +76,8 @@ class Features:
     ends: bool = key(
         "true or false", True, says="whether places beyond the ends of an item have a value of their own"
     )
-    shapes: str = key("text", "", says="columns whose word shapes are features, of templates")
-    min_count: int = key("integer", 1, low=1, says="leave out features that occur less often, of templates")
+    shapes: str = key("text", "", says="columns whose forms are features: prefixes, suffixes, shape, ...")
+    min_count: int = key("integer", 1, low=1, says="leave out features at fewer positions")
     scale: str = key(
         "text",
         "none",
@@ -219,8 +219,8 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
-    "words": ("kind", "columns"),
     "templates": ("kind", "columns", "templates", "shapes", "min_count"),
+    "words": ("kind", "columns"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -239,7 +239,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows", "words", "templates"),
+    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -353,12 +353,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words", "templates"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "templates", "words"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        files = "for files of columns" if data.train else "if it has columns"
-        or_columns = f'or "windows", "words" or "templates" {files}'
+        columns = "for files of columns" if data.train else "if it has columns"
+        or_columns = f'or "windows", "templates" or "words" {columns}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )

@@ -125,7 +125,7 @@ def test_rare_features(model):
 
 def test_search_and_clone():
     search = GridSearchCV(
-        make_pipeline(Templates(PATTERNS), ChainCRF(max_iter=20)),
+        make_pipeline(Templates(PATTERNS), ChainCRF(l1=0.1)),
         {"templates__min_count": [1, 2]},
         cv=2,
         scoring=chunk_scorer(),
