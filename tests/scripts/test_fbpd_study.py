@@ -46,7 +46,9 @@ def test_table_1_has_all_losses_under_all_penalties(folder):
     by_case = {(row["penalty"], row["method"], float(row["alpha"])): row for row in rows}
     weak, strong = sorted({alpha for *_, alpha in by_case})
     for penalty in PENALTIES[1:]:
-        assert float(by_case[penalty, "hinge", weak]["zeros"]) < float(by_case[penalty, "hinge", strong]["zeros"])
+        assert float(by_case[penalty, "hinge", weak]["zeros"]) < float(
+            by_case[penalty, "hinge", strong]["zeros"]
+        )
     assert all(float(row["zeros"]) < 50 for row in rows if row["penalty"] == "l2")
     assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.25 * int(rows[0]["of"])
 
