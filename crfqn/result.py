@@ -142,6 +142,14 @@ class Result:
     estimated_gap: float = float("nan")
     excess: float | None = None
 
+    def __repr__(self) -> str:
+        """Return the outcome in a line, without the weights and the trace."""
+        gaps = f"gap={self.gap:.3g}, estimated_gap={self.estimated_gap:.3g}"
+        return (
+            f"Result({self.status.name}, value={self.value:.8g}, {gaps}, n_nonzero={self.coords.size}, "
+            f"n_iter={self.n_iter}, passes={self.passes:.4g}, seconds={self.seconds:.3g})"
+        )
+
     @property
     def message(self) -> str:
         """The reason for which the run ended, for people."""

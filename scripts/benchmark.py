@@ -9,7 +9,9 @@
     python scripts/benchmark.py taxonomy --problem lshtc1 --l1 1
     python scripts/benchmark.py inference
     python scripts/benchmark.py max-margin
+    python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
+    python scripts/benchmark.py hinge --problem newsgroups --problem letters
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
@@ -229,6 +231,38 @@ def max_margin(
     from benchmarks import max_margin
 
     finish(max_margin.measure(tol), output)
+
+
+class HingeProblem(StrEnum):
+    """What `hinge` measures."""
+
+    NEWSGROUPS = "newsgroups"
+    BANKING77 = "banking77"
+    LETTERS = "letters"
+
+
+@app.command()
+def hinge(
+    problem: Annotated[
+        list[HingeProblem] | None, typer.Option(help="May be given several times; default: all.")
+    ] = None,
+    strength: Annotated[float, typer.Option("--C", min=0, help="Strength of the loss.")] = 1.0,
+    output: Output = None,
+) -> None:
+    """The multiclass hinge: liblinear's solver on words, scikit-learn's SVC on pixels of letters."""
+    from benchmarks import hinge
+
+    for name in problem or list(HingeProblem):
+        is_kernel = name is HingeProblem.LETTERS
+        finish(hinge.measure_kernel(strength) if is_kernel else hinge.measure_linear(name, strength), output)
+
+
+@app.command()
+def spans(output: Output = None) -> None:
+    """F1 of spans in labels of CoNLL-2000's size: crfqn against seqeval."""
+    from benchmarks import span_metrics
+
+    finish(span_metrics.measure(), output)
 
 
 app.command()(text)

@@ -81,6 +81,15 @@ def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
     return [rows[start:stop] for start, stop in pairwise(cuts)]
 
 
+def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
+    found, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
+    labels = flat.tolist()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        found[i] = labels[start:stop]
+    return found
+
+
 def _codes(labels: list, classes: list) -> NDArray[np.int32]:
     code_of: Callable[[Any], int] = dict(zip(classes, range(len(classes)), strict=True)).__getitem__
     return np.fromiter(map(code_of, labels), np.int32, len(labels))

@@ -41,7 +41,7 @@ HARD = [[["I"], ["I"], ["?"], ["I"]], [["I"]]]  # without rules the first label 
 
 
 def test_scheme_in_training_and_decoding(data, model):
-    assert ChainCRF(l1=0.05, n_threads=1).fit(*data).predict(HARD)[1].tolist() == ["I-X"]
+    assert ChainCRF(l1=0.05, n_threads=1).fit(*data).predict(HARD)[1] == ["I-X"]
     for labels in model.predict(HARD):
         spans_of(labels, "IOB2")  # strict: raises where a label breaks the scheme
     assert model.predict_marginals(HARD)[0][0, 1] == 0.0
@@ -62,7 +62,7 @@ def test_what_was_seen(data):
     X, y = [[["a"], ["b"]], [["a"], ["b"], ["c"]]], [["A", "B"], ["A", "B", "C"]]
     found = ChainCRF(l1=0.01, constraints="seen", n_threads=1).fit(X, y)
     assert found.rules_.transitions.tolist() == [[False, True, False], [False, False, True], [False] * 3]
-    assert found.predict([[["c"], ["c"]]])[0].tolist() == ["A", "B"]
+    assert found.predict([[["c"], ["c"]]])[0] == ["A", "B"]
     with pytest.raises(InputError, match="item 1: no labelling keeps the rules"):
         found.predict([[["a"], ["b"]], [["a"]] * 4])
 
@@ -178,7 +178,7 @@ def test_spans_need_a_scheme(data):
     plain = ChainCRF(l1=0.05, n_threads=1).fit(*data)
     with pytest.raises(InputError, match="scheme: spans need one"):
         plain.predict_spans(data[0])
-    assert plain.predict_spans(data[0], scheme="IOB1")[0]
+    assert any(plain.predict_spans(data[0], scheme="IOB1"))
 
 
 def test_known_labels(model, data):
@@ -187,7 +187,7 @@ def test_known_labels(model, data):
     labels = model.predict(X, known=known)
     assert labels[0][1] == "O"
     assert labels[0][2] in {"B-X", "O"}
-    assert labels[1].tolist() == model.predict(X[1:])[0].tolist()
+    assert labels[1].tolist() == model.predict(X[1:])[0]
     marginals = model.predict_marginals(X, known=known)
     np.testing.assert_allclose(marginals[0].sum(axis=1), 1.0)
     np.testing.assert_array_equal(marginals[0][1], [0.0, 0.0, 1.0])
@@ -234,7 +234,7 @@ def test_training_on_partly_known_labels(data):
     with pytest.raises(InputError, match="all_possible_states"):
         ChainCRF(all_possible_states=False, n_threads=1).fit(X, part)
     with pytest.raises(InputError, match="item 0: no labelling of its labels keeps the rules"):
-        ChainCRF(scheme="IOB2").fit([[["a"], ["b"]], [["a"]]], [[{"O"}, {"I-X"}], ["B-X"]])
+        ChainCRF(scheme="IOB2").fit([[["a"], ["b"]], [["a"]]], [[{"O", "B-Y"}, {"I-X", "I-Z"}], ["B-X"]])
 
 
 @pytest.mark.parametrize(

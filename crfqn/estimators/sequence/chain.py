@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.labels import encode_known_labels, encode_labels, lists_by_item, split_by_item
 from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
@@ -25,6 +25,7 @@ from crfqn.estimators.classification.labels.item_weights import check_item_weigh
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.sequence.decoding import SequenceDecoding
+from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
@@ -60,7 +61,7 @@ CONSTRAIN = ("both", "decoding")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths, SequenceDecoding):
+class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -72,16 +73,20 @@ class ChainCRF(ByStrengths, SequenceDecoding):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1 : float, default 0.0
+    l1 : float or "auto", default "auto"
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
+        on. With the loss "hinge" it is 0.
+    l2 : float, default 0.0
+        Strength of the L2 penalty, >= 0, in nats.
+    group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
     loss : {"logistic", "hinge"}, default "logistic"
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
-        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
@@ -130,6 +135,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
     rules_ : TransitionRules over the classes, None without any
     result_ : Result
         Its status, value, gap, passes and trace.
@@ -141,7 +147,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
     >>> from crfqn import ChainCRF
     >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
     >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
-    >>> [path.tolist() for path in model.predict([[{"word": "the"}, {"word": "cat"}]])]
+    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
     [['D', 'N']]
 
     References
@@ -227,7 +233,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         rules: TransitionRules | None,
         begin: SparseWeights | None,
     ) -> Result:
-        n_states, targets = len(labels.classes), labels.targets
+        n_states = len(labels.classes)
+        targets: NDArray[Any] = labels.targets
         chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
         if labels.allowed is not None:
             self._check_partial()
@@ -235,7 +242,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
         support = self._support(store, targets, n_states)
         return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
 
-    def predict(self, X: Any, known: Any = None) -> list[NDArray]:
+    def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
 
         Parameters
@@ -247,7 +254,8 @@ class ChainCRF(ByStrengths, SequenceDecoding):
 
         Returns
         -------
-        list of 1-D arrays of labels, one an item
+        ndarray of objects, shape (n_items,)
+            A list of labels for each item, whatever the lengths.
 
         Raises
         ------
@@ -256,10 +264,14 @@ class ChainCRF(ByStrengths, SequenceDecoding):
             Says what was expected, what came, and where: item, position, feature; also for an item that no labelling is
             left for.
         """
+        states, offsets = self._best_states(X, known)
+        return lists_by_item(self.classes_[states], offsets)
+
+    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the best label's number at each position of all items, and where the items begin and end."""
         chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
-            best = chain.decode(scores, edges, pool)
-        return split_by_item(self.classes_[best.states], chain.offsets)
+            return chain.decode(scores, edges, pool).states, chain.offsets
 
     @available_if(has_probabilities)
     def decode(self, X: Any, known: Any = None) -> Decoding:
@@ -295,8 +307,7 @@ class ChainCRF(ByStrengths, SequenceDecoding):
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
-        predicted = np.concatenate([np.asarray([], self.classes_.dtype), *self.predict(sequences)])
-        hits = predicted == known[codes]
+        hits = self.classes_[self._best_states(sequences)[0]] == known[codes]
         return float(
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
         )

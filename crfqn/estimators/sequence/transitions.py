@@ -49,7 +49,7 @@ class Transitions:
     >>> rules = Transitions(forbidden=[("A", "B")], start=["A"])
     >>> X = [[["a"], ["b"]], [["a"], ["a"]], [["a"], ["b"], ["b"]]]
     >>> model = ChainCRF(l1=0.01, constraints=rules).fit(X, [["A", "C"], ["A", "A"], ["A", "C", "B"]])
-    >>> model.predict([[["b"], ["b"]]])[0].tolist()
+    >>> model.predict([[["b"], ["b"]]])[0]
     ['A', 'C']
     """
 

@@ -10,11 +10,15 @@ from typing import Any
 
 from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.errors import InputError, RecipeError
+from crfqn.readers.formats import FORMATS
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
 SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
 # Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
+
+DEFAULT_COLUMNS = {"windows": "w pos", "words": "w"}
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,14 @@ class Split:
 class Data:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
-    `label TAB text` for `text`.
+    The files are in the `format` that is named (`crfqn.readers.formats`), or that their names tell; else CRFsuite's
+    text for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
     dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
     train: str = key("text", "", says="a file to train on, relative to this one")
-    test: str = key("text", "", says="a file to score the model on")
+    test: str = key("text", "", says="a file to score the model on; there need be none")
+    format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
     split: Split = Split("given")
 
 
@@ -62,7 +67,7 @@ class Features:
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
     bias: bool = key("true or false", True, says="one feature more, which is always on")
-    columns: str = key("text", "w pos", says="names of the columns before the label")
+    columns: str = key("text", "", says="names of the columns before the label; default: w pos, of words: w")
     templates: str = key(
         "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
     )
@@ -81,6 +86,11 @@ class Features:
     norm: str = key("text", "l2", choices=("l2", "none"), says="l2 makes all texts equally long")
     min_df: int = key("integer", 1, low=1, says="leave out words of fewer texts")
     sublinear_tf: bool = key("true or false", False, says="1 + log(count) in the place of counts")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns of files in CoNLL's format, without the label."""
+        return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
 
 
 @dataclass(frozen=True)
@@ -205,7 +215,7 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
-    "words": ("kind",),
+    "words": ("kind", "columns"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -298,8 +308,14 @@ def _check_data(source: str | Path, data: Data) -> None:
     has_files = bool(data.train or data.test)
     if bool(data.dataset) == has_files:
         raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
-    if has_files and not (data.train and data.test):
-        raise RecipeError(f"{source}: [data] has only one of train and test; both are needed")
+    if has_files and not data.train:
+        raise RecipeError(f"{source}: [data] has a test file and no train, a file to train on")
+    if data.format and not has_files:
+        raise RecipeError(f"{source}: [data] format is that of files (train, test), not of a dataset")
+    if data.format and data.format not in FORMATS:
+        raise RecipeError(
+            f"{source}: [data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
+        )
     split = data.split
     if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
         raise RecipeError(
@@ -357,7 +373,7 @@ def _check_kinds(
 def _check_templates(source: str | Path, features: Features) -> None:
     """Check that the window templates can be read, and ask for columns that are there."""
     try:
-        WindowFeatures.parse(features.templates, features.columns.split())
+        WindowFeatures.parse(features.templates, features.column_names)
     except InputError as error:
         raise RecipeError(f"{source}: [features] templates: {error}") from error
 
