@@ -20,6 +20,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import DualView
+from crfqn.objectives.views.dual.extrapolation import Iterate, best_shares
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
@@ -179,20 +180,28 @@ def test_extrapolation_stays_feasible_and_raises_the_bound(kind):
     assert n_better > 0
 
 
-def test_extrapolation_saves_passes():
-    """Features of many scales: passes alone creep along those of low curvature."""
-    passes = []
-    for n_iterates in (0, 2):
-        random = np.random.default_rng(3)
-        x, y = random.normal(size=(1200, 20)), random.integers(0, 3, 1200).astype(np.int32)
-        x[np.arange(1200), y] += 1.0
-        features = DenseMap.of(x * np.geomspace(1.0, 0.03, 20), np.arange(1201), False, Pool(1))
-        objective, penalty = Objective(features, MulticlassHinge(y, 3)), ElasticNet(0.0, 0.3)
-        solver = DualDecomposition(n_iterates=n_iterates)
-        result = minimize(objective, penalty, solver, tol=1e-4, max_iter=3000)
-        assert result.status is Status.CONVERGED
-        passes.append(result.passes)
-    assert passes[1] < 0.8 * passes[0]
+def test_extrapolation_is_the_best_point_of_the_plane():
+    objective, penalty = problem(offset=offset_of(4))
+    blocks = objective.view(DualView).start(penalty, "pivot", 1e-12)
+    iterates = []
+    for _ in range(3):
+        blocks.sweep(blocks.items)
+        iterates.append(Iterate(blocks.state.b.copy(), blocks.weights.copy()))
+    now = iterates.pop()
+    differences = [Iterate(now.b - each.b, now.weights - each.weights) for each in iterates]
+
+    def bound(shares):
+        moved = blocks.copied()
+        for share, each in zip(shares, differences, strict=True):
+            moved.state.b[:] += share * each.b
+            moved.weights[:] += share * each.weights
+        return moved.dual_value()
+
+    shares = best_shares(now, differences, blocks.state)
+    best = bound(shares)
+    assert best > bound(np.zeros(2))
+    for change in np.random.default_rng(0).normal(size=(20, 2)):
+        assert bound(shares + change) < best
 
 
 @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
