@@ -3,14 +3,19 @@
 Public names load on first use, so that `import crfqn` costs next to nothing.
 """
 
+import logging
+
 import lazy_loader
 
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "estimators.sequence.chain": ["ChainCRF"],
+        "estimators.sequence.transitions": ["Transitions"],
         "estimators.classification.multiclass_crf": ["MulticlassCRF"],
         "estimators.classification.multiclass": ["MulticlassClassifier"],
         "estimators.least_squares.calibrated": ["CalibratedLeastSquares"],
@@ -22,5 +27,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.classification.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
+        "report": ["write_report"],
     },
 )

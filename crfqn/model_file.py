@@ -7,6 +7,7 @@ the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that
 
 import hashlib
 import json
+import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -143,7 +144,7 @@ def write_model(
     document: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        "metadata": _plain_json(metadata),
+        "metadata": plain_json(metadata),
         "arrays": {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()},
         "strings": sorted(strings),
     }
@@ -222,7 +223,9 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
         raise _Damage(f"the list of strings {name!r} is not UTF-8") from error
 
 
-def _plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as JSON has it: numpy's scalars and arrays as numbers and lists; InputError for all else."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic | np.ndarray):
             return value.tolist()
@@ -232,6 +235,15 @@ def _plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(metadata), default=plain))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"the model's metadata cannot be written as JSON: {error}") from error
+
+
+def null_for_nan(value: Any) -> Any:
+    """Return JSON content with None for NaN and infinity, which JSON lacks."""
+    if isinstance(value, dict):
+        return {name: null_for_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [null_for_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _fingerprint(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:

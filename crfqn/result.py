@@ -31,6 +31,7 @@ class Status(Enum):
     MAX_SECONDS = "stopped: the time limit is reached"
     CALLBACK = "stopped: a callback asked for it"
     INTERRUPTED = "interrupted: the best weights so far are kept"
+    IMPORTED = "read from another tool's file, which does not say how the training ended"
     DIVERGED = "failed: the objective is not finite"
 
     @property
@@ -90,9 +91,13 @@ class Trace:
 
     rows: list[Progress] = field(default_factory=list)
 
+    iteration = _column("iteration", "Number of the iteration, int64.")
     seconds = _column("seconds", "Time since the run started, float64.")
     value = _column("value", "The objective, penalty included, in nats, float64.")
     gap = _column("gap", "The certified relative gap, nan where none is known yet, float64.")
+    estimated_gap = _column(
+        "estimated_gap", "Estimate of the relative gap, nan where there is none yet, float64."
+    )
     violation = _column("violation", "The largest KKT violation, in nats a unit of weight, float64.")
     passes = _column("passes", "Inference passes over the data so far, float64.")
     n_active = _column("n_active", "Weights in the active set, int64.")
@@ -136,6 +141,14 @@ class Result:
     n_proved_zeros: int | None = None
     estimated_gap: float = float("nan")
     excess: float | None = None
+
+    def __repr__(self) -> str:
+        """Return the outcome in a line, without the weights and the trace."""
+        gaps = f"gap={self.gap:.3g}, estimated_gap={self.estimated_gap:.3g}"
+        return (
+            f"Result({self.status.name}, value={self.value:.8g}, {gaps}, n_nonzero={self.coords.size}, "
+            f"n_iter={self.n_iter}, passes={self.passes:.4g}, seconds={self.seconds:.3g})"
+        )
 
     @property
     def message(self) -> str:

@@ -1,85 +1,116 @@
 """How far off the estimated distance to the optimum is: where `stop="estimate"` ends, against where the optimum is.
 
     python scripts/stopping.py digits ocr --seconds 60
+    python scripts/stopping.py probablepeople-person conll2000:2000 --factor 1
 
-One run a recipe and penalty, to the certificate or the limit of time; its trace tells where an estimate would have
-ended it at each tolerance (all that a run does before is the same), and its end is the optimum that this is compared
-with. What waiting zeros promise is left out: it can only make a run end later.
-Runs whose end is not near the optimum themselves are left out: those whose certified gap is above a tenth of the
-tolerance, unless their last tenth of all steps has won less than a hundredth of it.
+`conll2000:2000`: the first 2,000 training items. For each recipe and penalty a run to the certificate, or to the limit
+of the processor's time, whose end is taken for the optimum, and one at each tolerance that an estimate may end. An end
+is left out whose optimum is not known: where the certified gap is above a tenth of the tolerance, unless the last tenth
+of all steps has won less than a hundredth of it.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from itertools import product
+from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from crfqn.data.encoding import encode_sequences
 from crfqn.recipes import build_estimator, load_recipe, prepare
 from crfqn.result import Result
-from crfqn.solvers.stopping import Gains
 
-FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the recipe's l1
+FACTORS = [0.1, 0.3, 1.0, 3.0, 10.0]  # times the recipe's l1 (or l2)
 KINDS = ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))  # of which l1 and l2 take these shares
-TOLERANCES = (1e-2, 1e-3, 1e-4)
+TOLERANCES = (1e-2, 1e-3)
+FINE = 1e-6  # of the run to the optimum
 
 
 def main(
-    recipes: Annotated[list[str], typer.Argument(help="Recipes by name or path.")],
-    seconds: Annotated[float, typer.Option(min=1, help="Limit of time of a run.")] = 60.0,
+    recipes: Annotated[list[str], typer.Argument(help="Recipes by name, with :N for the first N items.")],
+    seconds: Annotated[float, typer.Option(min=1, help="Limit of the processor's time of a run.")] = 60.0,
+    factor: Annotated[list[float] | None, typer.Option(help="Strengths, times the recipe's.")] = None,
 ) -> None:
     """Print a table of the true distance at the end of each run, in units of the tolerance."""
-    print(
-        "| data | l1 | l2 | tol | ends after | true distance / tol |\n|---|---|---|---|---|---|", flush=True
-    )
+    head = ["data", "l1", "l2", *(f"true distance / tol (steps) at {tol:g}" for tol in TOLERANCES)]
+    print(row_of(head), row_of(["---"] * len(head)), sep="\n", flush=True)
     worst: list[float] = []
+    unfinished: list[str] = []
+    n_runs = 0
     for name in recipes:
-        recipe = load_recipe(name)
-        prepared = prepare(recipe)
-        for factor, (of_l1, of_l2) in product(FACTORS, KINDS):
-            strength = factor * (recipe.objective.l1 or 1.0)
-            settings = {"l1": of_l1 * strength, "l2": of_l2 * strength}
-            result = trained(recipe, prepared, settings, seconds)
-            for tol in TOLERANCES:
-                worst += report(name, settings, tol, result)
-    print(f"\n{len(worst)} runs; largest {max(worst, default=np.nan):.2f}, median {np.median(worst):.2f}")
+        recipe, data, taxonomy = loaded(name)
+        base = recipe.objective.l1 or recipe.objective.l2 or 1.0
+        for scale, (of_l1, of_l2) in product(factor or FACTORS, KINDS):
+            settings = {"l1": of_l1 * scale * base, "l2": of_l2 * scale * base}
+            fit = partial(trained, recipe, data, taxonomy, settings, seconds)
+            optimum = fit("certificate", FINE)
+            ends = [fit("estimate", tol) if is_known(optimum, tol) else None for tol in TOLERANCES]
+            n_runs += 1
+            found = [
+                None if end is None else ((end.value / optimum.value - 1.0) / tol, end)
+                for tol, end in zip(TOLERANCES, ends, strict=True)
+            ]
+            worst += [distance for distance, _ in filter(None, found)]
+            unfinished += [f"{name} {settings}" for each in found if each and not each[1].status.is_success]
+            cells = ["-" if each is None else f"{each[0]:.2f} ({each[1].n_iter})" for each in found]
+            print(row_of([name, *(f"{each:g}" for each in settings.values()), *cells]), flush=True)
+    print(f"\nended by a limit: {'; '.join(unfinished) or 'none'}")
+    print(
+        f"{n_runs} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
+        f"median {np.median(worst):.2f}"
+    )
 
 
-def trained(recipe: Any, prepared: Any, settings: dict[str, float], seconds: float) -> Result:
-    """The run to its certificate, or to the limit."""
+def loaded(name: str) -> tuple[Any, tuple[Any, Any], Any]:
+    """The recipe, its training items (features and labels) and its taxonomy."""
+    name, _, n_items = name.partition(":")
+    recipe = load_recipe(name)
+    prepared = prepare(recipe)
+    X, y = prepared.X_train, prepared.y_train
+    if isinstance(X, list):
+        X = encode_sequences(X)[0]  # once for all runs
+    data = (X[: int(n_items)], y[: int(n_items)]) if n_items else (X, y)
+    return recipe, data, prepared.given_taxonomy
+
+
+def trained(
+    recipe: Any,
+    data: tuple[Any, Any],
+    taxonomy: Any,
+    settings: dict[str, float],
+    seconds: float,
+    stop: str,
+    tol: float,
+) -> Result:
+    """The run to its end, or to the limit."""
+    began = process_time()
     model = build_estimator(
         recipe,
-        taxonomy=prepared.given_taxonomy,
-        stop="certificate",
-        tol=1e-6,
-        max_seconds=seconds,
+        taxonomy=taxonomy,
+        stop=stop,
+        tol=tol,
+        callback=lambda progress: process_time() - began > seconds,
         **settings,
     ).set_params(max_iter=100_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table says what was reached
-        return model.fit(prepared.X_train, prepared.y_train).result_
+        return model.fit(*data).result_
 
 
-def report(name: str, settings: dict[str, float], tol: float, result: Result) -> list[float]:
-    """Print a row; returns the true distance in units of the tolerance, nothing where the optimum is not known."""
-    steps = by_step(result)
-    last_tenth = 1.0 - result.value / steps[int(0.9 * (len(steps) - 1))]
-    if result.gap > 0.1 * tol and not abs(last_tenth) < 0.01 * tol:
-        return []
-    gains = Gains()
-    for n, value in enumerate(steps, start=1):
-        gains.add(value)
-        if gains.rest() <= tol * abs(value):
-            distance = (value / result.value - 1.0) / tol
-            print(
-                f"| {name} | {settings['l1']:g} | {settings['l2']:g} | {tol:g} | {n} steps | {distance:.2f} |",
-                flush=True,
-            )
-            return [distance]
-    return []
+def is_known(optimum: Result, tol: float) -> bool:
+    """Whether a run has come near enough to the optimum to measure the distance at this tolerance."""
+    steps = by_step(optimum)
+    last_tenth = 1.0 - optimum.value / steps[int(0.9 * (len(steps) - 1))]
+    return bool(optimum.gap <= 0.1 * tol or abs(last_tenth) < 0.01 * tol)
+
+
+def row_of(cells: list[str]) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def by_step(result: Result) -> list[float]:

@@ -25,8 +25,18 @@ LAYERS = [
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
-    {"estimators", "regularization_path", "readers", "datasets", "metrics", "model_file", "progress"},
-    {"cli", "recipes", "__main__"},
+    {
+        "estimators",
+        "regularization_path",
+        "readers",
+        "datasets",
+        "metrics",
+        "model_file",
+        "progress",
+        "interchange",
+        "compat",
+    },
+    {"cli", "plot", "recipes", "report", "__main__"},
 ]
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties.
@@ -35,7 +45,19 @@ SOLVERS_MAY_IMPORT = {"solvers", "result", "kernels", "arrays", "errors", "objec
 LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
 OF_ONE_FAMILY = {"taxonomy": {"networkx"}}
 PACKAGE_ROOT = ""  # the name under which `import crfqn` itself is recorded
-HEAVY = ("numpy", "numba", "networkx", "pandas", "matplotlib", "pooch", "rich", "scipy", "sklearn", "typer")
+HEAVY = (
+    "numpy",
+    "numba",
+    "networkx",
+    "pandas",
+    "jinja2",
+    "matplotlib",
+    "pooch",
+    "rich",
+    "scipy",
+    "sklearn",
+    "typer",
+)
 
 
 @dataclass(frozen=True)

@@ -382,7 +382,7 @@ class TestWriting:
         with pytest.raises(ModelFileError, match="not a regular file"):
             action(os.devnull)
         (tmp_path / "file").touch()
-        with pytest.raises(ModelFileError, match="cannot write the model"):
+        with pytest.raises(ModelFileError, match="cannot write "):
             action(tmp_path / "file" / "m")
         assert self.only_file(tmp_path) == ["file"]
 
@@ -399,9 +399,7 @@ class TestWriting:
     @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that takes no files")
     @pytest.mark.parametrize("action", [check_writable, lambda path: write_model(path, "k", {}, {}, {})])
     def test_a_folder_that_takes_no_files(self, action):
-        with pytest.raises(
-            ModelFileError, match=r"^cannot write the model to /proc/m: the folder /proc takes no"
-        ):
+        with pytest.raises(ModelFileError, match=r"^cannot write /proc/m: the folder /proc takes no"):
             action("/proc/m")
 
     def test_check_leaves_nothing_and_keeps_the_old_file(self, model_path):

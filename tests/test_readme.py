@@ -1,7 +1,8 @@
 """The README and the manual: blocks of code run and print what the pages say, links lead somewhere, commands exist.
 
-A page's blocks: `python` runs by itself, and what it prints is the `text` block after it; `sh` and `text` with lines
-`$ command` are one session a page; `toml` is a recipe. Numbers may differ by 5 %, or by one in the last place shown.
+A page's blocks: `python` runs by itself, `python continued` after those before it, and what it prints is the `text`
+block after it; `sh` and `text` with lines `$ command` are one session a page; `toml` is a recipe. Numbers may differ by
+5 %, or by one in the last place shown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PAGES = [*MANUAL, *CARDS, ROOT / "CHANGELOG.md"]
 MOST_LINES = 300
 TOLERANCE = 0.05
 NUMBER = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?")
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+FENCED = re.compile(r"^```(\w*(?: continued)?)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CHANGING = re.compile(
     r"\s*\d+(/\d+)?\s{2,}|gap |time |model |proved |log-likelihood "
@@ -64,11 +65,21 @@ def is_session(block: Block) -> bool:
     return block.language == "sh" or block.text.startswith("$ ")
 
 
+def programs_of(page: Path) -> list[list[tuple[Block, Block | None]]]:
+    """The page's Python programs: each some blocks, and what follows each of them."""
+    programs: list[list[tuple[Block, Block | None]]] = []
+    for block, after in zip_longest(blocks_of(page), blocks_of(page)[1:]):
+        if block.language == "python":
+            programs.append([])
+        if block.language.startswith("python"):
+            programs[-1].append((block, after))
+    return programs
+
+
 PYTHON = [
-    pytest.param(page, block, after, id=f"{named(page)}:{block.line}")
+    pytest.param(page, program, id=f"{named(page)}:{program[0][0].line}")
     for page in MANUAL
-    for block, after in zip_longest(blocks_of(page), blocks_of(page)[1:])
-    if block.language == "python"
+    for program in programs_of(page)
 ]
 SESSIONS = [page for page in MANUAL if any(map(is_session, blocks_of(page)))]
 RECIPES = [
@@ -115,13 +126,20 @@ def test_what_agrees(shown, found, expected):
     assert agree(shown, found) == expected
 
 
-@pytest.mark.parametrize(("page", "block", "after"), PYTHON)
-def test_python_runs_and_prints_what_follows(page, block, after, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "program"), PYTHON)
+def test_python_runs_and_prints_what_follows(page, program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for block, after in program:
+        check_block(page, block, after, names)
+
+
+def check_block(page: Path, block: Block, after: Block | None, names: dict[str, object]) -> None:
+    """Run a block among the names of those before it, and compare what it prints."""
     output = io.StringIO()
     code = compile("\n" * block.line + block.text, named(page), "exec")  # lines as in the page
     with contextlib.redirect_stdout(output):
-        exec(code, {"__name__": "__main__"})
+        exec(code, names)
     if after is not None and after.language == "text" and not is_session(after):
         shown, found = after.text.splitlines(), output.getvalue().splitlines()
         assert len(shown) == len(found), output.getvalue()

@@ -1,4 +1,4 @@
-"""Command line: `crfqn train | predict | evaluate | inspect | path | data | quickstart`.
+"""Command line: `crfqn train | predict | evaluate | inspect | report | convert | path | data | quickstart`.
 
 Results go to stdout, progress and messages to stderr; the exit code (`crfqn.cli.exits`) says how it ended.
 Nothing heavy is imported before a command needs it, so that `--help` answers at once.
@@ -7,13 +7,34 @@ Nothing heavy is imported before a command needs it, so that `--help` answers at
 
 def main() -> None:
     """Run the command line; the entry point of the `crfqn` script."""
-    from crfqn.cli.app import app
-    from crfqn.cli.exits import ExitCode, close_stdout, prepare_stdout
+    import signal
+    import threading
 
+    from crfqn.cli.exits import (
+        ExitCode,
+        close_stdout,
+        code_of,
+        comes_of_sigterm,
+        on_the_way_out,
+        prepare_stdout,
+        raise_terminated,
+    )
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, raise_terminated)
     prepare_stdout()
     try:
+        from crfqn.cli.app import app
+
         app(prog_name="crfqn")
-    except KeyboardInterrupt:  # before or after a command; within one the command answers
-        raise SystemExit(ExitCode.INTERRUPTED) from None
+    except KeyboardInterrupt as interrupt:  # before or after a command; within one the command answers
+        on_the_way_out()
+        raise SystemExit(code_of(interrupt)) from None
+    except SystemExit as end:
+        if end.code == ExitCode.INTERRUPTED and comes_of_sigterm(end):
+            raise SystemExit(
+                ExitCode.TERMINATED
+            ) from None  # the parser of the command line took it for Ctrl-C
+        raise
     finally:
         close_stdout()

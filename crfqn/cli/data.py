@@ -1,5 +1,7 @@
 """`crfqn data list | get | verify`: list, download and check the datasets of the registry."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from crfqn.cli.exits import ExitCode, say
@@ -34,28 +36,33 @@ def _row(entry: Dataset) -> dict[str, Any]:
     }
 
 
-def fetch(name: str, *, is_quiet: bool) -> None:
+def fetch(name: str, *, as_json: bool, is_quiet: bool) -> None:
     """Fetch a dataset into the cache and print where its files are."""
     entry = _find(name)
-    if entry.is_embedded:
+    paths = [] if entry.is_embedded else _fetch(entry, name, is_quiet)
+    if as_json:
+        print(to_json(_row(entry)))
+    elif entry.is_embedded:
         print(f"{name} is built in: nothing to fetch")
-        return
+    else:
+        print(*paths, sep="\n")
+
+
+def _fetch(entry: Dataset, name: str, is_quiet: bool) -> Sequence[Path]:
     if is_quiet or entry.locate():
-        print(*entry.fetch(), sep="\n")
-        return
+        return entry.fetch()
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(name, total=None)
-        paths = entry.fetch(
+        return entry.fetch(
             on_progress=lambda received, total: progress.update(task, completed=received, total=total or None)
         )
-    print(*paths, sep="\n")
 
 
-def verify(name: str) -> int:
+def verify(name: str, *, as_json: bool) -> int:
     """Check a dataset and print which check was made; return the exit code."""
     entry = _find(name)
     try:
@@ -65,8 +72,11 @@ def verify(name: str) -> int:
     except DataError as error:
         say(f"crfqn: {error}")
         return ExitCode.NO_DATA
-    place = ", ".join(map(str, verification.paths)) or "built in"
-    print(f"{name}: {place}: {verification.message}")
+    if as_json:
+        print(to_json(_row(entry) | {"is_passed": verification.is_passed, "message": verification.message}))
+    else:
+        place = ", ".join(map(str, verification.paths)) or "built in"
+        print(f"{name}: {place}: {verification.message}")
     return ExitCode.OK if verification.is_passed else ExitCode.NO_DATA
 
 

@@ -5,7 +5,9 @@ away early (`| head`) is no error.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
@@ -32,7 +34,41 @@ class ExitCode(IntEnum):
     WRONG_INPUT = 2, "wrong usage, input, recipe or model file"
     NO_DATA = 3, "the data is not on this machine, or fails its check"
     NOT_CONVERGED = 4, "training stopped before it converged; the model is saved"
-    INTERRUPTED = 130, "interrupted (Ctrl-C, SIGTERM); the best model so far, if there is one, is saved"
+    INTERRUPTED = 130, "interrupted (Ctrl-C); the best model so far, if there is one, is saved"
+    TERMINATED = 143, "the same, by SIGTERM"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does, with a code of its own."""
+
+
+def code_of(interrupt: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code of an interrupt."""
+    return ExitCode.TERMINATED if isinstance(interrupt, Terminated) else ExitCode.INTERRUPTED
+
+
+def comes_of_sigterm(error: BaseException | None) -> bool:
+    """Return whether an exception was raised while SIGTERM was being answered."""
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__context__
+    return error is not None
+
+
+def raise_terminated(number: int, frame: object) -> None:
+    """Answer SIGTERM by an exception, from the first moment of a command on."""
+    raise Terminated
+
+
+def leave_at_once(number: int, frame: object) -> None:
+    """Answer a signal that comes while the process is already on its way out."""
+    os._exit(128 + number)
+
+
+def on_the_way_out() -> None:
+    """Let the next signal end the process: an interrupt is being answered, and another is for the impatient."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, leave_at_once)
 
 
 def say(message: str = "") -> None:
@@ -55,9 +91,10 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         except OSError as error:
             say(f"crfqn: cannot write: {error.strerror or error}")
             code = ExitCode.WRONG_INPUT
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            on_the_way_out()
             say("Interrupted; nothing was saved.")
-            code = ExitCode.INTERRUPTED
+            code = code_of(interrupt)
         except Exception as error:
             code = _report(error)
         raise SystemExit(int(code))

@@ -1,6 +1,5 @@
 """`crfqn inspect`: a model's largest weights, its sizes, settings and origin."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,8 @@ import numpy as np
 from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, recipe_of, tree_of
 from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
+from crfqn.model_file import null_for_nan
+from crfqn.result import Status
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
@@ -40,7 +41,7 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     if labels_sequences(model):
         content["transitions"] = _largest_transitions(model, names, label, top if label else top * 2)
     if as_json:
-        print(to_json(_finite(content)))
+        print(to_json(null_for_nan(content)))
         return
     print("\n".join(_fact_lines(facts)))
     _print_weights(content)
@@ -87,9 +88,12 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
 def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
-    parameters |= model._strengths
+    parameters |= model._fitted_strengths
     names = (*SETTINGS, "group_l1", "group_norm") if parameters["group_l1"] else SETTINGS
     settings = {name: parameters[name] for name in names if name in parameters}
+    status = getattr(result, "status", None)
+    if status is Status.IMPORTED:  # what trained it had other settings, and left no figures
+        result, settings = None, {}
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
@@ -102,7 +106,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "n_features_used": int(np.unique(model.coef_.indices).size),
         **_n_nonzero(model),
         "settings": settings,
-        "status": getattr(getattr(result, "status", None), "value", None),
+        "status": None if status is None else status.value,
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
         "estimated_gap": _number(getattr(result, "estimated_gap", None)),
@@ -171,12 +175,3 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
         for i in order
     ]
     return [entry for entry in entries if label is None or label in (entry["from"], entry["to"])][:top]
-
-
-def _finite(value: Any) -> Any:
-    """Return JSON content with None for NaN and infinity, which JSON lacks."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

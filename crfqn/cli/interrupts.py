@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-from crfqn.cli.exits import say
+from crfqn.cli.exits import ExitCode, Terminated, say
 
 
 class Interrupts:
@@ -18,15 +18,25 @@ class Interrupts:
 
     Attributes
     ----------
-    is_requested : bool
-        A signal came while training.
+    number : int or None
+        The signal that came while training.
     """
 
     def __init__(self) -> None:
-        self.is_requested = False
+        self.number: int | None = None
         self._is_training = False
         self._is_saving = False
         self._previous: dict[int, Any] = {}
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a signal came while training."""
+        return self.number is not None
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code of an interrupted command."""
+        return ExitCode.TERMINATED if self.number == signal.SIGTERM else ExitCode.INTERRUPTED
 
     @contextmanager
     def training(self) -> Any:
@@ -63,11 +73,11 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._is_saving:
-            self.is_requested = True
+            self.number = number
         elif self._is_training and not self.is_requested:
-            self.is_requested = True
+            self.number = number
             say(
                 "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
             )
         else:
-            raise KeyboardInterrupt
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt

@@ -5,6 +5,7 @@ translates. This module loads with every call of `crfqn`, so it imports nothing 
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
@@ -17,17 +18,84 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
 SecondsOption = Annotated[float | None, typer.Option("--max-time", min=0, help="Stop after so many seconds.")]
+
+
+def strength(text: str) -> float | str:
+    """Return the strength that a word of the command line means; typer.BadParameter for others."""
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"expected auto or a finite number >= 0, got {text!r}")
+    return value
+
+
 L2Option = Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")]
+
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
+        "default: what their names tell.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`."""
+
+    data: Annotated[
+        str | None, typer.Option(help="A file to train on, in the place of a recipe; - is standard input.")
+    ] = None
+    test: Annotated[str | None, typer.Option(help="A file to score the model on, with --data.")] = None
+    format: FormatOption = None
+    structure: Annotated[
+        str | None,
+        typer.Option(
+            help="What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
+        ),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(help='Names of the columns before the label, with --data: "w pos".')
+    ] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="How observations become numbers, with --data: words (default of sequences: word shapes and "
+            "neighbours), windows (--templates), attributes, text, given."
+        ),
+    ] = None
+    templates: Annotated[
+        str | None, typer.Option(help='Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    ] = None
 
 
 @dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
 
-    l1: Annotated[float | None, typer.Option(min=0, help="L1 penalty: larger means fewer weights.")] = None
+    l1: Annotated[
+        Any,
+        typer.Option(
+            parser=strength,
+            metavar="NUMBER",
+            help="L1 penalty: larger means fewer weights; auto: by the data.",
+        ),
+    ] = None
     l2: L2Option = None
     group_l1: Annotated[
-        float | None, typer.Option(min=0, help="Penalty of whole features: larger means fewer of them.")
+        Any,
+        typer.Option(
+            parser=strength,
+            metavar="NUMBER",
+            help="Penalty of whole features: larger means fewer of them; auto: by the data.",
+        ),
     ] = None
     loss: Annotated[
         str | None,
@@ -71,8 +139,8 @@ class PathOptions:
         float | None,
         typer.Option(
             min=0,
-            help="The smallest l1 (group_l1 for a penalty over rows); default: 1/100 of the largest, at which all "
-            "weights are zero.",
+            help="The smallest l1 (group_l1 for a penalty over rows); default: a tenth of auto, or 1/100 of the "
+            "largest, at which all weights are zero.",
         ),
     ] = None
     holdout: Annotated[
@@ -141,6 +209,18 @@ class PredictOptions:
             "before the label of a document as number TAB label.",
         ),
     ] = False
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Write a JSON object a line instead: labels and what else is asked for."),
+    ] = False
+    format: FormatOption = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the input again with the predicted labels, in this format: conll (one more column), jsonl, "
+            "csv, crfsuite, ..."
+        ),
+    ] = None
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,9 +1,10 @@
-"""`crfqn predict`: labels for new items, a line each; sequences have a blank line after each.
+"""`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or JSON lines.
 
 Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
 among them), which would break the lines or steer a terminal, are these written out (`crfqn.cli.terminal`).
 """
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,11 @@ import numpy as np
 from crfqn.cli.exits import say
 from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
 from crfqn.cli.options import PredictOptions
+from crfqn.cli.output import write_text
 from crfqn.cli.terminal import printable
 from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
+from crfqn.readers.formats import write
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
@@ -28,16 +31,21 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    inputs = read_input(model, path, source, keeps_blank=True).X
-    blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
-    if output is None:
-        sys.stdout.writelines(blocks)
+    seen = read_input(model, path, source, format=options.format, keeps_blank=True)
+    inputs = seen.X
+    if options.to is not None:
+        write(seen.data, output or STANDARD_INPUT, options.to, predicted=_predicted(model, inputs))
         return
-    try:
-        with open(output, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.writelines(blocks)
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+    blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
+    write_text(output, blocks)
+
+
+def _predicted(model: Any, inputs: Any) -> list[Any]:
+    """Return the labels of each item as text."""
+    if ranks_labels(model):
+        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+    labels = model.predict(inputs)
+    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
@@ -55,6 +63,10 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         )
         if is_asked
     ]
+    if options.to is not None and (needs or options.as_json):
+        raise InputError(
+            f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
+        )
     if needs and not hasattr(model, "decode"):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
 
@@ -68,6 +80,13 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
     marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [printable(label) for label in model.classes_]
     for item, labels in enumerate(paths):
+        if options.as_json:
+            yield json_line(
+                labels=[str(label) for label in labels],
+                log_probability=None if scores is None else float(scores[item]),
+                marginals=None if marginals is None else by_label(model, marginals[item]),
+            )
+            continue
         lines = [printable(label) for label in labels]
         if marginals is not None:
             for position, row in enumerate(marginals[item].tolist()):
@@ -83,6 +102,9 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
         labels, scores = _best(model, part, options)
+        if options.as_json:
+            yield from _document_objects(model, part, labels, scores, options)
+            continue
         columns = [[printable(label)] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
@@ -92,6 +114,33 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
                 best = np.argsort(-row, kind="stable")[:top]
                 line += [f"{printable(model.classes_[label])}:{row[label]:.6f}" for label in best]
         yield "".join("\t".join(line) + "\n" for line in columns)
+
+
+def _document_objects(
+    model: Any, part: Any, labels: Any, scores: Any, options: PredictOptions
+) -> Iterator[str]:
+    """Yield a JSON line a document."""
+    rows = model.predict_proba(part) if options.with_marginals or options.top else []
+    best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
+    for item, label in enumerate(labels):
+        yield json_line(
+            label=str(label),
+            log_probability=float(scores[item]) if options.with_score else None,
+            probabilities={str(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
+            if best
+            else None,
+        )
+
+
+def by_label(model: Any, rows: Any) -> list[dict[str, float]]:
+    """Return the probabilities of each position by label."""
+    return [dict(zip(map(str, model.classes_), np.round(row, 6).tolist(), strict=True)) for row in rows]
+
+
+def json_line(**facts: Any) -> str:
+    """Return the facts that there are as a line of JSON."""
+    known = {name: value for name, value in facts.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False) + "\n"
 
 
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:

@@ -144,7 +144,8 @@ def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores
 
 
 def _chunk_scores(given: Sequence[Labels], predicted: Sequence[Labels]) -> ChunkScores:
-    from crfqn.metrics.chunks import chunk_counts, sum_counts
+    from crfqn.metrics.chunks import chunk_counts
+    from crfqn.metrics.spans.scores import sum_counts
 
     counts = chunk_counts(given, predicted)
     every = sum_counts(list(counts.values()))

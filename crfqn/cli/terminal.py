@@ -8,27 +8,19 @@ import json
 import re
 from typing import Any
 
-# C0, DEL and C1; the separators of lines and paragraphs; embeddings, overrides and isolates of direction.
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+from crfqn.data.wording import CONTROL, printable, written_out
+
+__all__ = ["printable", "printable_lines", "to_json"]
+
 CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
-
-
-def printable(text: Any) -> str:
-    r"""Return the text with its control characters written out, `\x1b`, `\u2028`; other text stays as it is."""
-    return CONTROL.sub(_written_out, str(text))
 
 
 def printable_lines(text: str) -> str:
     """Return a text with its control characters written out, but for line ends."""
-    return CONTROL_BUT_LINES.sub(_written_out, text)
+    return CONTROL_BUT_LINES.sub(written_out, text)
 
 
 def to_json(content: Any) -> str:
     """Return JSON that a terminal can show: control characters as JSON writes them, other letters as they are."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
     return CONTROL_BUT_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

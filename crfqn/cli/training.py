@@ -4,6 +4,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
+from crfqn.cli.options import DataOptions
 from crfqn.cli.scores import DocumentScores, Scores
+from crfqn.cli.terminal import to_json
 from crfqn.data.whole_file import check_writable
 from crfqn.datasets import dataset
-from crfqn.errors import DataError, DataUnavailableError, ModelFileError
+from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes.from_options import recipe_of_options
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
@@ -29,20 +33,42 @@ FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for th
 
 
 def train(
-    name_or_path: str,
+    name_or_path: str | None,
+    data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
     *,
     dtype: str = "float64",
+    as_json: bool = False,
     is_quiet: bool,
 ) -> int:
     """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
-    recipe = load_recipe(name_or_path)
+    recipe = recipe_of(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
-        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype)
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json)
+
+
+def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
+    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
+    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    if name_or_path is not None:
+        if chosen:
+            raise InputError(f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE")
+        return load_recipe(name_or_path)
+    if options.data is None:
+        raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
+    kind = options.features or ("windows" if options.templates else None)
+    features = {"kind": kind, "columns": options.columns, "templates": options.templates}
+    return recipe_of_options(
+        options.data,
+        options.test,
+        options.format,
+        options.structure,
+        {name: value for name, value in features.items() if value is not None},
+    )
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
@@ -58,8 +84,10 @@ def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) ->
     steps = {
         f"crfqn inspect {output}": "what the model has learned",
         f"crfqn evaluate {output}": "precision and recall of each label",
-        f"crfqn train models/{recipe.name} --l1 {(recipe.objective.l1 or 1.0) / 2:g}": "more weights, more accuracy",
     }
+    if isinstance(recipe.objective.l1, float):
+        half = f"crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}"
+        steps[half] = "more weights, more accuracy"
     width = max(map(len, steps))
     print("\nNext:", *(f"  {step:<{width}}  {what}" for step, what in steps.items()), sep="\n")
     return code
@@ -90,6 +118,7 @@ def _fit_and_save(
     interrupts: Interrupts,
     is_quiet: bool,
     dtype: str = "float64",
+    as_json: bool = False,
 ) -> int:
     tell = _silent if is_quiet else say
     model: Any = build_estimator(
@@ -104,12 +133,12 @@ def _fit_and_save(
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
-        return ExitCode.INTERRUPTED
+        return interrupts.code
     with interrupts.saving():
         save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
-        code = ExitCode.INTERRUPTED
+        code = interrupts.code
     elif model.result_.status.is_regular:
         code = ExitCode.OK
     else:
@@ -118,7 +147,8 @@ def _fit_and_save(
     scores = None
     if not is_interrupted and prepared.y_test:
         scores = score(model, prepared.X_test, prepared.y_test)
-    print(_summary(model, output, scores, is_interrupted), flush=True)
+    describe = summary_json if as_json else _summary
+    print(describe(model, output, scores, is_interrupted), flush=True)
     return code
 
 
@@ -166,6 +196,8 @@ def used_features(model: Any) -> Any:
 
 
 def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+    from crfqn.estimators.automatic_strengths import described
+
     if labels_sequences(model):
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
@@ -182,18 +214,12 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
     return (
         f"{recipe.title}\n"
         f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"{_strengths(model)}, tol = {model.tol:g}\n"
-    )
-
-
-def _strengths(model: Any) -> str:
-    """Return words for the strengths of the penalty."""
-    return ", ".join(
-        f"{name} = {value:g}" for name, value in model._strengths.items() if value or name != "group_l1"
+        f"{described(model._strengths)}, tol = {model.tol:g}\n"
     )
 
 
 def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
+    from crfqn.estimators.automatic_strengths import described, is_auto
     from crfqn.result import Status
 
     result = model.result_
@@ -205,10 +231,30 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
+    if any(is_auto(value) for value in model._strengths.values()):
+        rows.insert(1, ("strengths", described(model._fitted_strengths)))
     if scores is not None:
         rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
     rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def summary_json(
+    model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
+) -> str:
+    """Return what the summary says as JSON; numbers that are not known are null."""
+    result = model.result_
+    status = "INTERRUPTED" if is_interrupted else result.status.name
+    numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
+    facts |= {name: _known(getattr(result, name)) for name in numbers}
+    facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
+    facts |= {"scores": None if scores is None else scores.as_json()}
+    return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _weights(model: Any) -> str:

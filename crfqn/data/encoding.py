@@ -9,6 +9,7 @@ Shapes: I items, N positions, F features.
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from operator import getitem
@@ -25,6 +26,7 @@ from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
 
 ONE = frozenset([1])
+COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 PLAIN_TYPES = frozenset([str, bool, int, float])
 
 
@@ -43,7 +45,8 @@ def encode_sequences(
 
         - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or
           boolean equal to 0 leaves no entry (though the column exists), a string gives column `name=value`
-          the value 1 (the convention of scikit-learn's DictVectorizer);
+          the value 1 (the convention of scikit-learn's DictVectorizer); a list, tuple or set of strings gives each
+          column `name:string` the value 1, and a dict is read like one, under `name:` (as CRFsuite's bindings have it);
         - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
 
         Entries of one position that meet in one column are summed: a string listed twice counts 2 (the
@@ -197,12 +200,12 @@ class _Buffers:
     def _add_pairs(self, position: Mapping[str, Any]) -> None:
         """Append a position whose values are all 1, or else strings, booleans, 1 or 0, or else of any kind."""
         values, before = position.values(), len(self.columns)
-        if ONE.issuperset(values):
-            self.columns.extend(map(self.columns_by_name.__getitem__, position))
-            return
         try:
+            if ONE.issuperset(values):
+                self.columns.extend(map(self.columns_by_name.__getitem__, position))
+                return
             self.columns.extend(map(getitem, map(self.columns_by_pair.__getitem__, position), values))
-        except Unplain:
+        except (Unplain, TypeError):  # lists, sets and dicts cannot be keys
             del self.columns[before:]
             self._add_each(position)
 
@@ -212,6 +215,9 @@ class _Buffers:
         n_others = len(self.other_at)
         for key, value in position.items():
             if type(value) not in PLAIN_TYPES:
+                if isinstance(value, COLLECTIONS):
+                    self._add_each(nested(key, value))
+                    continue
                 value = _plain(value)
             is_pair = type(value) is str
             column = pairs[key][value] if is_pair else column_of[key]
@@ -245,6 +251,22 @@ class _Buffers:
         matrix = scipy.sparse.csr_array((values, columns, row_ends), shape=(row_ends.size - 1, n_features))
         matrix.sum_duplicates()
         return matrix
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return a collection under `key` as features: "key:name" of each string, of each entry of a dict its value."""
+    if not isinstance(key, str):
+        raise TypeError
+    if isinstance(value, Mapping):
+        return {f"{key}:{_checked(name)}": inner for name, inner in value.items()}
+    counts = Counter(map(_checked, value))
+    return {f"{key}:{name}": count for name, count in counts.items()}
+
+
+def _checked(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name
 
 
 def _plain(value: Any) -> str | bool | float:
@@ -301,8 +323,14 @@ def _what_is_wrong(position: Any) -> str | None:
                 return f"expected feature names that are strings, got {describe(key)}"
             if isinstance(value, (str, np.bool_)):
                 continue
+            if isinstance(value, COLLECTIONS):
+                reason = _what_is_wrong(value)
+                if reason is not None:
+                    return f"feature {shorten(key)}: {reason}"
+                continue
             if not isinstance(value, Real):
-                return f"feature {shorten(key)}: expected a number, boolean or string, got {describe(value)}"
+                expected = "a number, boolean, string, list or dict"
+                return f"feature {shorten(key)}: expected {expected}, got {describe(value)}"
             try:
                 is_finite = math.isfinite(value)
             except OverflowError:

@@ -41,7 +41,7 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
         For numbers of labels that do not fit the positions, missing or mixed labels (named by item and
         position).
     """
-    labels = _flat_labels(y, offsets)
+    labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
         classes, codes = np.unique(labels, return_inverse=True)
@@ -61,7 +61,7 @@ def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) ->
     InputError
         Also for a label that is not in `classes` (named with item and position).
     """
-    labels = _flat_labels(y, offsets)
+    labels = flat_labels(y, offsets)
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()
     known = classes.tolist()
@@ -81,13 +81,22 @@ def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
     return [rows[start:stop] for start, stop in pairwise(cuts)]
 
 
+def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
+    found, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
+    labels = flat.tolist()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        found[i] = labels[start:stop]
+    return found
+
+
 def _codes(labels: list, classes: list) -> NDArray[np.int32]:
     code_of: Callable[[Any], int] = dict(zip(classes, range(len(classes)), strict=True)).__getitem__
     return np.fromiter(map(code_of, labels), np.int32, len(labels))
 
 
-def _flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return the labels by position: an array of numbers, or a list of Python objects."""
+def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+    """Return the labels by position: an array of numbers, or a list of Python objects; `y`, errors: `encode_labels`."""
     n_items, n_positions = offsets.size - 1, int(offsets[-1])
     if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
         raise InputError(f"expected labels by position, or one list of labels an item, got {describe(y)}")

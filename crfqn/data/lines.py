@@ -1,27 +1,72 @@
-"""Reading of bytes and numbered lines of a plain, gzip- or bzip2-compressed file, or of standard input (`-`).
+"""Reading of bytes and numbered lines of a file, compressed or not, of a stream, or of standard input (`-`).
 
-Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the
-way and keep the name. For the readers of this package; every failure is a DataError that names the file.
+For the readers of this package; every failure is a DataError that names the file.
 """
 
-import bz2
-import gzip
+import codecs
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
-from crfqn.errors import DataError, DataUnavailableError
+from crfqn.data.packing import LARGEST_SIZE, unpack
+from crfqn.errors import DataError, DataUnavailableError, InputError
 
-PACKINGS = {b"\x1f\x8b": ("gzip", gzip.decompress), b"BZh": ("bzip2", bz2.decompress)}  # by their first bytes
 STANDARD_INPUT = "-"
+BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-def shown_name(path: str | Path) -> str:
+@dataclass(frozen=True)
+class Source:
+    """Where to read from, and how.
+
+    Parameters
+    ----------
+    origin : str, Path, or stream of bytes or text
+        `-` is standard input; a stream is read to its end.
+    encoding : str
+        Of the text; "utf-8" takes a byte-order mark as such.
+    largest_size : int
+        Bytes that a compressed file may unpack to.
+    """
+
+    origin: Any
+    encoding: str = "utf-8"
+    largest_size: int = LARGEST_SIZE
+
+    def __post_init__(self) -> None:
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError):
+            raise InputError(
+                f"encoding: expected the name of an encoding such as 'utf-8', got {self.encoding!r}"
+            ) from None
+        if type(self.largest_size) is not int or self.largest_size < 1:
+            raise InputError(f"largest_size: expected a positive number of bytes, got {self.largest_size!r}")
+
+    def __str__(self) -> str:
+        return shown_name(self)
+
+
+Readable = str | Path | IO[Any] | Source
+
+
+def source_of(origin: Readable) -> Source:
+    """Return a path or stream as a source with the usual settings, and a source as it is."""
+    return origin if isinstance(origin, Source) else Source(origin)
+
+
+def shown_name(origin: Readable) -> str:
     """Return the name of a file for messages, `standard input` for `-`."""
-    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+    if isinstance(origin, Source):
+        origin = origin.origin
+    if hasattr(origin, "read"):
+        name = getattr(origin, "name", None)
+        return name if isinstance(name, str) else "the stream"
+    return "standard input" if str(origin) == STANDARD_INPUT else str(origin)
 
 
 def check_regular(path: str | Path) -> None:
@@ -40,7 +85,7 @@ def check_regular(path: str | Path) -> None:
         raise DataError(f"{path}: a pipe or a device; expected a regular file")
 
 
-def read_bytes(path: str | Path) -> bytes:
+def read_bytes(origin: Readable) -> bytes:
     """Return the whole content of a file, unpacked.
 
     Raises
@@ -48,40 +93,63 @@ def read_bytes(path: str | Path) -> bytes:
     DataUnavailableError
         There is no such file.
     DataError
-        It is a folder, it cannot be read, or the compressed stream is cut short or damaged.
+        It is a folder, it cannot be read, the compressed stream is cut short or damaged, or unpacks to too much.
     """
-    raw = _raw_bytes(path)
-    magic = next((magic for magic in PACKINGS if raw.startswith(magic)), None)
-    if magic is None:
-        return raw
-    kind, unpack = PACKINGS[magic]
+    source = source_of(origin)
+    return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
+
+
+def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:
+    """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for other bytes than text."""
+    source = source_of(origin)
+    content = read_bytes(source)
+    if "utf-8" in codecs.lookup(source.encoding).name:
+        for mark, encoding in BYTE_ORDER_MARKS.items():
+            if content.startswith(mark):
+                raise DataError(
+                    f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
+                    f"with encoding={encoding!r}"
+                )
+        content = content.removeprefix(codecs.BOM_UTF8)
+        yield from _numbered_utf8(source, content)
+        return
     try:
-        return unpack(raw)
-    except (EOFError, ValueError) as error:  # gzip's and bz2's words for an early end
-        raise DataError(
-            f"{shown_name(path)}: the {kind} file is cut short ({len(raw)} bytes are there); fetch or copy it again"
-        ) from error
-    except (OSError, zlib.error) as error:
-        raise DataError(f"{shown_name(path)}: the {kind} file is damaged: {error}") from error
+        text = content.decode(source.encoding)
+    except UnicodeError as error:
+        raise DataError(f"{shown_name(source)}: not {source.encoding} text: {error}") from error
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        yield number, line.removesuffix("\r")
 
 
-def text_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for bad UTF-8."""
-    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+def read_text(origin: Readable) -> str:
+    """Return the whole text of a file, line ends as `\\n`; raises as `text_lines`."""
+    return "\n".join(line for _, line in text_lines(origin))
+
+
+def _numbered_utf8(source: Source, content: bytes) -> Iterator[tuple[int, str]]:
+    """Decode line by line: no byte of a character is a line's end, and the message can say which line it is."""
+    for number, line in enumerate(content.split(b"\n"), start=1):
         try:
             yield number, line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise DataError(f"{shown_name(path)}, line {number}: not UTF-8 text: {error}") from error
+            raise DataError(
+                f"{shown_name(source)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
+                f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
+            ) from error
 
 
-def _raw_bytes(path: str | Path) -> bytes:
-    if str(path) == STANDARD_INPUT:
+def _raw_bytes(source: Source) -> bytes:
+    origin = source.origin
+    if hasattr(origin, "read"):
+        content = origin.read()
+        return content.encode(source.encoding) if isinstance(content, str) else bytes(content)
+    if str(origin) == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     try:
-        return Path(path).read_bytes()
+        return Path(origin).read_bytes()
     except FileNotFoundError as error:
-        raise DataUnavailableError(f"{path}: no such file") from error
+        raise DataUnavailableError(f"{origin}: no such file") from error
     except IsADirectoryError as error:
-        raise DataError(f"{path}: a folder; expected a file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        raise DataError(f"{origin}: a folder; expected a file") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{origin}: cannot be read: {error}") from error

@@ -1,6 +1,6 @@
 """Writing of files as a whole or not at all: beside their target, then renamed.
 
-A crash leaves the old model or the new one, never a half.
+A crash leaves the old file or the new one, never a half.
 """
 
 import errno
@@ -9,24 +9,46 @@ import secrets
 import stat
 from contextlib import suppress
 
-from crfqn.errors import ModelFileError
+from crfqn.errors import DataError, ModelFileError
 
 StrPath = str | os.PathLike[str]
 
 
+class _Unwritable(Exception):
+    """Error with the reason why a file cannot be written."""
+
+
 def check_writable(path: StrPath) -> None:
     """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
-    target = _target(path)
-    probe = _temporary_name(target)
     try:
-        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        os.unlink(probe)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
+        target = _target(path)
+        probe = _temporary_name(target)
+        try:
+            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.unlink(probe)
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+    except _Unwritable as error:
+        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
 
 
 def replace_file(path: StrPath, content: bytes) -> None:
-    """Write a file in one atomic step; ModelFileError where that fails, and nothing has changed then."""
+    """Write a model file in one atomic step; ModelFileError where that fails, and nothing has changed then."""
+    try:
+        _replace(path, content)
+    except _Unwritable as error:
+        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
+
+
+def replace_data_file(path: StrPath, content: bytes) -> None:
+    """Write a file of data in one atomic step; DataError where that fails, and nothing has changed then."""
+    try:
+        _replace(path, content)
+    except _Unwritable as error:
+        raise DataError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
+
+
+def _replace(path: StrPath, content: bytes) -> None:
     target = _target(path)
     temporary = _temporary_name(target)
     try:
@@ -59,8 +81,7 @@ def _target(path: StrPath) -> str:
     except OSError as error:
         raise _cannot_write(path, error) from error
     if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ModelFileError(f"cannot write the model to {os.fspath(path)}: it is {what}")
+        raise _Unwritable(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
     return target
 
 
@@ -69,12 +90,12 @@ def _temporary_name(target: str) -> str:
     return os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.part")
 
 
-def _cannot_write(path: StrPath, error: OSError) -> ModelFileError:
+def _cannot_write(path: StrPath, error: OSError) -> _Unwritable:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         folder = os.path.dirname(os.path.realpath(os.fspath(path)))
         reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
-    return ModelFileError(f"cannot write the model to {os.fspath(path)}: {reason}")
+    return _Unwritable(reason)
 
 
 def _sync_folder(folder: str) -> None:

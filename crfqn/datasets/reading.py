@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from pathlib import Path
 
 from crfqn.errors import DataError, InputError
@@ -14,9 +15,12 @@ from crfqn.readers.docstrings import collect_docstrings
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.idx import read_labelled_images
 from crfqn.readers.labeled import Labeled, append_test
+from crfqn.readers.labelled_csv import read_labelled_csv
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.readers.newsgroups import read_newsgroups
+from crfqn.readers.parserator import read_parserator
 from crfqn.readers.svmlight import read_svmlight
+from crfqn.readers.treebank import read_treebank
 from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
 
 Shape = tuple[int, int]
@@ -54,6 +58,24 @@ def _conll(train: Path, test: Path) -> Labeled:
     return append_test(read_conll(train), read_conll(test))
 
 
+def _words(*paths: Path) -> Labeled:
+    """Read words with a label, a tab between them; the last file is the test part."""
+    *train, test = (read_conll(path, ("w",), separator="\t") for path in paths)
+    return append_test(reduce(_joined, train), test)
+
+
+def _joined(first: Labeled, second: Labeled) -> Labeled:
+    return Labeled(first.inputs + second.inputs, first.labels + second.labels)
+
+
+def _treebank(train: Path, test: Path, *, tag: str) -> Labeled:
+    return append_test(read_treebank(train, tag), read_treebank(test, tag))
+
+
+def _csv(train: Path, test: Path) -> Documents:
+    return concatenate(read_labelled_csv(train), read_labelled_csv(test))
+
+
 # The arguments are the dataset's parts, in the order of its entry.
 FILE_READERS: dict[str, Callable[..., Data]] = {
     "letter-table": _letter_table,
@@ -64,6 +86,11 @@ FILE_READERS: dict[str, Callable[..., Data]] = {
     "newsgroups": read_newsgroups,
     "idx": _idx,
     "conll": _conll,
+    "words": _words,
+    "parserator": read_parserator,
+    "treebank-upos": partial(_treebank, tag="upos"),
+    "treebank-xpos": partial(_treebank, tag="xpos"),
+    "csv": _csv,
     "cifar": read_cifar,
 }
 GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}

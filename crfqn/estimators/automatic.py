@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from crfqn.objectives.protocols import GramView, RowView, has_view
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
 from crfqn.solvers.prox_qn import MostPromising, ProxQN, TokenWise, UntilSolved
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 
 AUTO = "auto"
 # Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
@@ -51,6 +53,9 @@ class AutoSolver:
     few, sparse, dense, full : Solver
         For penalties with groups: up to `few_weights` weights; with more, by the share of the entries that are not
         zero: less than 5 %, less than 50 %, and from 50 % on.
+    nonconvex, nonconvex_groups : Solver
+        For losses that are not convex, with a penalty of single weights or with groups: methods that need gradients
+        alone.
     few_weights : int
         The largest number of weights for which `few` is taken.
     """
@@ -62,10 +67,14 @@ class AutoSolver:
     sparse: Solver = field(default_factory=ProxQN)
     dense: Solver = field(default_factory=ProxQN)
     full: Solver = field(default_factory=ProxQN)
+    nonconvex: Solver = field(default_factory=OWLQN)
+    nonconvex_groups: Solver = field(default_factory=SpaRSA)
     few_weights: int = FEW
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
         """Return the solver for this objective and penalty."""
+        if penalty.is_separable and not objective.is_convex:
+            return self.nonconvex
         if not penalty.is_separable:
             return self.for_groups(objective)
         if penalty.dual_radius > 0:
@@ -74,6 +83,8 @@ class AutoSolver:
 
     def for_groups(self, objective: Objective) -> Solver:
         """Return the solver for penalties with groups; `full`, which needs no rows, where the objective offers none."""
+        if not objective.is_convex:
+            return self.nonconvex_groups
         if objective.n_coords <= self.few_weights:
             return self.few
         share = objective.mean_occurrence / max(objective.n_positions, 1)

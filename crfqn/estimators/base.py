@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Integral
 from os import PathLike
@@ -23,6 +24,7 @@ from sklearn.utils import check_random_state
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, AutoSolver
+from crfqn.estimators.automatic_strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
@@ -90,6 +92,9 @@ class Fitted(BaseEstimator):
     n_features_in_: int
     result_: Result
     n_iter_: int
+    l1_: float
+    l2_: float
+    group_l1_: float
 
 
 @dataclass(eq=False, repr=False)
@@ -101,10 +106,10 @@ class SparseCRF(Fitted):
     parameters as they are, except those in `NOT_SAVED`.
     """
 
-    l1: float | None = 1.0
+    l1: float | str | None = AUTO
     l2: float | None = 0.0
     _: KW_ONLY
-    group_l1: float | None = 0.0
+    group_l1: float | str | None = 0.0
     tol: float = 1e-3
     stop: str = STOPS[0]
     max_iter: int = 500
@@ -207,8 +212,19 @@ class SparseCRF(Fitted):
 
     @property
     @abstractmethod
-    def _strengths(self) -> dict[str, float]:
-        """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have."""
+    def _strengths(self) -> Strengths:
+        """Strengths l1, l2 and group_l1 by their names, 0 for those that the penalty does not have, "auto" as given."""
+
+    @property
+    def _fitted_strengths(self) -> Strengths:
+        """Strengths of the last fit; before any those that the parameters say."""
+        given = self._strengths
+        return {name: getattr(self, f"{name}_", value) for name, value in given.items()}
+
+    def _adopt_strengths(self, strengths: Strengths) -> None:
+        """Set the fitted attributes l1_, l2_ and group_l1_."""
+        for name, value in strengths.items():
+            setattr(self, f"{name}_", value)
 
     @abstractmethod
     def _check_strengths(self) -> None:
@@ -269,9 +285,11 @@ class SparseCRF(Fitted):
             start = SparseWeights(start.coords[stays], start.weights[stays])
         with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
             features.pool = pool
-            return minimize(
-                self._objective(features, structure, targets, weights, support),
-                self._penalty(features.n_features, structure.n_states, unpenalised),
+            objective = self._objective(features, structure, targets, weights, support)
+            chosen = self._with_chosen_strengths(objective, unpenalised)
+            result = minimize(
+                objective,
+                chosen._penalty(features.n_features, structure.n_states, unpenalised),
                 solver,
                 NO_WEIGHTS if start is None else start,
                 tol=self._tolerance,
@@ -280,14 +298,30 @@ class SparseCRF(Fitted):
                 callback=callback,
                 to_rounding=True,
             )
+            self._adopt_strengths(chosen._strengths)
+            return result
 
-    def _keep(self, result: Result) -> None:
-        """Set the fitted attributes from the result of a training, and warn unless it has converged."""
+    def _with_chosen_strengths(self, objective: Any, unpenalised: Coords) -> Self:
+        """Return a copy whose strengths are numbers, those that are "auto" chosen for this objective."""
+        strengths = chosen_strengths(self._strengths, objective, unpenalised)
+        if self.verbose and strengths != self._strengths:
+            tell_strengths(strengths)
+        chosen = copy(self)
+        for name, value in strengths.items():
+            setattr(chosen, name, value)
+        return chosen
+
+    def _keep(self, result: Result, is_convex: bool = True) -> None:
+        """Set the fitted attributes from the result of a training, and warn unless it has ended well.
+
+        A loss that is not convex has no better end than a stationary point.
+        """
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
-        if not result.status.is_regular and result.status is not Status.INTERRUPTED:
+        ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
+        if not ends_well and result.status is not Status.INTERRUPTED:
             distance = (
                 f"relative gap {result.gap:.2g}"
                 if np.isfinite(result.gap)

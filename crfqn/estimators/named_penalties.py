@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.checks import check_nonnegative
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.automatic_strengths import Strengths, check_strength, is_auto
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 
-DEFAULT = 1.0  # of a strength that the penalty's name has
-STRENGTHS = ("l1", "l2", "group_l1")
+# Of strengths that the penalty's name has.
+DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
+STRENGTHS = (*DEFAULTS,)
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,25 @@ def named_penalty(name: object) -> NamedPenalty:
     return PENALTIES[name]
 
 
-def strengths_of(name: str, **given: float | None) -> dict[str, float]:
-    """Return every strength by its name: as given, or 1 where the penalty of this name has it, else 0.
+def strengths_of(name: str, **given: float | str | None) -> Strengths:
+    """Return every strength by its name: as given, or the default where the penalty of this name has it, else 0.
 
     An L2 term may be added to each; InputError for any other strength > 0 that the penalty does not have.
     """
     known = named_penalty(name).strengths
-    found = {}
+    found: Strengths = {}
     for strength in STRENGTHS:
-        value = given[strength]
-        if value is not None:
-            check_nonnegative(strength, value)
-            if value > 0 and strength not in (*known, "l2"):
-                others = [other for other, kind in PENALTIES.items() if strength in kind.strengths]
-                raise InputError(
-                    f"{strength}: the penalty {name!r} has none, its strength is {known[0]}; "
-                    f"{' and '.join(map(repr, others))} have {strength}, got {value!r}"
-                )
-        default = DEFAULT if strength in known else 0.0
-        found[strength] = float(default if value is None else value)
+        value: Any = given[strength]
+        if value is None:
+            value = DEFAULTS[strength] if strength in known else 0.0
+        check_strength(strength, value)
+        if (is_auto(value) or value > 0) and strength not in (*known, "l2"):
+            others = [other for other, kind in PENALTIES.items() if strength in kind.strengths]
+            raise InputError(
+                f"{strength}: the penalty {name!r} has none, its strength is {known[0]}; "
+                f"{' and '.join(map(repr, others))} have {strength}, got {value!r}"
+            )
+        found[strength] = value if is_auto(value) else float(value)
     return found
 
 

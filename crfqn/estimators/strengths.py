@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.automatic_strengths import Strengths, check_strength, is_auto
 from crfqn.estimators.base import SOLVERS, SparseCRF
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.penalties import NORMS, ElasticNet, GroupLasso
@@ -46,7 +46,7 @@ class ByStrengths(SparseCRF):
         if l1 != 0 or group_l1 != 0 or not l2 > 0:
             raise InputError(
                 f"loss={HINGE!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
-                f"group_l1={group_l1:g}"
+                f"group_l1={group_l1}"
             )
         if isinstance(self.solver, str) and self.solver not in (AUTO, HINGE_SOLVER):
             raise InputError(
@@ -65,13 +65,16 @@ class ByStrengths(SparseCRF):
 
     def _check_strengths(self) -> None:
         for name in ("l1", "l2", "group_l1"):
-            check_nonnegative(name, getattr(self, name))
+            check_strength(name, getattr(self, name))
         if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
             raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
 
     @property
-    def _strengths(self) -> dict[str, float]:
-        return {name: float(getattr(self, name) or 0.0) for name in ("l1", "l2", "group_l1")}
+    def _strengths(self) -> Strengths:
+        given = {name: getattr(self, name) for name in ("l1", "l2", "group_l1")}
+        if self.loss == HINGE and is_auto(given["l1"]):
+            given["l1"] = 0.0  # what is trained in its dual has L2 only
+        return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
 
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
         l1, l2, group_l1 = self._strengths.values()

@@ -28,7 +28,7 @@ class Parts(NamedTuple):
     ----------
     starts : int64 (n + 1,)
     items : int32 (entries,)
-    values : float64 (entries,)
+    values : float32 (entries,)
     """
 
     starts: np.ndarray
@@ -95,7 +95,7 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
         total = 0.0
         for j in range(n_states):
             for k in range(n_states):
-                total += edges[j, k] * counts[j, k]
+                total += edges[j, k] * counts[j, k] if counts[j, k] != 0.0 else 0.0
         products[i] = total
         for e in range(chosen.size):
             parts[e, i] = counts[chosen[e] // n_states, chosen[e] % n_states]

@@ -115,10 +115,12 @@ def lca_precision_recall_f1(
         recall_i = 1 / |T_i| = 1 / (1 + edges from the true node up to the ancestor),
         F1_i = 2 / (2 + edges between the true and the predicted node).
 
-    Parameters, returned values and errors are those of `hierarchical_precision_recall_f1`, except
-
+    Parameters
+    ----------
     average : {"macro", "micro"}, default "macro"
         "macro" is the mean over the items; "micro" divides sums: sum_i w_i / sum_i w_i |S_i|.
+    y_true, y_pred, taxonomy, sample_weight, separator
+        As in `hierarchical_precision_recall_f1`, and so are what is returned and the errors.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Scorers made of the metrics over taxonomies, for `scoring=` of scikit-learn's searches and cross-validation."""
+"""Scorers for `scoring=` of scikit-learn's searches and cross-validation: of taxonomies, and of all metrics by name."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from crfqn.metrics.measures import (
     level_accuracy,
     tree_induced_error,
 )
+from crfqn.metrics.spans.scorers import MEASURES, make_span_scorer, sequence_accuracy, token_accuracy
+from crfqn.metrics.spans.scores import AVERAGES
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -32,6 +34,50 @@ SCORES: dict[str, Callable[..., float]] = {
     "lca_recall": lca_recall_score,
     "tree_induced_error": tree_induced_error,
 }
+
+SPAN_SCORES = {
+    f"span_{measure}" + ("" if average == AVERAGES[0] else f"_{average}"): (measure, average)
+    for average in AVERAGES
+    for measure in MEASURES
+}
+SEQUENCE_SCORES = {"token_accuracy": token_accuracy, "sequence_accuracy": sequence_accuracy}
+
+
+def find_scorer(name: str) -> Callable[..., float]:
+    """Return the scorer of a name, for `scoring=`; `scorer_names` has them all.
+
+    Parameters
+    ----------
+    name : str
+        "token_accuracy" or "sequence_accuracy"; "span_f1:IOB2" and the like: one of span_f1, span_precision and
+        span_recall, with "_macro" or "_weighted" behind it for another average than "micro", and a scheme; a name that
+        `hierarchical_scorer` takes.
+
+    Raises
+    ------
+    InputError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from crfqn.metrics import find_scorer
+    >>> scorer = find_scorer("span_f1:IOB2")
+    """
+    if name in SEQUENCE_SCORES:
+        return make_scorer(SEQUENCE_SCORES[name])
+    kind, _, scheme = str(name).partition(":")
+    if kind in SPAN_SCORES:
+        measure, average = SPAN_SCORES[kind]
+        return make_span_scorer(scheme, measure=measure, average=average)
+    if name in SCORES or kind == "level_accuracy":
+        return hierarchical_scorer(name)
+    raise InputError(f"expected one of {', '.join(scorer_names())}, got {describe(name)}")
+
+
+def scorer_names() -> list[str]:
+    """Return the names that `find_scorer` takes; <scheme> and <n> stand for a label scheme and a level."""
+    spans = [f"{name}:<scheme>" for name in SPAN_SCORES]
+    return [*SEQUENCE_SCORES, *spans, *SCORES, "level_accuracy:<n>"]
 
 
 def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -> Callable[..., float]:

@@ -111,6 +111,11 @@ class BlockedObjective:
         return np.concatenate([part.weights for part in self.parts])
 
     @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex."""
+        return self.parts[0].is_convex
+
+    @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
         return sum(part.total_weight for part in self.parts)

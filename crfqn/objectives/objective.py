@@ -124,6 +124,11 @@ class Objective:
         return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
 
     @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex, so that a small gradient may say how far the optimum is."""
+        return getattr(self.loss, "is_convex", True)
+
+    @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
         return float(self.weights.sum())

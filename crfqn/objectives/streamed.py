@@ -39,6 +39,11 @@ class StreamedObjective:
     n_passes: float = field(default=0.0, init=False)
 
     @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex."""
+        return True
+
+    @property
     def n_coords(self) -> int:
         """K F."""
         return self.n_states * self.n_features

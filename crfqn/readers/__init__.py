@@ -1,5 +1,8 @@
-"""Readers of files: sequences as `Labeled`, documents as `Documents`."""
+"""Readers and writers of files: sequences as `Labeled`, documents as `Documents`; `read`, `write` know every format."""
 
+from crfqn.readers.documents import Documents
+from crfqn.readers.formats import FORMATS, Format, find_format, read, write
 from crfqn.readers.labeled import Labeled
+from crfqn.readers.tables import from_frame
 
-__all__ = ["Labeled"]
+__all__ = ["FORMATS", "Documents", "Format", "Labeled", "find_format", "from_frame", "read", "write"]

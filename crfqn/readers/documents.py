@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.readers.places import Places
 from crfqn.taxonomy.tree import LabelTree
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Documents:
         Where the data brings its own split: the first `n_train` documents are for training.
     feature_names : sequence of F str, or None
         Names of the matrix's columns.
+    places : Places or None
+        File and line of each document.
     """
 
     inputs: csr_array | list[str]
@@ -44,6 +47,7 @@ class Documents:
     taxonomy: LabelTree | None = None
     n_train: int | None = None
     feature_names: Sequence[str] | None = None
+    places: Places | None = None
 
     @property
     def n_items(self) -> int:

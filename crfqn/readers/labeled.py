@@ -7,10 +7,15 @@ same `digest`, which is how a copy of a dataset is recognised whatever its file 
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
+
+from crfqn.errors import DataError
+from crfqn.readers.places import Places
 
 
 @dataclass(frozen=True)
@@ -19,18 +24,24 @@ class Labeled:
 
     Parameters
     ----------
-    inputs : list
-        One entry an item: a uint8 array of shape (T, P), or a list of T dicts: `attribute -> value`, or
-        `column -> text`.
+    inputs : sequence of I items
+        A list of uint8 arrays of shape (T, P), or of lists of T dicts `attribute -> value`; or TokenColumns, whose
+        items are lists of T dicts `column -> text`.
     labels : list of list of str
         One list of T labels an item; an empty text stands for "no label known".
     n_train : int or None
         Where the data brings its own split: the first `n_train` items are for training.
+    places : Places or None
+        File and line of each position.
+    weights : list of float, or None
+        Weight of each item, where the file gives any.
     """
 
-    inputs: list[Any]
+    inputs: Sequence[Any]
     labels: list[list[str]]
     n_train: int | None = None
+    places: Places | None = None
+    weights: list[float] | None = None
 
     @property
     def n_items(self) -> int:
@@ -49,6 +60,29 @@ class Labeled:
         """Return the number of distinct label sequences (words)."""
         return len({tuple(item) for item in self.labels})
 
+    def known_labels(self) -> list[list[str]] | None:
+        """Return the labels, None where no position has one.
+
+        Raises
+        ------
+        DataError
+            Some positions have a label and others have none (the first of these is named).
+        """
+        is_known = list(map(bool, chain.from_iterable(self.labels)))
+        if all(is_known):
+            return self.labels
+        if not any(is_known):
+            return None
+        item, position = next(
+            (i, t) for i, labels in enumerate(self.labels) for t, label in enumerate(labels) if not label
+        )
+        where = (
+            f"item {item}, position {position}" if self.places is None else self.places.where(item, position)
+        )
+        raise DataError(
+            f"{where}: no label, as at {is_known.count(False)} of {len(is_known)} positions; label all or none"
+        )
+
     def digest(self) -> str:
         """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
         items = zip(self.inputs, self.labels, strict=True)
@@ -58,7 +92,29 @@ class Labeled:
 
 def append_test(train: Labeled, test: Labeled) -> Labeled:
     """Join a training and a test file into one `Labeled` with that split."""
-    return Labeled(train.inputs + test.inputs, train.labels + test.labels, n_train=train.n_items)
+    weights = None
+    if train.weights is not None or test.weights is not None:
+        weights = [*(train.weights or [1.0] * train.n_items), *(test.weights or [1.0] * test.n_items)]
+    inputs: Any = train.inputs
+    labels = train.labels + test.labels
+    return Labeled(inputs + test.inputs, labels, n_train=train.n_items, weights=weights)
+
+
+def with_labels(labeled: Labeled, labels: Sequence[Sequence[Any]]) -> Labeled:
+    """Return the same items with other labels, a sequence for each item, such as predicted ones.
+
+    Raises
+    ------
+    DataError
+        Another number of items, or of labels in one.
+    """
+    listed = [[str(label) for label in item] for item in labels]
+    if len(listed) != labeled.n_items:
+        raise DataError(f"expected labels for {labeled.n_items} items, got {len(listed)}")
+    for i, (new, old) in enumerate(zip(listed, labeled.labels, strict=True)):
+        if len(new) != len(old):
+            raise DataError(f"item {i}: expected {len(old)} labels, got {len(new)}")
+    return replace(labeled, labels=listed)
 
 
 def _item_digest(observed: Any, labels: list[str]) -> bytes:

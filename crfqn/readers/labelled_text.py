@@ -1,4 +1,4 @@
-"""Reader of texts with labels, a document a line: `label TAB text`.
+"""Reader and writer of texts with labels, a document a line: `label TAB text`.
 
 The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
 a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input
@@ -7,19 +7,22 @@ for models of texts.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
-from crfqn.data.lines import shown_name, text_lines
-from crfqn.errors import DataError
+import numpy as np
+
+from crfqn.data.lines import Readable, shown_name, text_lines
+from crfqn.errors import DataError, InputError
 from crfqn.readers.documents import Documents
+from crfqn.readers.places import Places
 
 
-def read_labelled_texts(path: str | Path, keeps_blank: bool = False) -> Documents:
-    """Read texts, plain or gzip-compressed; `-` reads standard input.
+def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
+    """Read texts; `-` reads standard input.
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path, stream or Source
     keeps_blank : bool
         Whether a blank line is a document without words, so that there are as many documents as lines.
 
@@ -35,11 +38,13 @@ def read_labelled_texts(path: str | Path, keeps_blank: bool = False) -> Document
     """
     texts: list[str] = []
     labels: list[str] = []
-    lines = [line for _, line in text_lines(path)]
-    if not lines[-1]:  # what follows the last line's end
+    numbers: list[int] = []
+    lines = list(text_lines(path))
+    if not lines[-1][1]:  # what follows the last line's end
         lines.pop()
-    for line in lines:
+    for number, line in lines:
         if keeps_blank or has_text(line):
+            numbers.append(number)
             before, tab, after = line.partition("\t")
             texts.append(after if tab else before)
             labels.append(before.strip() if tab else "")
@@ -47,7 +52,23 @@ def read_labelled_texts(path: str | Path, keeps_blank: bool = False) -> Document
         raise DataError(
             f"{shown_name(path)}: no documents; expected lines of a label, a tab and a text, or of a text"
         )
-    return Documents(texts, labels)
+    return Documents(texts, labels, places=Places(shown_name(path), np.array(numbers, np.int64)))
+
+
+def labelled_lines(documents: Documents) -> Iterator[str]:
+    """Yield a line a document, `label TAB text`, the text alone where no label is known.
+
+    Raises
+    ------
+    InputError
+        The documents are no texts, or a text or label has a line's end (a label: a tab) in it.
+    """
+    if not isinstance(documents.inputs, list):
+        raise InputError("the documents are numbers, not texts: write them as svmlight")
+    for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
+        if "\n" in text or any(character in label for character in "\t\n"):
+            raise InputError(f"item {i}: a line's end in its text, or a tab or a line's end in its label")
+        yield f"{label}\t{text}\n" if label or "\t" in text else f"{text}\n"
 
 
 def has_text(line: str) -> bool:

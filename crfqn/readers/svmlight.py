@@ -1,4 +1,4 @@
-"""Reader of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
+"""Reader and writer of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
 
 The labels are kept as texts ("1139", not 1139.0), the features may come in any order, as they do in LSHTC's
 files (scikit-learn's reader asks for ascending ones). Ids count from 0 and are the numbers of the columns.
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crfqn.data.lines import shown_name, text_lines
+from crfqn.data.lines import Readable, shown_name, text_lines
 from crfqn.data.wording import shorten
-from crfqn.errors import DataError
+from crfqn.errors import DataError, InputError
+from crfqn.readers.documents import Documents
+from crfqn.readers.places import Places
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -26,14 +27,13 @@ LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
 def read_svmlight(
-    path: str | Path, ignore_features: Collection[int] = (0,), allows_several: bool = False
+    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = False
 ) -> tuple[csr_array, list[str]]:
-    """Read a file in svmlight's format, plain or gzip-compressed; `-` reads standard input.
+    """Read a file in svmlight's format; `-` reads standard input.
 
     Parameters
     ----------
-    path : str or Path
-        File name.
+    path : str, Path, stream or Source
     ignore_features : collection of int
         Ids that are left out; by default 0, which LSHTC's files use for a number of their own and files that
         count from 1 do not use.
@@ -55,16 +55,26 @@ def read_svmlight(
         A field that is not `id:value`, an id that is negative, too large or comes twice in a line, a value that
         is not a finite number, several labels in a line (file, line and field are named); no lines at all.
     """
+    documents = read_svmlight_documents(path, ignore_features, allows_several)
+    return documents.inputs, documents.labels  # type: ignore[return-value]
+
+
+def read_svmlight_documents(
+    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
+) -> Documents:
+    """Return the same as Documents, with their places; parameters and errors as in `read_svmlight`."""
     from scipy.sparse import csr_array
 
     ignored = frozenset(ignore_features)
     labels: list[str] = []
+    lines: list[int] = []
     columns, values, ends = array("q"), array("d"), array("q", [0])
     for number, line in text_lines(path):
         if not has_fields(line):
             continue
         fields = line.partition("#")[0].split()
         where = f"{shown_name(path)}, line {number}"
+        lines.append(number)
         labels.append(_label(where, fields[0], allows_several))
         entries = _entries(where, fields[1:])
         kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
@@ -79,7 +89,23 @@ def read_svmlight(
     row_ends = np.array(ends, dtype=np.int32 if len(columns) <= LARGEST_ID else np.int64)
     parts = (np.array(values, dtype=np.float64), indices, row_ends)
     n_columns = int(indices.max(initial=-1)) + 1
-    return csr_array(parts, shape=(len(labels), n_columns)), labels
+    matrix = csr_array(parts, shape=(len(labels), n_columns))
+    return Documents(matrix, labels, places=Places(shown_name(path), np.array(lines, np.int64)))
+
+
+def svmlight_lines(documents: Documents) -> Iterator[str]:
+    """Yield a line a document in svmlight's format; InputError for texts, and for labels that it cannot hold."""
+    if isinstance(documents.inputs, list):
+        raise InputError(
+            "svmlight's format holds numbers, and the documents are texts: write them as text or jsonl"
+        )
+    matrix = documents.inputs
+    for i, label in enumerate(documents.labels):
+        if not label or any(character in label for character in ": #\t\n"):
+            raise InputError(f"item {i}: {shorten(label)} cannot be a label in svmlight's format")
+        start, stop = matrix.indptr[i], matrix.indptr[i + 1]
+        pairs = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
+        yield " ".join([label, *(f"{column}:{value!r}" for column, value in pairs)]) + "\n"
 
 
 def has_fields(line: str) -> bool:

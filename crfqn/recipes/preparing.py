@@ -38,9 +38,10 @@ def observe(
     path : str, Path or None
         None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
         (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
-        for each pixel that is not 0; an attribute recipe reads the text format, a window recipe its columns,
-        with a label or without. Of documents, given numbers are read from svmlight's format, whose ids are those of
-        the training data, or count its columns from 1; texts from lines `label TAB text`, or `text`.
+        for each pixel that is not 0; an attribute recipe reads the text format, a window recipe its columns, and a
+        recipe of words one word a line, with a label or without. Of documents, given numbers are read from svmlight's
+        format, whose ids are those of the training data, or count its columns from 1; texts from lines
+        `label TAB text`, or `text`.
     features : Features or None
         Features of documents, as a model file keeps them; None fits them to the training data again.
     keeps_blank : bool

@@ -1,6 +1,6 @@
-"""Data of recipes of sequences: images as pairs of pixels, attributes that the data names, or windows over columns."""
+"""Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +9,15 @@ from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.windows import WindowFeatures
+from crfqn.data.words import word_features
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
+from crfqn.recipes.files import own_parts, read_sequences
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
+from crfqn.recipes.source import find_dataset, load_dataset, own_files, split
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -42,48 +43,38 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, _pixel_map(recipe).shape)
         else:
-            labeled = _read(recipe, path)
+            labeled = read_sequences(recipe, path)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
     is_known = [bool(label) for item in labeled.labels for label in item]
     if any(is_known) and not all(is_known):
         raise DataError(
             f"{shown_name(path)}: {is_known.count(False)} of {len(is_known)} positions have no label; label all or none"
         )
-    return observed if any(is_known) else Observed(observed.X, None)
+    return Observed(observed.X, observed.y if any(is_known) else None, labeled)
 
 
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
-        with own_files():
-            train, test = (_read(recipe, own_file(path)) for path in paths)
-        for path, part in zip(paths, (train, test), strict=True):
-            _check_labels(recipe, path, part)
-        return append_test(train, test)
+        train, *others = own_parts(recipe, read_sequences)
+        for part in (train, *others):
+            _check_labels(recipe, part)
+        return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
     return data
 
 
-def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
+def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
     """Raise DataError if a position has no label; the message names the line of the first one."""
-    labels = [label for item in labeled.labels for label in item]
-    if "" not in labels:
-        return
-    filled = (number for number, line in text_lines(path) if line.strip())
-    number = next(islice(filled, labels.index(""), None))
-    form = "`label TAB attribute TAB ...`"
-    if recipe.features.kind == "windows":
-        form = f"`{recipe.features.columns} label`"
-    raise DataError(f"{path}, line {number}: no label; expected {form}")
-
-
-def _read(recipe: Recipe, path: str | Path) -> Labeled:
-    """Return the items of a file of the user's own, in the format of the recipe's features."""
-    if recipe.features.kind == "windows":
-        return read_conll(path, recipe.features.columns.split())
-    return read_crfsuite_text(path)
+    for item, labels in enumerate(labeled.labels):
+        if "" in labels:
+            assert labeled.places is not None  # of a file
+            form = "`label TAB attribute TAB ...`"
+            if recipe.features.kind in ("windows", "words"):
+                form = f"`{' '.join(recipe.features.column_names)} label`"
+            place = labeled.places.where(item, labels.index(""))
+            raise DataError(f"{place}: no label; expected {form}")
 
 
 def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
@@ -93,6 +84,9 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
         return Observed(inputs, labels)
     if recipe.features.kind == "windows":
         return Observed(_windows(recipe, inputs), labels)
+    if recipe.features.kind == "words":
+        _check_columns(recipe, inputs)
+        return Observed([word_features(_words(recipe, item)) for item in inputs], labels)
     pixel_map = _pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
@@ -102,16 +96,30 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
 
 def _windows(recipe: Recipe, inputs: list) -> Sequences:
     settings = recipe.features
-    features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
-    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
-        raise RecipeError(
-            f'{recipe.source}: [features] kind = "windows": the dataset {recipe.data.dataset!r} has images; '
-            f'use "pixel-pairs"'
-        )
+    features = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
+    _check_columns(recipe, inputs)
     try:
         return features.encode(inputs)
     except InputError as error:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
+
+
+def _words(recipe: Recipe, item: list[dict[str, str]]) -> list[str]:
+    """Return the words of an item: its first column, unless one has the name that the recipe gives."""
+    if not item:
+        return []
+    name = recipe.features.column_names[0]
+    column = name if name in item[0] else next(iter(item[0]))
+    return [position[column] for position in item]
+
+
+def _check_columns(recipe: Recipe, inputs: list) -> None:
+    """Raise RecipeError for a dataset of images where columns of text are needed."""
+    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
+            f'images; use "pixel-pairs"'
+        )
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

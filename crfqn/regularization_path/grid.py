@@ -13,11 +13,16 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF, is_number
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
+# Where the default grid ends at the latest: at this share of l1_max, where dense features have come in, and at this
+# share of the automatic strength, as the gradients of the many rare features of texts are far below l1_max.
+OF_LARGEST, OF_AUTOMATIC = 0.01, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Values of l1, or of group_l1, for `crf_path`; without arguments, 20 of them from l1_max to a hundredth of it.
+    """Values of l1, or of group_l1, for `crf_path`; without arguments, 20 of them from l1_max down.
+
+    They end at a tenth of what "auto" stands for, or at a hundredth of l1_max if that is less.
 
     l1_max is the smallest strength under which all penalised weights are zero (an upper bound of it for l1 where
     `group_l1` > 0); intercepts without penalty are fitted first. Of estimators whose penalty is over rows, group_l1
@@ -27,7 +32,7 @@ class Grid:
     ----------
     n_values : int >= 1
         The number of values, evenly on a logarithmic scale from l1_max down.
-    ratio : float between 0 and 1
+    ratio : float between 0 and 1, optional
         The smallest value as a fraction of l1_max.
     smallest : float > 0, optional
         The smallest value itself, instead of `ratio`.
@@ -39,7 +44,7 @@ class Grid:
         10 `tol` by default. The last one is solved to `tol`, and so is the best.
     patience : int >= 1, optional
         Stop when so many values in succession have not improved the score, once it has been better than that of the
-        first value; with `cv` each fold stops by its own score, and the values end where the first of them does.
+        first value; with `cv` by the mean over the folds, which are then walked side by side, all in memory.
 
     Raises
     ------
@@ -48,7 +53,7 @@ class Grid:
     """
 
     n_values: int = 20
-    ratio: float = 0.01
+    ratio: float | None = None
     smallest: float | None = None
     l1: ArrayLike | None = None
     group_l1: ArrayLike | None = None
@@ -59,8 +64,8 @@ class Grid:
         check_count("n_values", self.n_values)
         if self.patience is not None:
             check_count("patience", self.patience)
-        if not (is_number(self.ratio) and 0 < self.ratio < 1):
-            raise InputError(f"ratio: expected a number between 0 and 1, got {self.ratio!r}")
+        if self.ratio is not None and not (is_number(self.ratio) and 0 < self.ratio < 1):
+            raise InputError(f"ratio: expected None or a number between 0 and 1, got {self.ratio!r}")
         if self.smallest is not None and not (is_number(self.smallest) and 0 < self.smallest < np.inf):
             raise InputError(f"smallest: expected None or a finite number > 0, got {self.smallest!r}")
         tol = self.inner_tol
@@ -80,17 +85,28 @@ class Grid:
             raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
         return parameter
 
-    def values(self, l1_max: float) -> NDArray[np.float64]:
-        """Return the values, descending; a `smallest` that is not below l1_max is the only one."""
+    def values(self, l1_max: float, automatic: float) -> NDArray[np.float64]:
+        """Return the values, descending; a `smallest` that is not below l1_max is the only one.
+
+        automatic : what "auto" stands for
+        """
         for given in (self.l1, self.group_l1):
             if given is not None:
                 return np.asarray(given, np.float64)
-        smallest = self.ratio * l1_max if self.smallest is None else self.smallest
+        smallest = self._end(l1_max, automatic)
         if smallest >= l1_max:
             return np.array([smallest])
         if self.n_values == 1:
             return np.array([l1_max])
         return np.geomspace(l1_max, smallest, self.n_values)  # both ends are exact
+
+    def _end(self, l1_max: float, automatic: float) -> float:
+        """Return the smallest value."""
+        if self.smallest is not None:
+            return self.smallest
+        if self.ratio is not None:
+            return self.ratio * l1_max
+        return min(OF_LARGEST * l1_max, OF_AUTOMATIC * automatic or np.inf)
 
     def tol(self, tol: float) -> float:
         """Return the tolerance of values on the way, for an estimator with this `tol`."""

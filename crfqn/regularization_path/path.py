@@ -7,7 +7,7 @@ one before, on the weights that the strong rule leaves (`solvers.screening.stron
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from crfqn.regularization_path.folds import Fold, labels_by_item, make_folds
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.prepared import PreparedPath, prepare_path
 from crfqn.regularization_path.record import RegularizationPath
-from crfqn.regularization_path.walking import Score, Step, refine, walk
+from crfqn.regularization_path.walking import Score, Step, Waiting, refine, walk
 from crfqn.result import Status
 
 
@@ -63,8 +63,7 @@ def crf_path(
     Returns
     -------
     RegularizationPath
-        Ends early by `patience`, and where a training was interrupted or its callback asked to stop. Its `note` says so
-        where the best score is that of an end of the grid, so that the best value may lie beyond.
+        Ends early by `patience`, and where a training was interrupted or its callback asked to stop.
 
     Raises
     ------
@@ -75,6 +74,8 @@ def crf_path(
     -----
     ConvergenceWarning
         Values that did not reach their tolerance.
+    UserWarning
+        The best score is that of an end of the grid, so that a better value may lie beyond: the path's `note`.
 
     Examples
     --------
@@ -93,23 +94,27 @@ def crf_path(
     check_choices(estimator, grid, validation, cv)
     scorer = check_scoring(estimator, scoring) if validation is not None or cv is not None else None
     with prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator)) as prepared:
-        values = grid.values(prepared.l1_max)
+        values = grid.values(prepared.l1_max, prepared.automatic)
         fold_scores = np.empty((values.size, 0))
         if cv is not None:
             y = labels_by_item(estimator, X, y)
             folds = make_folds(estimator, X, y, sample_weight, cv, groups)
             fold_scores = score_folds(estimator, folds, values, grid, scorer)
-            values = values[: reached(fold_scores)]
+            values = values[: len(fold_scores)]
         score = None if validation is None else partial_score(scorer, validation)
-        steps = []
+        steps, waiting = [], Waiting(grid.patience)
         for step in walk(prepared, values, grid, score):
             steps.append(step)
             if callback is not None:
                 callback(step)
+            if waiting.is_over(step.score):
+                break
         found = record(prepared, steps, fold_scores[: len(steps)])
         if not np.isnan(found.score).all():
             found = with_best_refined(prepared, found, score)
     warn_unless_converged(found)
+    if found.note:
+        warnings.warn(found.note, UserWarning, stacklevel=2)
     return found
 
 
@@ -125,21 +130,29 @@ def score_folds(
     grid: Grid,
     scorer: Any,
 ) -> NDArray[np.float64]:
-    """Return the score of each value and fold, float64 (values, folds); nan where a fold had stopped before."""
-    columns, path_parameter = [], grid.parameter(estimator)
-    for fold in folds:
-        column = np.full(values.size, np.nan)
-        with prepare_path(estimator, fold.X_train, fold.y_train, fold.weights, path_parameter) as prepared:
-            score = partial_score(scorer, (fold.X_test, fold.y_test))
-            for i, step in enumerate(walk(prepared, values, grid, score)):
-                column[i] = step.score
-        columns.append(column)
-    return np.column_stack(columns)
+    """Return the score of each value and fold, float64 (values, folds), as far as the grid's patience goes."""
+    walks = [fold_walk(estimator, fold, values, grid, scorer) for fold in folds]
+    # Without patience one fold after the other: of the others no store is in memory.
+    columns = walks if grid.patience is not None else [[*each] for each in walks]
+    rows, waiting = [], Waiting(grid.patience)
+    for scores in zip(*columns, strict=False):  # the shortest ends it: one that was interrupted
+        rows.append(scores)
+        if waiting.is_over(float(np.mean(scores))):
+            break
+    for each in walks:
+        each.close()
+    return np.array(rows)
 
 
-def reached(fold_scores: NDArray[np.float64]) -> int:
-    """Return the number of values at which every fold was scored."""
-    return int(np.count_nonzero(~np.isnan(fold_scores).any(axis=1)))
+def fold_walk(
+    estimator: SparseCRF, fold: Fold, values: NDArray[np.float64], grid: Grid, scorer: Any
+) -> Generator[float]:
+    """Yield the score of a fold at each value."""
+    with prepare_path(
+        estimator, fold.X_train, fold.y_train, fold.weights, grid.parameter(estimator)
+    ) as prepared:
+        for step in walk(prepared, values, grid, partial_score(scorer, (fold.X_test, fold.y_test))):
+            yield step.score
 
 
 def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.float64]) -> RegularizationPath:

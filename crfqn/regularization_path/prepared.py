@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.errors import InputError
+from crfqn.estimators.automatic_strengths import automatic_strength
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.penalties import NORMS
@@ -48,6 +49,7 @@ class PreparedPath:
     point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
     path_parameter : "l1" or "group_l1", the parameter that varies
     l1_max : the smallest value of it under which all penalised weights stay zero
+    automatic : the value of it that "auto" stands for
     """
 
     model: SparseCRF
@@ -57,6 +59,7 @@ class PreparedPath:
     point: Any
     path_parameter: str
     l1_max: float
+    automatic: float
 
     def penalty_at(self, value: float) -> Any:
         """Return the penalty with another value of the varying parameter."""
@@ -84,9 +87,9 @@ def prepare_path(
         objective.pool = pool
         point = solve_unpenalised(point, penalty.unpenalised)
         largest = largest_gradient if path_parameter == "l1" else largest_row
-        yield PreparedPath(
-            model, objective, penalty, solver, point, path_parameter, largest(objective, penalty, point)
-        )
+        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
+        l1_max = largest(objective, penalty, point)
+        yield PreparedPath(model, objective, penalty, solver, point, path_parameter, l1_max, automatic)
 
 
 def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:

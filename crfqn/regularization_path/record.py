@@ -1,4 +1,7 @@
-"""Record of a regularisation path: models and figures by value of l1, the best of them, table and plot."""
+"""Record of a regularisation path: models and figures by value of l1, the best of them, a table.
+
+`crfqn.plot.PathDisplay` draws it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class RegularizationPath:
     path_parameter : "l1" or "group_l1", the parameter that varies
     l1, group_l1 : float64, the varying one descending
     score : float64, on the validation items, or the mean over the folds; nan where nothing was scored
-    fold_scores : float64 (n, folds), of each fold; nan where a fold had stopped; no folds without `cv`
+    fold_scores : float64 (n, folds), of each fold; no folds without `cv`
     value, gap, violation, passes, seconds : float64, of the training at this value alone, started at the one before:
         objective, certified relative gap, violation of optimality, passes over the data, wall time in seconds
     n_nonzero : int64
@@ -54,8 +57,8 @@ class RegularizationPath:
         columns = {
             name: np.array([getattr(model.result_, name) for model in self.models]) for name in OF_RESULTS
         }
-        for name in ("l1", "group_l1"):  # None: the penalty has none
-            columns[name] = np.array([getattr(model, name) or 0.0 for model in self.models])
+        for name in ("l1", "group_l1"):
+            columns[name] = np.array([getattr(model, f"{name}_") for model in self.models])
         for name, column in columns.items():
             object.__setattr__(self, name, column)
 
@@ -121,20 +124,6 @@ class RegularizationPath:
             writer.writeheader()
             for row in self.rows():
                 writer.writerow({name: "" if value != value else value for name, value in row.items()})
-
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draw score, non-zeros, gap and seconds against the parameter that varies, to a file; needs matplotlib.
-
-        path : name of the file: .png, .svg, .pdf
-
-        Raises
-        ------
-        InputError
-            matplotlib is not installed, or does not know the kind of file.
-        """
-        from crfqn.regularization_path.plot import plot
-
-        plot(self, path)
 
     def __len__(self) -> int:
         return len(self.models)

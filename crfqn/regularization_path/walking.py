@@ -67,9 +67,8 @@ def walk(
     grid: Grid,
     score: Score | None = None,
 ) -> Iterator[Step]:
-    """Train at every value, descending, yielding each step when done; end by the grid's patience or an interrupt."""
+    """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
-    waiting = Waiting(grid.patience)
     after = np.append(values[1:], 0.0)
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
         tol = grid.tol(prepared.model.tol) if following > 0 else prepared.model.tol
@@ -79,8 +78,6 @@ def walk(
         found = score(model) if score is not None else np.nan
         yield Step(model, found, rule.n_broken)
         if result.status is Status.INTERRUPTED or result.status is Status.CALLBACK:
-            return
-        if waiting.is_over(found):
             return
         point, before = rule.point, value
         if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
@@ -117,6 +114,7 @@ def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
     """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
     result_model, objective = copy(prepared.model), prepared.objective
     setattr(result_model, prepared.path_parameter, value)
+    result_model._adopt_strengths({prepared.path_parameter: value})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
         result_model._keep(result)

@@ -88,6 +88,7 @@ def item_bound(point: Point, penalty: Penalty) -> ItemBound | None:
         if outside.size == 0 or view.entries(wider) > 1:
             break
         coords = wider
+        del parts  # as large as the data, several times
         parts, bounds = view.parts(coords), bounds_of(point, penalty, coords)
     shares = mixtures.shares.copy()
     if penalty.l2 == 0:

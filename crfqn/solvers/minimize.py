@@ -14,6 +14,7 @@ from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
+from crfqn.solvers.log import log_progress, log_result, log_start
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -56,9 +57,10 @@ def minimize(
     The run has converged when value - dual_value <= tol * value, proved by the duality gap, or nothing is violated at
     all. Where a coordinate is unpenalised, its gradient has to be zero for a proof: as the violation falls those
     coordinates are solved, the others held, and if that is within the tolerance it is the result. Where nothing is
-    proved (no penalty at all) the run ends as `Status.STATIONARY` once the largest KKT violation has fallen below
-    tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With `Estimated(tol)` the run also
-    ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the optimum is within the tolerance.
+    proved (no penalty at all, or a loss that is not convex) the run ends as `Status.STATIONARY` once the largest KKT
+    violation has fallen below tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With
+    `Estimated(tol)` the run also ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the
+    optimum is within the tolerance.
 
     Parameters
     ----------
@@ -76,6 +78,7 @@ def minimize(
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
+    log_start(solver, tol, max_iter)
     first = objective.at(*start) if isinstance(start, tuple) else start
     run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
     status: Status | None = None
@@ -95,21 +98,11 @@ def minimize(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     result = run.result(status)
-    if not proves_zeros or result.status not in ENDS or np.isnan(result.gap):
-        return result
-    is_best = state.is_screening and state.value == result.value
-    try:
-        point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.unpenalised.size and has_view(objective, ZeroProofView):
-            point = solve_unpenalised(point, penalty.unpenalised)
-        bound = item_bound(point, penalty) if result.gap > 0 and result.passes >= MOST_SHARE * PRICE else None
-        if bound is not None:
-            result = run.tightened(result, bound.dual_value)
-        return replace(
-            result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value, bound)
-        )
-    except KeyboardInterrupt:
-        return result
+    if proves_zeros and result.status in ENDS and not np.isnan(result.gap):
+        is_best = state.is_screening and state.value == result.value
+        result = run.with_proved_zeros(result, state.point if is_best else None)
+    log_result(result)
+    return result
 
 
 class _Run:
@@ -126,7 +119,9 @@ class _Run:
         callback: Callback | None,
     ) -> None:
         self.objective, self.penalty = objective, penalty
-        self.tol, self.may_estimate = as_tolerance(tol)
+        self.tol, may_estimate = as_tolerance(tol)
+        self.is_convex = getattr(objective, "is_convex", True)
+        self.may_estimate = may_estimate and self.is_convex
         self.max_iter, self.max_seconds = max_iter, max_seconds
         self.distance = DistanceEstimate(objective, penalty, self.tol)
         self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
@@ -192,7 +187,7 @@ class _Run:
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
-        if state.is_screening and not self.may_estimate:
+        if state.is_screening and not self.may_estimate and self.is_convex:
             self._bound_by_items(state)
         if state.is_screening:
             self.violation = state.violation
@@ -256,6 +251,22 @@ class _Run:
             self.dual_value = max(self.dual_value, bound.dual_value)
             self.item_bounds.looked(n_passes)
 
+    def with_proved_zeros(self, result: Result, point: Point | None) -> Result:
+        """Return the result with the number of zeros that are proved, counted at the point of its weights, if known."""
+        try:
+            if point is None:
+                point = self.objective.at(result.coords, result.weights)
+            if self.penalty.unpenalised.size and has_view(self.objective, ZeroProofView):
+                point = solve_unpenalised(point, self.penalty.unpenalised)
+            is_worth_it = result.gap > 0 and result.passes >= MOST_SHARE * PRICE
+            bound = item_bound(point, self.penalty) if is_worth_it else None
+            if bound is not None:
+                result = self.tightened(result, bound.dual_value)
+            n_proved = count_proved_zeros(self.objective, self.penalty, point, result.value, bound)
+            return replace(result, n_proved_zeros=n_proved)
+        except KeyboardInterrupt:
+            return result
+
     def tightened(self, result: Result, dual_value: float) -> Result:
         """Return the result with a bound found after its end."""
         self.dual_value = max(self.dual_value, dual_value)
@@ -287,7 +298,7 @@ class _Run:
         return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
-        return Progress(
+        progress = Progress(
             iteration=self.n_iter,
             value=state.value,
             gap=gap,
@@ -301,6 +312,8 @@ class _Run:
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate,
         )
+        log_progress(progress)
+        return progress
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
@@ -308,7 +321,7 @@ class _Run:
         if self.gap <= self.tol:
             return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
-            if state.violation == 0.0:
+            if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
             can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
             if can_tell and self.estimate <= self.tol:

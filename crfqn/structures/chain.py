@@ -17,10 +17,12 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.chain.forward_backward import forward_backward
 from crfqn.kernels.chain.item_lanes import forward_backward_lanes
+from crfqn.kernels.chain.transition_mask import TransitionMask
 from crfqn.kernels.chain.viterbi import viterbi
 from crfqn.kernels.rows import LANES
 from crfqn.structures.item_lanes import ItemPart, count_parts, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool, cut_into_parts
 
 PASS = 4  # operations of an inference pass for each product of Viterbi's
@@ -37,15 +39,20 @@ class Chain:
     n_parts : int, optional
         Runs of items that threads share out; by default as many as the items are worth. Edge counts are summed run by
         run, so that their last digits depend on it.
+    rules : TransitionRules, optional
+        What no labelling may do; all labellings are allowed by default.
     """
 
     offsets: NDArray[np.int64]
     n_states: int
     n_parts: int | None = None
+    rules: TransitionRules | None = None
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
             raise InputError(f"a chain needs at least one state, got n_states = {self.n_states}")
+        if self.rules is not None and self.rules.start.size != self.n_states:
+            raise InputError(f"expected rules of {self.n_states} states, got {self.rules.start.size}")
 
     @property
     def n_items(self) -> int:
@@ -68,10 +75,27 @@ class Chain:
 
     def over(self, offsets: NDArray[np.int64]) -> Chain:
         """Return the same structure over the items that `offsets` lays out."""
-        return Chain(offsets, self.n_states, self.n_parts)
+        return Chain(offsets, self.n_states, self.n_parts, self.rules)
 
     def check_targets(self, targets: Labels) -> None:
-        """Accept all targets: every state is a label."""
+        """Refuse targets that break a rule; without rules every state is a label of any position."""
+        broken = [] if self.rules is None else self.rules.violations(targets, self.offsets)
+        if broken:
+            raise InputError(
+                f"expected targets that keep the rules, but position {broken[0].position} breaks one"
+            )
+
+    @property
+    def mask(self) -> TransitionMask:
+        """The rules, for kernels that make the scores themselves."""
+        return (self.rules or TransitionRules.everything(self.n_states)).mask
+
+    def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
+        """Return node scores (K, N) and edge scores (K, K), -inf where the rules forbid."""
+        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
+        if self.rules is None:
+            return scores, edges
+        return self.rules.on_scores(scores, self.offsets), self.rules.on_edges(edges)
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
@@ -101,9 +125,10 @@ class Chain:
         Notes
         -----
         O(N K^2), threaded over items, bit-identical for any number of threads. Scores of any finite size are
-        safe; their own rounding is not undone.
+        safe; their own rounding is not undone. A score of -inf forbids a state at a position. Results of an item that
+        has no allowed labelling mean nothing (`impossible` tells which these are).
         """
-        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
+        scores, edges = self.ruled(scores, edges)
         if weights is None:
             weights = np.ones(self.n_items)
         parts = self._item_parts
@@ -166,8 +191,11 @@ class Chain:
         return result.reshape(-1)
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the best labelling of every item and its score (Viterbi); ties go to the lower state."""
-        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
+        """Return the best labelling of every item and its score (Viterbi); ties go to the lower state.
+
+        The score of an item that has no allowed labelling is -inf.
+        """
+        scores, edges = self.ruled(scores, edges)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
         parts = self._cuts
@@ -178,3 +206,14 @@ class Chain:
 
         (pool or Pool(1)).each(parts.size - 1, run, scores.size * self.n_states)
         return Decoded(states, best)
+
+    def impossible(
+        self, allowed: NDArray[np.bool_] | None = None, pool: Pool | None = None
+    ) -> NDArray[np.intp]:
+        """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
+        if allowed is None:
+            lengths = np.diff(self.offsets)
+            rules = self.rules or TransitionRules.everything(self.n_states)
+            return np.flatnonzero(~rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
+        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_states**2), pool)
+        return np.flatnonzero(best.score == -np.inf)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from benchmarks.alone import say
 from benchmarks.report import Table
-from studies.drawing import check_plotting
 from studies.folder import PAGE, Folder, Section
 from studies.report import facts, page_of, subsection, write_rows
 
+from crfqn.plot.canvas import check_matplotlib
 from fbpd_study import sources
 from fbpd_study.runs import LOSSES, Fit, best, constrained, fit
 from fbpd_study.sources import Items
@@ -66,7 +66,7 @@ class Publisher:
     chosen_alphas: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        check_plotting()
+        check_matplotlib()
         self.folder = StudyFolder(self.path)
 
     @property

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from crfqn.data.generators.projections import RandomFourier
 from crfqn.datasets import dataset
 
-COMPONENTS = 50  # principal components of the training images, before random features of MNIST
-SCALE = 150.0  # s of the kernel exp(-||x - x'||^2 / s) on these
+COMPONENTS = 35  # principal components of the training images, before random features of MNIST
+SCALE = 100.0  # s of the kernel exp(-||x - x'||^2 / s) on these
 QUICK_SCALE, QUICK_COMPONENTS = 4.0, 30  # of digits
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from benchmarks.alone import say
 from benchmarks.report import Table
 from studies import publishing
-from studies.drawing import GRID, Look, blank, check_plotting, save
+from studies.drawing import GRID, Look, blank, save
 from studies.folder import Folder as AnyFolder
 from studies.report import page_of, subsection, write_rows
 
 from crfqn.data.generators.projections import RandomFourier
+from crfqn.plot.canvas import check_matplotlib
 from least_squares_study import data, runs
 from least_squares_study.convolution import Convolutions
 from least_squares_study.runs import OURS, Curve, Run
@@ -45,13 +46,11 @@ class Folder(AnyFolder):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a study is asked for; `seconds` has no meaning here but is part of every study's command."""
+    """What a study is asked for."""
 
     is_quick: bool
     dims: tuple[int, ...]
     n_stages: int
-    seconds: float = 0.0
-    n_threads: int = 1
 
 
 class Publisher(publishing.Publisher):
@@ -61,10 +60,14 @@ class Publisher(publishing.Publisher):
     order = (*(f"table-{name}" for name in TABLES), *(f"figure-{name}" for name in FIGURES))
 
     def __init__(self, path: Path, settings: Settings) -> None:
-        check_plotting()
+        check_matplotlib()
         self.settings = settings
         super().__init__(Folder(path), cast(Any, settings))
         self._images: data.Images | None = None
+
+    def limits(self) -> str:
+        """No options: every run goes to its end, on one thread."""
+        return ""
 
     @property
     def images(self) -> data.Images:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from benchmarks.alone import say
 
-from studies.drawing import check_plotting
+from crfqn.plot.canvas import check_matplotlib
 from studies.folder import PAGE, Folder, Section
 from studies.report import facts
 from studies.study import Study
@@ -29,20 +29,22 @@ class Publisher:
     order: ClassVar[Sequence[str]]
 
     def __init__(self, folder: Folder, study: Study) -> None:
-        check_plotting()
+        check_matplotlib()
         self.folder, self.study = folder, study
 
     @property
     def is_quick(self) -> bool:
         return self.study.is_quick
 
+    def limits(self) -> str:
+        """Options of the command that say how long and on how many threads single runs go on."""
+        threads = "" if self.study.n_threads is None else f" --threads {self.study.n_threads}"
+        return f" --max-seconds {self.study.seconds:g}{threads}"
+
     def publish(self, name: str, title: str, choice: str, write: Callable[[Path], str]) -> None:
         """`write` makes files in the folder it gets and returns the section's text."""
         quick = " --quick" if self.is_quick else ""
-        threads = "" if self.study.n_threads is None else f" --threads {self.study.n_threads}"
-        command = (
-            f"python scripts/{self.script} {choice}{quick} --max-seconds {self.study.seconds:g}{threads}"
-        )
+        command = f"python scripts/{self.script} {choice}{quick}{self.limits()}"
         with self.folder.all_or_nothing() as stage:
             text = write(stage)
             section = Section(self.order.index(name), title, command, facts(), text)

@@ -406,7 +406,7 @@ class TestInterrupts:
         finally:
             process.kill()
             process.communicate()
-        assert process.returncode == 130, "".join(lines) + messages
+        assert process.returncode == 128 + number, "".join(lines) + messages
         assert "the best model so far is saved in digits.crfqn" in messages
         assert "Traceback" not in messages
         assert "digits.crfqn" in output

@@ -25,16 +25,20 @@ CONTENT = Content(n_items=2, n_positions=3, n_distinct_items=2, n_labels=2)
 DATASETS = [
     *(
         "amazon7",
+        "banking77",
+        "btc",
         "cifar10",
         "conll2000",
         "digits",
+        "dutch-upos",
+        "dutch-xpos",
         "imageclef07a",
         "lshtc1-task1-validation",
         "lshtc1-task2",
         "mnist",
         "newsgroups",
     ),
-    *("ocr", "rcv1", "sector", "stdlib"),
+    *("ocr", "probablepeople-company", "probablepeople-person", "rcv1", "sector", "stdlib"),
 ]
 UNCHECKED = {"amazon7", "cifar10", "rcv1", "sector"}  # no checksum of the content is known
 

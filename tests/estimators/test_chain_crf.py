@@ -55,7 +55,7 @@ def assert_same_model(left: ChainCRF, right: ChainCRF) -> None:
 
 
 def same_paths(left: list, right: list) -> bool:
-    return [path.tolist() for path in left] == [path.tolist() for path in right]
+    return list(left) == list(right)
 
 
 class TestFit:
@@ -159,8 +159,8 @@ class TestFit:
         assert model.classes_.tolist() == classes
         assert model.classes_.dtype.kind == kind
         predicted = model.predict(problem.sequences)
-        assert {path.dtype.kind for path in predicted} == {kind}
-        assert set(itertools.chain.from_iterable(path.tolist() for path in predicted)) <= set(classes)
+        assert {np.asarray(path).dtype.kind for path in predicted} == {kind}
+        assert set(itertools.chain.from_iterable(predicted)) <= set(classes)
         plain = fitted(problem, l1=0.3)
         np.testing.assert_array_equal(model.coef_.toarray(), plain.coef_.toarray())
 
@@ -203,7 +203,7 @@ class TestFit:
         model = ChainCRF().fit(PROBLEM.sequences, ["only"] * PROBLEM.targets.size)
         assert model.result_.value == 0.0
         assert model.coef_.nnz == model.edge_coef_.nnz == 0
-        assert all((path == "only").all() for path in model.predict(PROBLEM.sequences))
+        assert all(set(path) == {"only"} for path in model.predict(PROBLEM.sequences))
         assert all((m == 1.0).all() for m in model.predict_marginals(PROBLEM.sequences))
         assert model.score(PROBLEM.sequences, ["only"] * PROBLEM.targets.size) == 1.0
 
@@ -446,7 +446,7 @@ class TestPrediction:
         assert model.score(X, y) == model.score(PROBLEM.items[:2], PROBLEM.labels[:2])
 
     def test_no_items(self, model):
-        assert model.predict([]) == []
+        assert model.predict([]).tolist() == []
         assert model.predict_marginals([]) == []
         assert model.decode([]).log_probability.shape == (0,)
 
@@ -625,7 +625,7 @@ class TestMessages:
             ([ONE, TWO], [["a"], ["b"]], "^item 1: expected 2 labels, one for each position, got 1$"),
             ([ONE, TWO], ["a", "b"], "^expected one label for each of the 3 positions .*, got 2 labels$"),
             ([ONE, TWO], None, "labels"),
-            ([ONE, TWO], [["a"], ["b", None]], "^item 1, position 1: expected a string or number as label, got None"),
+            ([ONE, TWO], [["a"], ["b", 1j]], "^item 1, position 1: expected a string or number as label, got 1j"),
             ([ONE, TWO], [["a"], ["b", 3]], "^expected labels of one kind"),
             ([ONE, TWO], np.array([1, np.nan, 2]), "^item 1, position 0: expected a label, got nan$"),
             ([ONE, np.array([[0, 1], [np.nan, 1]])], [[1], [2, 3]], "item 1, position 1, feature 0 is nan"),

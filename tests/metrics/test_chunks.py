@@ -10,8 +10,13 @@ from sklearn.model_selection import cross_val_score
 
 from crfqn import ChainCRF
 from crfqn.errors import InputError
-from crfqn.metrics import chunk_counts, chunk_f1_score, chunk_precision_recall_f1, chunk_scorer
-from crfqn.metrics.chunks import ChunkCounts
+from crfqn.metrics import (
+    SpanCounts,
+    chunk_counts,
+    chunk_f1_score,
+    chunk_precision_recall_f1,
+    chunk_scorer,
+)
 
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B", "B-A-B", "I-A-B", "B", "I"]
 
@@ -52,7 +57,7 @@ def test_where_chunks_begin_and_end(item, expected):
     assert sum(count.n_right for count in every.values()) == len(expected)
     for kind, count in every.items():
         n = sum(kind == other for *_, other in expected)
-        assert count == ChunkCounts(n, n, n)
+        assert count == SpanCounts(n, n, n)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def test_against_the_rules(items):
         sets = [
             {chunk for chunk in chunks if chunk[-1] == kind} for chunks in (given_, found, given_ & found)
         ]
-        assert counts[kind] == ChunkCounts(*map(len, sets))
+        assert counts[kind] == SpanCounts(*map(len, sets))
 
 
 def test_averages_and_arrays():
@@ -124,9 +129,9 @@ def test_averages_and_arrays():
             "item 1: expected 2 predicted labels, one for each true one, got 1",
         ),
         ([], [], "y_true: expected at least one label to score, got none"),
-        ([["E-A"]], [["O"]], "expected labels O, B-<type> or I-<type>, got 'E-A'"),
+        ([["E-A"]], [["O"]], "expected labels O, B-<type>, I-<type>, got 'E-A'"),
         ([["O-A"]], [["O"]], "expected labels O, .* got 'O-A'"),
-        ([["O", None]], [["O", "O"]], "y_true: item 0, position 1: expected a string"),
+        ([["O", None]], [["O", "O"]], "expected labels O, B-<type>, I-<type>, got None"),
     ],
 )
 def test_bad_input(true, predicted, message):
@@ -135,8 +140,10 @@ def test_bad_input(true, predicted, message):
 
 
 def test_bad_average():
-    with pytest.raises(InputError, match="average: expected 'micro' or 'macro', got 'weighted'"):
-        chunk_precision_recall_f1(["O"], ["O"], average="weighted")
+    with pytest.raises(
+        InputError, match=r"average: expected one of \['micro', 'macro', 'weighted'\], got 'none'"
+    ):
+        chunk_precision_recall_f1(["O"], ["O"], average="none")
 
 
 def test_scorer():

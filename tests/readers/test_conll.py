@@ -212,7 +212,11 @@ class TestRecipe:
         [
             ("pos[-1]|pos[0]", "tag[0]", r"\[features\] templates: .* a column 'tag'; there are: w, pos"),
             ('columns = "w pos"', "threshold = 3", "threshold = 3; allowed: kind, columns, templates, ends"),
-            ('"windows"\n', '"pixel-pairs"\n', 'use "attributes", or "windows" for files of columns'),
+            (
+                '"windows"\n',
+                '"pixel-pairs"\n',
+                'use "attributes", or "windows" or "words" for files of columns',
+            ),
             (
                 "all_possible_states",
                 "fit_intercept",

@@ -3,9 +3,12 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +16,16 @@ import pytest
 
 from crfqn.datasets import list_datasets
 from crfqn.datasets.bundled import bundled
-from crfqn.errors import DataError, DataUnavailableError, RecipeError
+from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers.digits import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 from crfqn.recipes.schema import parse_recipe
+from crfqn.recipes.skeleton import skeleton
 
 RECIPES = [
-    *("conll2000", "digits", "imageclef", "lshtc1", "lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat"),
-    *("ocr", "stdlib", "stdlib-flat"),
+    *("banking77", "btc", "conll2000", "digits", "dutch-upos", "dutch-xpos", "imageclef", "lshtc1"),
+    *("lshtc1-task1", "mnist", "newsgroups", "newsgroups-flat", "ocr"),
+    *("probablepeople-company", "probablepeople-person", "stdlib", "stdlib-flat"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = """
@@ -305,3 +310,24 @@ def test_real_letters_are_prepared():
     data = prepare(load_recipe("models/ocr"))
     assert (len(data.X_train), len(data.X_test), data.X_train.n_features) == (6216, 661, 8257)
     assert data.X_train.n_positions + data.X_test.n_positions == 52152
+
+
+class TestSkeleton:
+    @pytest.mark.parametrize("structure", ["chain", "taxonomy", "flat", "ranking"])
+    def test_it_is_a_recipe_with_and_without_its_comments(self, structure):
+        text = skeleton(structure)
+        assert parse_recipe(tomllib.loads(text)).structure.kind == structure
+        keys = re.findall(r"^# (\w+ = (?!\.\.\.).*)$", text, re.M)
+        assert keys
+        for key in keys:
+            if key not in ('dataset = ""', 'path = ""'):
+                assert parse_recipe(tomllib.loads(text.replace(f"# {key}", key))).structure.kind == structure
+
+    def test_every_key_says_what_it_means(self):
+        lines = skeleton("ranking").splitlines()
+        meanings = [before for before, line in pairwise(lines) if re.match(r"(# )?\w+ = ", line)]
+        assert all(re.match(r"# \w+", meaning) and " = " not in meaning for meaning in meanings[2:])
+
+    def test_unknown_kinds_are_named(self):
+        with pytest.raises(InputError, match="expected one of chain, taxonomy, flat, ranking, got 'tree'"):
+            skeleton("tree")

@@ -253,6 +253,35 @@ class DenseProblem(Penalised):
         return model
 
 
+@dataclass(frozen=True)
+class RuledProblem(DenseProblem):
+    """A training problem under rules: booleans (K, K), (K,) and (K,), what may follow what, begin and end an item."""
+
+    rules: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
+
+    def items(self, w: Vector) -> list[Enumeration]:
+        edges = w[self.n_node_coords :].reshape(self.n_states, self.n_states)
+        scores = w[: self.n_node_coords].reshape(self.n_states, -1) @ self.x.T
+        return [ruled(scores[:, a:b], edges, self.rules) for a, b in pairwise(self.offsets)]
+
+
+def ruled(scores: Vector, edges: Vector, rules: Any, allowed: Any = None) -> Enumeration:
+    """The distribution of one item over the labellings that keep the rules, and have states `allowed` (K, T)."""
+    transitions, start, end = rules
+    scores = scores.copy() if allowed is None else np.where(allowed, scores, -np.inf)
+    scores[~start, 0] = -np.inf
+    scores[~end, -1] = -np.inf
+    return Enumeration(scores, np.where(transitions, edges, -np.inf))
+
+
+def random_rules(random: np.random.Generator, n_states: int, share: float = 0.35) -> tuple[Any, Any, Any]:
+    """Rules that forbid a share of all, but never all labellings: state 0 may begin, end and follow itself."""
+    transitions = random.random((n_states, n_states)) > share
+    start, end = random.random(n_states) > share, random.random(n_states) > share
+    transitions[0, 0] = start[0] = end[0] = True
+    return transitions, start, end
+
+
 def random_problem(
     seed: int,
     n_states: int = 3,

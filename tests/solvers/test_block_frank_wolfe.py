@@ -299,7 +299,7 @@ class TestEstimators:
         model.save(tmp_path / "model.crfqn")
         loaded = crfqn.load(tmp_path / "model.crfqn")
         assert loaded.loss == "hinge"
-        assert [path.tolist() for path in loaded.predict(X)] == [path.tolist() for path in model.predict(X)]
+        assert loaded.predict(X).tolist() == model.predict(X).tolist()
 
     @pytest.mark.parametrize("name", ["decode", "predict_marginals", "log_likelihood"])
     def test_chains_have_no_probabilities(self, name):

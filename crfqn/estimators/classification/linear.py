@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
 from crfqn.estimators.automatic import AUTO, FOR_FLAT, FOR_MARGINS, for_items
+from crfqn.estimators.automatic_strengths import Strengths
 from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.classification.labels.flat_labels import FlatLabels
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
@@ -33,10 +34,10 @@ from crfqn.solvers.stochastic.fobos import FOBOS
 class LinearModel(FlatLabels):
     """Base class of linear classifiers: a weight for each class and feature, under a penalty chosen by its name."""
 
-    l1: float | None = field(default=None, kw_only=False)
+    l1: float | str | None = field(default=None, kw_only=False)
     l2: float | None = field(default=None, kw_only=False)
     penalty: str = "l1/l2"
-    group_l1: float | None = None
+    group_l1: float | str | None = None
     max_iter: int = 1000
 
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = {
@@ -77,7 +78,7 @@ class LinearModel(FlatLabels):
         return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised)
 
     @property
-    def _strengths(self) -> dict[str, float]:
+    def _strengths(self) -> Strengths:
         return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
     @property

@@ -33,9 +33,9 @@ def has_one_label(model: Any) -> bool:
 class LeastSquaresModel(SetLabels):
     """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
 
-    l1: float | None = field(default=0.0, init=False)
+    l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
-    group_l1: float | None = field(default=0.0, init=False)
+    group_l1: float | str | None = field(default=0.0, init=False)
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:

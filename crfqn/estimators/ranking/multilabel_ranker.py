@@ -67,8 +67,8 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     coef_ : scipy.sparse.csr_array, shape (n_labels, n_features)
     intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
     threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
-        The threshold of label k for an item of scores s is threshold_intercept_[k] + threshold_coef_ . s.
-    kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+        The threshold of label k for an item of scores s is `threshold_intercept_[k] + threshold_coef_ . s`.
+    l1_, l2_, group_l1_, kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassClassifier`.
 
     Notes
@@ -146,6 +146,8 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
+        for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
+            setattr(quiet, name, value)
         features = copy(features)
         features.pool = Pool(1)
         part, _ = features.take(train)

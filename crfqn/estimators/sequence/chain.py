@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.labels import encode_known_labels, encode_labels, lists_by_item, split_by_item
+from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
@@ -23,6 +24,11 @@ from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.sequence.decoding import SequenceDecoding
+from crfqn.estimators.sequence.inspection import SequenceInspection
+from crfqn.estimators.sequence.rules_content import add_rules, read_rules
+from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
+from crfqn.estimators.sequence.transitions import Transitions, as_transitions
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
     FEATURE,
@@ -36,19 +42,26 @@ from crfqn.estimators.storage.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.strengths import ByStrengths
+from crfqn.estimators.strengths import HINGE, ByStrengths
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.support import observed_support
+from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.support import Support, observed_support
+from crfqn.result import Result
 from crfqn.structures.chain import NO_TARGETS, Chain
-from crfqn.structures.structure import Inference
+from crfqn.structures.chain_decoding import pairs_of
+from crfqn.structures.structure import Inference, Structure
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
+
+CONSTRAIN = ("both", "decoding")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths):
+class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -60,16 +73,20 @@ class ChainCRF(ByStrengths):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1 : float, default 0.0
+    l1 : float or "auto", default "auto"
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
+        on. With the loss "hinge" it is 0.
+    l2 : float, default 0.0
+        Strength of the L2 penalty, >= 0, in nats.
+    group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
     loss : {"logistic", "hinge"}, default "logistic"
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
-        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
@@ -80,6 +97,16 @@ class ChainCRF(ByStrengths):
         Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
         (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
         know nothing against labels never seen beside a feature.
+    scheme : str, optional
+        The labels' scheme for spans, whose rules all labellings have to keep: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2",
+        "BIOES" ("IOBES"), "BILOU", "BMES".
+    constraints : Transitions or "seen", optional
+        Other rules on neighbouring labels (`crfqn.Transitions`), "seen" for what the training data have; with `scheme`,
+        both have to be kept. A labelling that breaks a rule has the probability 0: it is not in Z.
+    constrain : {"both", "decoding"}, default "both"
+        Whether rules hold in training and in decoding, or in decoding alone.
+    on_violation : {"error", "drop"}, default "error"
+        What becomes of training items whose labels break a rule; they are left out with a warning, or refused.
     max_iter : int, default 500
         Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
     max_seconds : float, optional
@@ -108,7 +135,10 @@ class ChainCRF(ByStrengths):
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
-    result_ : Result: status, value, gap, passes, trace
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
+    rules_ : TransitionRules over the classes, None without any
+    result_ : Result
+        Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
 
@@ -117,7 +147,7 @@ class ChainCRF(ByStrengths):
     >>> from crfqn import ChainCRF
     >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
     >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
-    >>> [path.tolist() for path in model.predict([[{"word": "the"}, {"word": "cat"}]])]
+    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
     [['D', 'N']]
 
     References
@@ -130,6 +160,10 @@ class ChainCRF(ByStrengths):
 
     all_possible_states: bool = True
     all_possible_transitions: bool = True
+    scheme: str | None = None
+    constraints: Transitions | str | None = None
+    constrain: str = CONSTRAIN[0]
+    on_violation: str = ON_VIOLATION[0]
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
@@ -149,6 +183,9 @@ class ChainCRF(ByStrengths):
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
             or a list of lists of feature strings.
         y : list of label sequences, one an item, or a flat array of labels by position
+            None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
+            the loss is then -log of the probability of all labellings that fit, which is not convex
+            (`result_.status` is STATIONARY at best), and solvers have to do without curvature.
         sample_weight : array-like, shape (n_items,), optional
             How often each sequence counts; 0 is the same as leaving it out.
         start : fitted ChainCRF, optional
@@ -165,63 +202,97 @@ class ChainCRF(ByStrengths):
         self._check_parameters()
         sequences, vocabulary = encode_sequences(X)
         del X  # so that a caller who does not keep it gets its memory back once the store is built
-        classes, targets = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
-        if weights is not None and not weights.all():
-            sequences, classes, targets, weights = _without_weightless(sequences, classes[targets], weights)
+        given = as_transitions(self.constraints, self.scheme)
+        sequences, labels, weights, rules = prepare(
+            sequences, y, weights, given, self._trains_rules, self.on_violation
+        )
         names = None if vocabulary is None else vocabulary.names
-        begin = self._start(Axes(classes.tolist(), sequences.n_features, names), start)
+        begin = self._start(Axes(labels.classes.tolist(), sequences.n_features, names), start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
         del sequences
-        chain = Chain(store.offsets, len(classes))
-        possible = self.all_possible_states, self.all_possible_transitions
-        support = observed_support(store, targets, len(classes), *possible)
-        result = self._train(SparseMap(store), chain, targets, weights, begin, support=support)
-        self.classes_, self.vocabulary_, self.n_features_in_ = classes, vocabulary, n_features
-        self._keep(result)
+        result = self._train_on(store, labels, weights, rules, begin)
+        self.classes_, self.vocabulary_, self.n_features_in_ = labels.classes, vocabulary, n_features
+        self.rules_ = rules
+        self._keep(result, is_convex=labels.allowed is None)
         pass_on_interrupt(result)
         return self
 
-    def predict(self, X: Any) -> list[NDArray]:
+    @property
+    def _trains_rules(self) -> bool:
+        """Whether rules hold in training."""
+        return self.constrain == CONSTRAIN[0]
+
+    def _train_on(
+        self,
+        store: FeatureStore,
+        labels: PartialLabels,
+        weights: NDArray[np.float64] | None,
+        rules: TransitionRules | None,
+        begin: SparseWeights | None,
+    ) -> Result:
+        n_states = len(labels.classes)
+        targets: NDArray[Any] = labels.targets
+        chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
+        if labels.allowed is not None:
+            self._check_partial()
+            targets = labels.allowed
+        support = self._support(store, targets, n_states)
+        return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
+
+    def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
 
         Parameters
         ----------
         X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
+        known : list, one entry an item, optional
+            What is known of the labels: None for an item of which nothing is, or a list with a label, a set of possible
+            ones or None for each position.
 
         Returns
         -------
-        list of 1-D arrays of labels, one an item
+        ndarray of objects, shape (n_items,)
+            A list of labels for each item, whatever the lengths.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
         InputError
-            Says what was expected, what came, and where: item, position, feature.
+            Says what was expected, what came, and where: item, position, feature; also for an item that no labelling is
+            left for.
         """
-        chain, scores, edges = self._open(X)
+        states, offsets = self._best_states(X, known)
+        return lists_by_item(self.classes_[states], offsets)
+
+    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the best label's number at each position of all items, and where the items begin and end."""
+        chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
-            best = chain.decode(scores, edges, pool)
-        return split_by_item(self.classes_[best.states], chain.offsets)
+            return chain.decode(scores, edges, pool).states, chain.offsets
 
     @available_if(has_probabilities)
-    def decode(self, X: Any) -> Decoding:
-        """Return the most probable label sequence of each item, with log-probability; X and errors as in `predict`."""
-        chain, scores, edges = self._open(X)
+    def decode(self, X: Any, known: Any = None) -> Decoding:
+        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`."""
+        chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
             best = chain.decode(scores, edges, pool)
             log_partition = chain.infer(scores, edges, pool=pool).log_partition
         return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
 
     @available_if(has_probabilities)
-    def predict_marginals(self, X: Any) -> list[NDArray[np.float64]]:
-        """Return P(y_t = k | x) of each position: a list of float64 arrays (positions, classes), rows that sum to 1.
+    def predict_marginals(self, X: Any, known: Any = None, pairs: bool = False) -> list[NDArray[np.float64]]:
+        """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, classes).
 
-        X and errors as in `predict`.
+        With `pairs` P(y_t = j, y_{t+1} = k | x, known): float64 arrays (positions - 1, classes, classes). Rows and
+        pairs of a position sum to 1. Other parameters and errors as in `predict`.
         """
-        chain, scores, edges = self._open(X)
+        chain, scores, edges = self._open_known(X, known)
+        if pairs:
+            with Pool(self.n_threads) as pool:
+                return pairs_of(chain, scores, edges, pool)
         inference = self._infer(chain, scores, edges)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
 
@@ -236,28 +307,71 @@ class ChainCRF(ByStrengths):
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
-        predicted = np.concatenate([np.asarray([], self.classes_.dtype), *self.predict(sequences)])
-        hits = predicted == known[codes]
+        hits = self.classes_[self._best_states(sequences)[0]] == known[codes]
         return float(
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
         )
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats; -inf for labels that break a rule.
 
-        X and errors as in `predict`; InputError also for labels that are not among the classes.
+        X and errors as in `predict`, y as in `fit`: with unknown labels it is the probability of all labellings that
+        fit. InputError also for labels that are not among the classes.
         """
         check_is_fitted(self)
         sequences = self._encode(X)
-        targets = encode_known_labels(y, sequences.offsets, self.classes_)
-        chain, scores, edges = self._open(sequences)
-        inference = self._infer(chain, scores, edges, targets)
-        return inference.target_score - inference.log_partition
+        labels = flat_partial_labels(y, sequences.offsets)
+        chain, scores, edges = self._open_known(sequences, None)
+        if not is_partial(labels):
+            targets = encode_known_labels(labels, sequences.offsets, self.classes_)
+            inference = self._infer(chain, scores, edges, targets)
+            return inference.target_score - inference.log_partition
+        allowed = encode_constraints(labels, chain.offsets, self.classes_)
+        within = self._infer(chain, np.where(allowed, scores, -np.inf), edges).log_partition
+        within[chain.impossible(allowed)] = -np.inf
+        return np.minimum(within - self._infer(chain, scores, edges).log_partition, 0.0)
+
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+        """Return the weights that may be other than 0, by what occurs in the training data."""
+        possible = self.all_possible_states, self.all_possible_transitions
+        return observed_support(store, targets, n_states, *possible)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_flags(self, "all_possible_states", "all_possible_transitions")
+        as_transitions(self.constraints, self.scheme)
+        for name, values in (("constrain", CONSTRAIN), ("on_violation", ON_VIOLATION)):
+            if getattr(self, name) not in values:
+                raise InputError(f"{name}: expected one of {list(values)}, got {getattr(self, name)!r}")
+
+    def _check_partial(self) -> None:
+        """Refuse what unknown labels cannot be trained with."""
+        if self.loss == HINGE:
+            raise InputError(f"loss={HINGE!r}: expected known labels, but some are None or sets")
+        if not (self.all_possible_states and self.all_possible_transitions):
+            raise InputError(
+                "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "
+                "does not say what occurs"
+            )
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        if targets.ndim == 2:
+            return PartialLikelihood(cast(Chain, structure), targets)
+        return super()._loss(structure, targets)
+
+    def _settings(self) -> dict[str, Any]:
+        given = self.constraints
+        return super()._settings() | {
+            "constraints": given.to_json() if isinstance(given, Transitions) else given
+        }
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> ChainCRF:
+        given = settings.get("constraints")
+        if isinstance(given, dict):
+            settings = settings | {"constraints": Transitions.from_json(given)}
+        return super()._from_settings(settings)
 
     def _encode(self, X: Any) -> Sequences:
         if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
@@ -268,7 +382,7 @@ class ChainCRF(ByStrengths):
         """Return the chain over new items, with the scores of its nodes and edges."""
         check_is_fitted(self)
         sequences = self._encode(X)
-        chain = Chain(sequences.offsets, len(self.classes_))
+        chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
         scores = few_scores(sequences.matrix, self.coef_, np.zeros(chain.n_states))
         if scores is not None:
             return chain, scores, self.edge_coef_.toarray()
@@ -334,6 +448,7 @@ class ChainCRF(ByStrengths):
         add_matrix(content, "node", self.coef_, STATE, FEATURE)
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
+        add_rules(content, self.rules_)
         if self.vocabulary_ is not None:
             used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
             content.arrays["node_feature"] = narrowed(renumbered)
@@ -351,15 +466,6 @@ class ChainCRF(ByStrengths):
             if len(self.vocabulary_) != n_features:
                 raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
         self.n_features_in_ = n_features
+        self.rules_ = read_rules(file, n_states)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
-
-
-def _without_weightless(
-    sequences: Sequences, labels: NDArray, weights: NDArray[np.float64]
-) -> tuple[Sequences, NDArray, NDArray[np.int32], NDArray[np.float64]]:
-    """Leave out the items of weight 0, with the labels that only they have."""
-    stays = weights > 0
-    kept = sequences[stays]
-    classes, targets = encode_labels(labels[np.repeat(stays, sequences.lengths)], kept.offsets)
-    return kept, classes, targets, weights[stays]

@@ -15,7 +15,9 @@ import numpy as np
 
 from crfqn.data.wording import describe
 from crfqn.errors import CrfqnError, ModelFileError
+from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.classification.kernel.svc import MulticlassSVC
 from crfqn.estimators.classification.multiclass import MulticlassClassifier
 from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
@@ -23,6 +25,7 @@ from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
 from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
 from crfqn.estimators.least_squares.stagewise import StagewiseRegression
+from crfqn.estimators.named_penalties import STRENGTHS
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
@@ -65,7 +68,18 @@ def load(path: str | PathLike[str]) -> Any:
     ModelFileError
         Anything but a whole and undamaged model file of a known kind and version.
     """
-    file = read_model(path)
+    return restore(read_model(path))
+
+
+def restore(file: ModelFile) -> Any:
+    """Return the fitted estimator of the content of a model file, which may have been read from another format.
+
+    Raises
+    ------
+    ModelFileError
+        An unknown kind, or content that does not fit together; the message names `file.path`.
+    """
+    path = file.path
     if file.kind not in KINDS:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
@@ -80,10 +94,31 @@ def load(path: str | PathLike[str]) -> Any:
 def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
     model = KINDS[file.kind]._from_settings(file.table("settings"))
     model._restore(file)
+    if isinstance(model, SparseCRF):
+        _restore_strengths(file, model)
     model.result_ = _result(file, model)
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")
     return model
+
+
+def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:
+    """Set the strengths that the model was trained with; they stay unknown where "auto" is all that the file says.
+
+    Files of before there were automatic ones have them among the settings, those that are not given being 1.
+    """
+    if "strengths" in file.metadata:
+        strengths = file.table("strengths")
+        if strengths.keys() != set(STRENGTHS):
+            raise ModelFileError(
+                f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
+            )
+    else:
+        known = {name: 1.0 if is_auto(value) else value for name, value in model._strengths.items()}
+        strengths = {name: value for name, value in known.items() if not is_auto(getattr(model, name))}
+    for name, value in strengths.items():
+        check_nonnegative(name, value)
+    model._adopt_strengths({name: float(value) for name, value in strengths.items()})
 
 
 def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:

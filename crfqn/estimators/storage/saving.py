@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.estimators.storage.content import narrow_weights
+from crfqn.estimators.storage.content import Content, narrow_weights
 from crfqn.model_file import write_model
 from crfqn.result import Progress
 
@@ -36,17 +36,24 @@ def save(
     ModelFileError
         The path cannot be written, or `extra` is no JSON.
     """
+    content = whole_content(model, extra, dtype)
+    write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
+
+
+def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> Content:
+    """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
     check_is_fitted(model)
     result, content = model.result_, model._content()
     narrow_weights(content, dtype)
     rows = [astuple(row) for row in result.trace.rows]
-    arrays = content.arrays | {"trace": np.array(rows, np.float64).reshape(-1, len(TRACE))}
-    metadata = content.metadata | {
+    content.arrays["trace"] = np.array(rows, np.float64).reshape(-1, len(TRACE))
+    content.metadata |= {
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
+        "strengths": getattr(model, "_fitted_strengths", {}),  # a kernel's model has C, among its settings
         "n_nonzero": model._weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name},
         "extra": extra or {},
     }
-    write_model(path, model.KIND, arrays, content.strings, metadata)
+    return content

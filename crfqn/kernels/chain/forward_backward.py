@@ -12,6 +12,10 @@ every pair marginal, so the edge counts need one outer product sum_t a_t u_{t+1}
 Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where
 that could underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed.
 
+Scores and edges of -inf forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others.
+Then a message that matters may be small however small the ranges: one that has underflowed is missing in the forward
+recursion and not in the backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
+
 Memory: scores and residual are label-major (K, N). A chunk of items is copied into rows of `width` = K
 rounded up to LANES, small enough for the L2 cache, so that every inner loop runs over whole vector
 registers and no short item pays for starting one; the padding stays zero.
@@ -29,22 +33,25 @@ from crfqn.kernels.rows import LANES, add_products, aligned_rows
 CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
 BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB
 LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number even after a product
+AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is far below
 
 
 @kernel
 def padded_edges(edges):
     """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
 
-    The padding is zero.
+    The padding is zero; so is M where an edge is -inf, which is not the smallest one.
     """
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
     m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
-    largest = smallest = edges[0, 0]
+    largest, smallest = -np.inf, np.inf
     for j in range(n_states):
         for k in range(n_states):
             largest = edges[j, k] if edges[j, k] > largest else largest
-            smallest = edges[j, k] if edges[j, k] < smallest else smallest
+            smallest = edges[j, k] if -np.inf < edges[j, k] < smallest else smallest
+    if largest == -np.inf:
+        largest = smallest = 0.0
     for j in range(n_states):
         for k in range(n_states):
             m[j, k] = np.exp(edges[j, k] - largest)
@@ -84,6 +91,20 @@ def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
     for t in range(length):
         for k in range(n_states, width):
             psi[t, k] = 0.0
+        if spread[t] == np.inf:
+            spread[t] = forbid(centred[t], psi[t], n_states)
+
+
+@kernel
+def forbid(centred, psi, n_states):
+    """Write zeros where a centred score is -inf; returns the range of the others, whose largest is 0."""
+    lowest = 0.0
+    for k in range(n_states):
+        if centred[k] == -np.inf:
+            centred[k], psi[k] = 0.0, 0.0
+        else:
+            lowest = centred[k] if centred[k] < lowest else lowest
+    return -lowest
 
 
 @kernel
@@ -183,12 +204,19 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 @kernel
 def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
-    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t."""
+    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t.
+
+    NaN where they disagree, because a message has underflowed.
+    """
     length, width = psi.shape
     log_scale = forward(psi, m, n_states, alpha, scale)
     backward(psi, m_transposed, n_states, alpha, scale, p)
+    total = 0.0
     for k in range(width):
         psi[0, k] = 0.0
+        total += p[0, k]
+    if not abs(total - 1.0) < AGREEMENT:
+        return np.nan
     if weight != 1.0:
         for t in range(1, length):
             for k in range(width):
@@ -225,7 +253,7 @@ def close_edges(raw, m, edges, edge_counts):
         for k in range(edges.shape[0]):
             count = raw[j, k] * m[j, k]
             edge_counts[j, k] += count
-            expected += edges[j, k] * count
+            expected += edges[j, k] * count if m[j, k] > 0.0 else 0.0
     return expected
 
 
@@ -269,6 +297,8 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
                     psi[a:b], m, m_transposed, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
                 )
             else:
+                sums[i, 0] = np.nan
+            if np.isnan(sums[i, 0]):
                 sums[i, 0], expected = log_item(
                     scores, edges, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
                 )

@@ -7,6 +7,7 @@ import numpy as np
 
 from crfqn.kernels import kernel
 from crfqn.kernels.chain.mistakes import change_by_row, label_item
+from crfqn.kernels.chain.transition_mask import add_mask
 from crfqn.kernels.dual.frank_wolfe import step_on_rows
 from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
 from crfqn.kernels.online.mistakes import N_SEEN, AveragedRows
@@ -32,7 +33,7 @@ def violated_margin(states, scores, edges, change, edge_change):
 @kernel
 def improve_chains(
     order, offsets, indptr, features, values, targets, masses, node_counts, edge_counts, moves, gaps, weights,
-    corrections, is_fixed, pattern_of, counters,
+    corrections, is_fixed, pattern_of, counters, mask,
 ):  # fmt: skip
     """Measure the duality gap of each item of `order`, and take a step on it if asked.
 
@@ -44,6 +45,7 @@ def improve_chains(
     moves : bool
     gaps : float64 (I,), out, gap_i / l2 before the step
     weights, corrections, is_fixed, pattern_of, counters : `AveragedRows`; N_SEEN counts the steps
+    mask : TransitionMask
     """
     rows, data = (
         AveragedRows(weights, corrections, is_fixed, pattern_of, counters),
@@ -57,7 +59,7 @@ def improve_chains(
     scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
     change, edge_change = aligned_rows(longest, width), aligned_rows(n_states, width)
     sums = aligned_rows(min(most, n_features) + n_states, width)
-    found = np.empty(longest, np.int32)
+    found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
     for i in order:
         a, b = offsets[i], offsets[i + 1]
         length, states = b - a, found[: b - a]
@@ -65,7 +67,7 @@ def improve_chains(
         for t in range(length):
             add_picked(scores[t], weights, features, indptr[a + t], indptr[a + t + 1], values)
             scores[t, targets[a + t]] -= 1.0  # the Hamming loss, less 1 for all states
-        label_item(scores[:length], edges, delta[:length], states)
+        label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
         change[:length], edge_change[:] = node_counts[a:b], edge_counts[i]
         gap = violated_margin(states, scores, edges, change, edge_change)
         gaps[i] = masses[i] * max(gap, 0.0)

@@ -10,7 +10,8 @@ a result needs it. With a feature at the positions s ... e of an item,
     once it has moved             a_t is valid up to e, b_t from e on.
 
 Messages are scaled as in `forward_backward.py`, each to a sum of 1, so that a marginal is a_t(k) b_t(k) over their sum;
-items whose scores spread too far are kept in logarithms, as in `logarithms.py`. A position adds gain_t + shift_t to
+items whose scores spread too far, or that scores or edges of -inf forbid something, are kept in logarithms, as in
+`logarithms.py`. A position adds gain_t + shift_t to
 log Z: the logarithm of its message's scale, and its largest score, which was subtracted.
 
 `s` is a `ChainState` of `objectives/views/features/state.py`, which says what its arrays are. Their first axis is named
@@ -183,8 +184,9 @@ def choose_form(s, i):
     if s.marks[IS_LOG, i] == is_log:
         return False
     s.marks[FRONT, i], s.marks[BACK, i], s.marks[IS_LOG, i] = start - 1, stop - 1, is_log
+    still = np.zeros(n_states)
     for t in range(start, stop):
-        load_row(t, s.rows, s.positions, s.rows[SCORES, t], 0.0, n_states)
+        load_row(t, s.rows, s.positions, still, 0.0, n_states)
         if not is_log:
             exponentiate(s.rows[PSI, t], n_states, s.exponents)
     if start < stop:
@@ -197,6 +199,8 @@ def choose_form(s, i):
 def load_edges(edges, factors):
     """Write M and its transpose, and the largest and the smallest edge, into `factors`."""
     m, m_transposed, factors[LIMITS, 0, 0], factors[LIMITS, 0, 1] = padded_edges(edges)
+    if edges.min() == -np.inf:
+        factors[LIMITS, 0, 1] = -np.inf
     for j in range(m.shape[0]):
         for k in range(m.shape[0]):
             factors[M, j, k], factors[M_TRANSPOSED, j, k] = m[j, k], m_transposed[j, k]
@@ -206,8 +210,9 @@ def load_edges(edges, factors):
 def load_chains(s):
     """Load the known scores and edges; messages are computed when they are needed."""
     load_edges(s.edges[TRIED], s.factors)
+    still = np.zeros(s.edges.shape[1])
     for t in range(s.rows.shape[1]):
-        load_row(t, s.rows, s.positions, s.rows[SCORES, t], 0.0, s.edges.shape[1])
+        load_row(t, s.rows, s.positions, still, 0.0, s.edges.shape[1])
     for i in range(s.items.shape[1]):
         s.marks[IS_LOG, i], s.items[OUTSIDE, i] = -1, np.nan
         choose_form(s, i)

@@ -22,7 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel
-from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, close_edges, padded_edges, subtract_targets
+from crfqn.kernels.chain.forward_backward import (
+    AGREEMENT,
+    LARGEST_RANGE,
+    close_edges,
+    padded_edges,
+    subtract_targets,
+)
 from crfqn.kernels.exp import exp_lanes
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.vectors import (
@@ -125,7 +131,33 @@ def exponentiate(n_states, n_rows, group):
     most = 0.0
     for lane in range(LANES):
         most = group.inverse[0, lane] if group.inverse[0, lane] > most else most
+    return forbid_lanes(n_states, n_rows, group) if most == np.inf else most
+
+
+@kernel
+def forbid_lanes(n_states, n_rows, group):
+    """Write zeros where a centred score is -inf; returns the widest range of the others."""
+    centred, psi, most = group.centred, group.psi, 0.0
+    for t in range(n_rows):
+        for place in range(n_states * LANES):
+            x = centred[t, place]
+            if x == -np.inf:
+                centred[t, place], psi[t, place] = 0.0, 0.0
+            elif -x > most:
+                most = -x
     return most
+
+
+@kernel
+def agree(n_states, n_items, group):
+    """Return whether the marginals of each item's first position sum to 1: see `forward_backward.py`."""
+    for lane in range(n_items):
+        total = 0.0
+        for k in range(n_states):
+            total += group.centred[0, k * LANES + lane]
+        if not abs(total - 1.0) < AGREEMENT:
+            return False
+    return True
 
 
 @inner
@@ -300,11 +332,15 @@ def forward_backward_lanes(
         n_items, n_rows = fill_lanes(items, first, offsets, weights, group)
         interleave(scores, n_rows, group)
         is_safe = exponentiate(n_states, n_rows, group) < allowed
-        if not (is_safe and forward_lanes(m, n_states, n_rows, group)):
+        if is_safe and forward_lanes(m, n_states, n_rows, group):
+            backward_lanes(m_transposed, n_states, n_rows, group)
+            is_safe = agree(n_states, n_items, group)
+        else:
+            is_safe = False
+        if not is_safe:
             for lane in range(n_items):
                 refused[items[first + lane]] = True
             continue
-        backward_lanes(m_transposed, n_states, n_rows, group)
         add_pairs(n_rows, group)
         separate(n_rows, group, residual)
         for lane in range(n_items):

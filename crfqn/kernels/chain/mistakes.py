@@ -7,6 +7,7 @@ after those of the features.
 import numpy as np
 
 from crfqn.kernels import kernel
+from crfqn.kernels.chain.transition_mask import add_mask
 from crfqn.kernels.chain.viterbi import came_from, extend_paths
 from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
 from crfqn.kernels.online.mistakes import (
@@ -22,17 +23,20 @@ from crfqn.kernels.rows import add_picked, aligned_rows
 
 
 @kernel
-def label_item(scores, edges, delta, states):
-    """Find the best labelling of an item: states int32 (T,); scores, delta : float64 (T, width); edges (K, width)."""
+def label_item(scores, edges, mask, delta, states):
+    """Find the best labelling of an item: states int32 (T,); scores, delta : float64 (T, width); edges (K, width).
+
+    mask : TransitionMask, whose start and end are added here; those of `edges` are in them
+    """
     length, n_states = scores.shape[0], edges.shape[0]
     for t in range(length):
         if t > 0:
             extend_paths(delta[t - 1], edges, delta[t])
         else:
-            delta[0] = 0.0
+            delta[0] = mask.start
         for k in range(delta.shape[1]):
             delta[t, k] += scores[t, k]
-    state, edges_to = 0, np.zeros(n_states)
+    state, edges_to = 0, mask.end[:n_states].copy()
     for t in range(length - 1, -1, -1):
         state = came_from(delta[t, :n_states], edges_to)
         states[t] = state
@@ -97,13 +101,13 @@ def correct_item(a, labels, states, tau, data, first, rows):
 @kernel
 def correct_chains(
     order, offsets, indptr, features, values, targets, item_weights, n_states, aggressiveness, weights, corrections,
-    is_fixed, pattern_of, counters,
+    is_fixed, pattern_of, counters, mask,
 ):  # fmt: skip
     """Label each item of `order` and learn from its mistakes; weights, corrections and counters change in place.
 
     aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron. Other parameters as in
     `AveragedRows` and `PositionRows`; order : items; offsets : int64 (I + 1,); targets : int32 (positions,);
-    item_weights : float64 (I,), by which steps are multiplied
+    item_weights : float64 (I,), by which steps are multiplied; mask : TransitionMask
     """
     rows = AveragedRows(weights, corrections, is_fixed, pattern_of, counters)
     data = PositionRows(indptr, features, values)
@@ -117,14 +121,14 @@ def correct_chains(
         aligned_rows(longest, width),
     )
     edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
-    found = np.empty(longest, np.int32)
+    found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
     for i in order:
         a, b = offsets[i], offsets[i + 1]
         length, labels, states = b - a, targets[a:b], found[: b - a]
         scores[:length] = 0.0
         for t in range(length):
             add_picked(scores[t], weights, features, indptr[a + t], indptr[a + t + 1], values)
-        label_item(scores[:length], edges, delta[:length], states)
+        label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
         n_wrong = 0
         for t in range(length):
             n_wrong += labels[t] != states[t]

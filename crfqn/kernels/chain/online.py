@@ -9,8 +9,9 @@ Shapes: as in `online/lazy_penalty.py`; T positions of an item.
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
+from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, add_outer, forbid, padded_edges, pass_messages
 from crfqn.kernels.chain.logarithms import log_item
+from crfqn.kernels.chain.transition_mask import add_mask, mask_ends
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.online.lazy_penalty import (
     SCALE,
@@ -31,7 +32,10 @@ from crfqn.kernels.rows import aligned_rows
 
 @kernel
 def centre_scores(scores, n_states, psi, exponents):
-    """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores."""
+    """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores.
+
+    Scores of -inf are no part of the range; psi is 0 there.
+    """
     length, width = scores.shape
     widest = 0.0
     for t in range(length):
@@ -46,6 +50,21 @@ def centre_scores(scores, n_states, psi, exponents):
     for t in range(length):
         for k in range(n_states, width):
             psi[t, k] = 0.0
+    return forbid_scores(scores, n_states, psi) if widest == np.inf else widest
+
+
+@kernel
+def forbid_scores(scores, n_states, psi):
+    """Write psi = 0 where a score is -inf; returns the widest range of the others."""
+    centred, widest = np.empty(n_states), 0.0
+    for t in range(scores.shape[0]):
+        largest = scores[t, 0]
+        for k in range(n_states):
+            largest = scores[t, k] if scores[t, k] > largest else largest
+        for k in range(n_states):
+            centred[k] = scores[t, k] - largest
+        spread = forbid(centred, psi[t], n_states)
+        widest = spread if spread > widest else widest
     return widest
 
 
@@ -70,8 +89,10 @@ def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_coun
             edge_counts[j, k] = 0.0
     widest = centre_scores(scores, n_states, psi, exponents)
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    log_scale = np.nan
     if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
-        pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight)
+        log_scale = pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight)
+    if not np.isnan(log_scale):
         add_outer(alpha, psi, length, edge_counts, n_states)
         for j in range(n_states):
             for k in range(n_states):
@@ -96,12 +117,12 @@ def subtract_labels(labels, weight, residual, edge_counts):
 @kernel
 def learn_chains(
     order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, counters,
-    rates,
+    rates, mask,
 ):  # fmt: skip
     """Take a step on each item of `order` while the scale is in range; returns the number of steps.
 
     table and counters change in place. Parameters as in `LazyRows` and `PositionRows`; order : items; offsets : int64
-    (I + 1,); targets : int32 (positions,); item_weights : float64 (I,)
+    (I + 1,); targets : int32 (positions,); item_weights : float64 (I,); mask : TransitionMask
     """
     rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
     width, n_features = shares.shape[1], table.shape[0] - n_states
@@ -112,6 +133,7 @@ def learn_chains(
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
     scale, exponents = np.empty(longest), np.empty(longest * width, np.int64)
     edge_rows, edges = n_features + np.arange(n_states), aligned_rows(n_states, width)
+    masked = aligned_rows(n_states, width)
     for done in range(order.size):
         i = order[done]
         a, b = offsets[i], offsets[i + 1]
@@ -121,8 +143,11 @@ def learn_chains(
         apply_lazy_penalty_to_rows(columns.present[: n + n_states], rows)
         score_item(a, b, n, data, columns, rows, scores[:length])
         load_edges(edge_rows, rows, edges)
+        if length > 0:
+            mask_ends(scores[:length], mask)
         infer_item(
-            scores[:length], edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents, edge_counts
+            scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length],
+            exponents, edge_counts,
         )  # fmt: skip
         subtract_labels(targets[a:b], weight, p, edge_counts)
         eta = learning_rate(counters, rates)

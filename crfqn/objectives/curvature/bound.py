@@ -7,6 +7,8 @@ its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t 
 
     Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges.
 
+The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
+
 Shapes: I items of T_i positions, N positions, F features, K states.
 """
 
@@ -18,6 +20,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 
@@ -36,7 +39,7 @@ def lipschitz_bound(objective: Objective) -> float:
 def hessian_bounds(objective: Objective) -> tuple[Vector, float]:
     """Return c, (N,), and the bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
     loss, weights = objective.loss, objective.weights
-    if not isinstance(loss, Likelihood):
+    if not isinstance(loss, (Likelihood, PartialLikelihood)):
         return weights * cast(MarginLoss, loss).score_bounds(), 0.0
     lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
     n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths

@@ -33,7 +33,8 @@ def margin_model(
     states = np.unique(split.states)
     bounds = np.append(np.searchsorted(split.states, states), split.n_nodes)
     blocks = [slice(bounds[i], bounds[i + 1]) for i in range(states.size)]
-    loss, scores = owner.loss.of(sampled), point.scores[:, sampled]
+    loss = owner.loss.take(sampled, sampled, np.arange(sampled.size + 1))
+    scores = point.scores[:, sampled]
     second_by_state = score_curvature[:, sampled] * owner.inverse_weights[sampled]
     model = np.zeros((coords.size, coords.size), np.float32)
     pairs = [(i, j) for i in range(states.size) for j in range(i + 1)]

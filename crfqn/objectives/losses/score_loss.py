@@ -50,7 +50,7 @@ class Evaluation:
 
 
 class ScoreLoss(Protocol):
-    """A convex loss of the scores that knows its labels, but no weights and no features.
+    """A loss of the scores that knows its labels, but no weights and no features; convex unless `is_convex` is False.
 
     Only some losses have more: a `MarginLoss` its margins, a `Likelihood` probabilities, the hinges second derivatives,
     `curvature` and `mixed`.

@@ -58,6 +58,7 @@ class Objective(Protocol):
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
+    is_convex : bool; of a loss that is not, nothing is proved or estimated, and its runs end at stationary points
     operations : Operations, what a pass takes
     """
 
@@ -81,6 +82,9 @@ class Objective(Protocol):
 
     @property
     def total_weight(self) -> float: ...
+
+    @property
+    def is_convex(self) -> bool: ...
 
     @property
     def operations(self) -> Operations: ...

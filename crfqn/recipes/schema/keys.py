@@ -29,9 +29,15 @@ def key(
     choices: tuple[str, ...] = (),
     low: float | None = None,
     above: float | None = None,
+    words: tuple[str, ...] = (),
+    says: str = "",
 ) -> Any:
-    """Declare a key of a section: its kind, default, choices, and range (>= `low`, > `above`)."""
-    return field(default=default, metadata={"kind": kind, "choices": choices, "low": low, "above": above})
+    """Declare a key of a section: its kind, default, choices, range (>= `low`, > `above`), `words` instead of it.
+
+    `says`: what it means, in a few words.
+    """
+    rule = {"kind": kind, "choices": choices, "low": low, "above": above, "words": words, "says": says}
+    return field(default=default, metadata=rule)
 
 
 def read_section(
@@ -50,6 +56,8 @@ def read_section(
 
 
 def _checked(where: str, value: Any, rule: Mapping[str, Any]) -> Any:
+    if isinstance(value, str) and value in rule["words"]:
+        return value
     kinds = KINDS[rule["kind"]]
     is_right = isinstance(value, kinds) and (isinstance(value, bool) <= (bool in kinds))
     if is_right and rule["choices"]:
@@ -68,10 +76,10 @@ def _checked(where: str, value: Any, rule: Mapping[str, Any]) -> Any:
 def _expected(rule: Mapping[str, Any]) -> str:
     if rule["choices"]:
         return "one of " + ", ".join(f'"{choice}"' for choice in rule["choices"])
-    kind = rule["kind"]
+    kind = "".join(f'"{word}" or ' for word in rule["words"]) + rule["kind"]
     if rule["low"] is not None:
         return f"{kind} >= {rule['low']:g}"
-    return f"{kind} > {rule['above']:g}" if rule["above"] is not None else str(kind)
+    return f"{kind} > {rule['above']:g}" if rule["above"] is not None else kind
 
 
 def read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:

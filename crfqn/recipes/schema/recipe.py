@@ -10,6 +10,7 @@ from typing import Any
 
 from crfqn.data.windows import CHUNKING, WindowFeatures
 from crfqn.errors import InputError, RecipeError
+from crfqn.readers.formats import FORMATS
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
 SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
@@ -17,26 +18,34 @@ SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge"
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
 
 
+DEFAULT_COLUMNS = {"windows": "w pos", "words": "w"}
+
+
 @dataclass(frozen=True)
 class Split:
     """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
 
-    kind: str = key("text", choices=("permutation", "given"))
-    seed: int | None = key("integer", None, low=0)
-    train: int | None = key("integer", None, low=1)
+    kind: str = key(
+        "text",
+        choices=("permutation", "given"),
+        says="given: the parts of the data set itself; permutation: `train` items of a seeded order",
+    )
+    seed: int | None = key("integer", None, low=0, says="of the permutation")
+    train: int | None = key("integer", None, low=1, says="items for training, of the permutation")
 
 
 @dataclass(frozen=True)
 class Data:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
-    `label TAB text` for `text`.
+    The files are in the `format` that is named (`crfqn.readers.formats`), or that their names tell; else CRFsuite's
+    text for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
-    dataset: str = key("text", "")
-    train: str = key("text", "")
-    test: str = key("text", "")
+    dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
+    train: str = key("text", "", says="a file to train on, relative to this one")
+    test: str = key("text", "", says="a file to score the model on; there need be none")
+    format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
     split: Split = Split("given")
 
 
@@ -45,22 +54,43 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `given`: the numbers of the
-    data, if need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of
-    words, see `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `words`: the word with its beginning, its end
+    and its shape, and the words around it, see `crfqn.data.words.word_features`. `given`: the numbers of the data, if
+    need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `crfqn.recipes.text_features`.
     """
 
-    kind: str = key("text", choices=("pixel-pairs", "attributes", "windows", "given", "text"))
-    threshold: float = key("number", 1.0)
-    bias: bool = key("true or false", True)
-    columns: str = key("text", "w pos")
-    templates: str = key("text", CHUNKING)
-    ends: bool = key("true or false", True)
-    scale: str = key("text", "none", choices=("none", "max-abs"))
-    weighting: str = key("text", "tf-idf", choices=("tf-idf", "count", "binary"))
-    norm: str = key("text", "l2", choices=("l2", "none"))
-    min_df: int = key("integer", 1, low=1)
-    sublinear_tf: bool = key("true or false", False)
+    kind: str = key(
+        "text",
+        choices=("pixel-pairs", "attributes", "windows", "words", "given", "text"),
+        says="how observations become numbers",
+    )
+    threshold: float = key("number", 1.0, says="grey values from here on are on")
+    bias: bool = key("true or false", True, says="one feature more, which is always on")
+    columns: str = key("text", "", says="names of the columns before the label; default: w pos, of words: w")
+    templates: str = key(
+        "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
+    )
+    ends: bool = key(
+        "true or false", True, says="whether places beyond the ends of an item have a value of their own"
+    )
+    scale: str = key(
+        "text",
+        "none",
+        choices=("none", "max-abs"),
+        says="max-abs divides each feature by its largest size in the training part",
+    )
+    weighting: str = key(
+        "text", "tf-idf", choices=("tf-idf", "count", "binary"), says="what a word in a text counts"
+    )
+    norm: str = key("text", "l2", choices=("l2", "none"), says="l2 makes all texts equally long")
+    min_df: int = key("integer", 1, low=1, says="leave out words of fewer texts")
+    sublinear_tf: bool = key("true or false", False, says="1 + log(count) in the place of counts")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns of files in CoNLL's format, without the label."""
+        return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
 
 
 @dataclass(frozen=True)
@@ -74,10 +104,12 @@ class Structure:
     the labels are paths in the taxonomy, their parts separated by `separator`.
     """
 
-    kind: str = key("text", "chain", choices=("chain", "taxonomy", "flat", "ranking"))
-    labels: str = key("text", "leaves", choices=("leaves", "nodes"))
-    taxonomy: str | None = key("text", None)
-    separator: str | None = key("text", None)
+    kind: str = key(
+        "text", "chain", choices=("chain", "taxonomy", "flat", "ranking"), says="how labels hang together"
+    )
+    labels: str = key("text", "leaves", choices=("leaves", "nodes"), says="what an item can be labelled by")
+    taxonomy: str | None = key("text", None, says="a file with the tree; without it labels are paths in it")
+    separator: str | None = key("text", None, says="between the parts of such a path; default: /")
 
 
 FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
@@ -87,33 +119,58 @@ FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
 class Objective:
     """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
 
-    Strengths that are not given are those that the estimator has by default.
+    Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
     """
 
-    l1: float | None = key("number", None, low=0.0)
-    l2: float | None = key("number", None, low=0.0)
-    group_l1: float | None = key("number", None, low=0.0)
-    loss: str = key("text", "logistic", choices=(*SPARSE_LOSSES, *LEAST_SQUARES))
-    penalty: str | None = key(
-        "text", None, choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group")
+    l1: float | str | None = key(
+        "number", None, low=0.0, words=("auto",), says="L1 penalty: larger means fewer weights"
     )
-    threshold: str = key("text", "item", choices=("item", "label"))
-    group_norm: str = key("text", "l2", choices=("l2", "linf"))
-    all_possible_states: bool = key("true or false", True)
-    all_possible_transitions: bool = key("true or false", True)
-    fit_intercept: bool = key("true or false", False)
-    penalize_intercept: bool = key("true or false", False)
-    class_weight: str = key("text", "none", choices=("none", "balanced"))
+    l2: float | None = key("number", None, low=0.0, says="L2 penalty: larger means smaller weights")
+    group_l1: float | str | None = key(
+        "number", None, low=0.0, words=("auto",), says="penalty of whole features: larger means fewer of them"
+    )
+    loss: str = key(
+        "text",
+        "logistic",
+        choices=(*SPARSE_LOSSES, *LEAST_SQUARES),
+        says="what is minimised besides the penalty",
+    )
+    penalty: str | None = key(
+        "text",
+        None,
+        choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
+        says="of single weights, or of the rows of features",
+    )
+    threshold: str = key("text", "item", choices=("item", "label"), says="how a set is cut off a ranking")
+    group_norm: str = key(
+        "text", "l2", choices=("l2", "linf"), says="the norm of a feature's weights in group_l1"
+    )
+    all_possible_states: bool = key(
+        "true or false", True, says="weights also for pairs of feature and label that never occur"
+    )
+    all_possible_transitions: bool = key(
+        "true or false", True, says="the same for pairs of neighbouring labels"
+    )
+    fit_intercept: bool = key("true or false", False, says="a constant for each label")
+    penalize_intercept: bool = key("true or false", False, says="whether the penalty is on it too")
+    class_weight: str = key(
+        "text",
+        "none",
+        choices=("none", "balanced"),
+        says="balanced: rare labels count as much as frequent ones",
+    )
 
 
 @dataclass(frozen=True)
 class Solver:
     """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
-    name: str = key("text", "auto")
-    tol: float = key("number", 1e-3, above=0.0)
-    stop: str = key("text", "estimate", choices=("estimate", "certificate"))
-    max_iter: int = key("integer", 500, low=1)
+    name: str = key("text", "auto", says="auto chooses by penalty, sizes and density")
+    tol: float = key("number", 1e-3, above=0.0, says="relative distance from the optimum")
+    stop: str = key(
+        "text", "estimate", choices=("estimate", "certificate"), says="certificate: by a proof only"
+    )
+    max_iter: int = key("integer", 500, low=1, says="iterations at most")
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -121,7 +178,7 @@ class Solver:
 class Output:
     """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
 
-    path: str = key("text", "")
+    path: str = key("text", "", says="the model file; default: NAME.crfqn")
 
 
 @dataclass(frozen=True)
@@ -148,7 +205,7 @@ class Recipe:
         table = asdict(self)
         del table["source"]
         table["solver"].update(table["solver"].pop("settings"))
-        for section, names in _keys_of(self.structure.kind, self.features.kind).items():
+        for section, names in keys_of(self.structure.kind, self.features.kind).items():
             table[section] = {name: table[section][name] for name in names}
         return _without_none(table)
 
@@ -158,6 +215,7 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
+    "words": ("kind", "columns"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -176,7 +234,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows"),
+    "chain": ("pixel-pairs", "attributes", "windows", "words"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -228,7 +286,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     )
 
 
-def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
+def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     """Return the keys of the sections that depend on the kinds of structure and features."""
     return {
         "features": FEATURE_KEYS[features],
@@ -239,7 +297,7 @@ def _keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
 
 def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, features: str) -> None:
     """Check that the sections have only keys of their kinds."""
-    for name, allowed in _keys_of(structure, features).items():
+    for name, allowed in keys_of(structure, features).items():
         kind = f'kind = "{features if name == "features" else structure}"'
         owner = "[structure] " if name == "objective" else ""
         check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
@@ -250,8 +308,14 @@ def _check_data(source: str | Path, data: Data) -> None:
     has_files = bool(data.train or data.test)
     if bool(data.dataset) == has_files:
         raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
-    if has_files and not (data.train and data.test):
-        raise RecipeError(f"{source}: [data] has only one of train and test; both are needed")
+    if has_files and not data.train:
+        raise RecipeError(f"{source}: [data] has a test file and no train, a file to train on")
+    if data.format and not has_files:
+        raise RecipeError(f"{source}: [data] format is that of files (train, test), not of a dataset")
+    if data.format and data.format not in FORMATS:
+        raise RecipeError(
+            f"{source}: [data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
+        )
     split = data.split
     if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
         raise RecipeError(
@@ -280,11 +344,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
-        or_columns = 'or "windows" for files of columns' if data.train else 'or "windows" if it has columns'
+        columns = "for files of columns" if data.train else "if it has columns"
+        or_columns = f'or "windows" or "words" {columns}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
@@ -308,7 +373,7 @@ def _check_kinds(
 def _check_templates(source: str | Path, features: Features) -> None:
     """Check that the window templates can be read, and ask for columns that are there."""
     try:
-        WindowFeatures.parse(features.templates, features.columns.split())
+        WindowFeatures.parse(features.templates, features.column_names)
     except InputError as error:
         raise RecipeError(f"{source}: [features] templates: {error}") from error
 

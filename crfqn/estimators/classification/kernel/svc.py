@@ -95,7 +95,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     n_support_ : ndarray of int, shape (n_classes,): support vectors by their own class
     dual_coef_ : ndarray, shape (n_classes, n_SV): f_k(x) = sum_i dual_coef_[k, i] kernel(support_vectors_[i], x)
     n_features_in_, feature_names_in_ : as scikit-learn has them
-    result_ : Result, n_iter_ : int
+    result_ : Result
+    n_iter_ : int
 
     Notes
     -----

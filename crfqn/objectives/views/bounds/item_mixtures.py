@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ItemMixturesView
 from crfqn.objectives.registry import offers
+from crfqn.structures.chain import Chain
 
 MOST_ENTRIES = 4  # of parts, for each entry of the data
 FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
@@ -57,12 +59,17 @@ class ItemMixtures:
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
     def parts(self, coords: Coords) -> Parts:
-        """Return each item's part of the gradient by sorted coordinates."""
+        """Return each item's part of the gradient by sorted coordinates.
+
+        In float32: they only steer the shares, which are checked in float64 before anything is called proved.
+        """
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
-        found = Parts(np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+        found = Parts(
+            np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
+        )
         arrays = store.indptr, store.indices, store.values
         residual = self.point.evaluation.residual
         n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, found)
@@ -74,16 +81,16 @@ class ItemMixtures:
         return Parts(
             np.concatenate([found.starts, starts]),
             np.concatenate([found.items[:n], items.astype(np.int32)]),
-            np.concatenate([found.values[:n], edges[row, items]]),
+            np.concatenate([found.values[:n], edges[row, items].astype(np.float32)]),
         )
 
     def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
         """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
-        owner, n_states = self.owner, self.owner.n_states
+        owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
-        edges = self.point.edges.reshape(n_states, n_states)
-        targets = owner.loss.targets  # type: ignore[attr-defined]
-        items = owner.map.offsets, self.point.scores, edges, targets, owner.weights
+        loss = cast(Likelihood, owner.loss)
+        scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
+        items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
         return parts, products
 

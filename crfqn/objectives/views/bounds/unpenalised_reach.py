@@ -214,10 +214,15 @@ def reach_of(objective: Objective) -> UnpenalisedReach:
         raise ViewError(
             f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
         )
+    if getattr(getattr(objective.loss, "structure", None), "rules", None) is not None:
+        raise ViewError(
+            "an UnpenalisedReachView needs labellings without rules: positions are labelled anew one by one"
+        )
     return UnpenalisedReach([objective])
 
 
 @offers(UnpenalisedReachView, BlockedObjective)
 def reach_of_blocks(objective: BlockedObjective) -> UnpenalisedReach:
     """Return the bounds of a sum over blocks of items."""
+    reach_of(objective.parts[0])
     return UnpenalisedReach(objective.parts)

@@ -44,7 +44,7 @@ class BlockState:
         self.objective = owner = point.objective
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
-        self.chain = prepare_chain(point, loss) if isinstance(structure, Chain) else None
+        self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
         self.tree = prepare_tree(point, loss, structure) if isinstance(structure, Taxonomy) else None
         self.known = BlockWeights.of(point.coords, point.weights, self.n_states, self.n_features)
         self.possible = possible_states(owner.support, self.n_features, self.n_blocks)

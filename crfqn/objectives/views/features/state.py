@@ -16,6 +16,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.taxonomy.incremental import load_trees
 from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
 from crfqn.objectives.point import Point
+from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
@@ -78,11 +79,12 @@ class TreeState(NamedTuple):
     n_steps: Coords
 
 
-def prepare_chain(point: Point, loss: Likelihood) -> ChainState:
+def prepare_chain(point: Point, loss: Likelihood, chain: Chain) -> ChainState:
     """Return the state at a point; messages are computed where they are asked for."""
     owner = point.objective
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
     observed = loss.observed_edges(owner.weights)
+    scores, edges = chain.ruled(point.scores, point.edges)
     indptr, indices, values = owner.map.store.by_feature
     width = -(-n_states // LANES) * LANES
     state = ChainState(
@@ -96,12 +98,12 @@ def prepare_chain(point: Point, loss: Likelihood) -> ChainState:
         positions=np.empty((3, n_positions)),
         items=item_numbers(point),
         marks=np.zeros((3, n_items), np.int64),
-        edges=np.stack([point.edges, point.edges, observed]).reshape(3, n_states, n_states),
+        edges=np.stack([edges.reshape(-1), edges.reshape(-1), observed]).reshape(3, n_states, n_states),
         factors=aligned_rows(4 * width, width).reshape(4, width, width),
         exponents=np.empty(AT_ONCE * width, np.int64),
         n_steps=np.zeros(2, np.int64),
     )
-    state.rows[0, :, :n_states] = point.scores.T
+    state.rows[0, :, :n_states] = scores.T
     load_chains(state)
     return state
 

@@ -1,0 +1,10 @@
+"""Drop-in for sklearn-crfsuite: `CRF` with its constructor and methods, its `metrics` and its `scorers`.
+
+`from crfqn import compat as sklearn_crfsuite` is the one line of a program that changes.
+"""
+
+from crfqn.compat import metrics, scorers
+from crfqn.compat.attributes import attributes
+from crfqn.compat.crf import CRF
+
+__all__ = ["CRF", "attributes", "metrics", "scorers"]

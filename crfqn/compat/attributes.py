@@ -1,0 +1,93 @@
+"""Attributes as CRFsuite's Python bindings name them: `word:dog`, where crfqn's own dicts give `word=dog`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crfqn.data.wording import describe, shorten
+from crfqn.errors import InputError
+
+SEPARATOR = ":"
+COLLECTIONS = (list, tuple, set, frozenset)
+
+
+def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
+    """Return items as lists of dicts from attribute to number, made as python-crfsuite makes them.
+
+    Parameters
+    ----------
+    X : iterable of items
+        An item is an iterable of positions (or a `pycrfsuite.ItemSequence`). A position is a list or set of strings, or
+        a dict: a number or a boolean gives the attribute `key` this value, a string the attribute `key:string` the
+        value 1, and of a list, a set or a dict every attribute in it is put behind `key:`. Attributes that come twice
+        count with the sum.
+
+    Raises
+    ------
+    InputError
+        Says which item, position and key, what was expected and what came.
+
+    Examples
+    --------
+    >>> attributes([[{"word": "dog", "is": {"title": False}, "suffix": ["g", "og"]}]])
+    [[{'word:dog': 1.0, 'is:title': 0.0, 'suffix:g': 1.0, 'suffix:og': 1.0}]]
+    """
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
+        raise InputError(f"expected a list of items, got {describe(X)}")
+    return [_item(i, item) for i, item in enumerate(X)]
+
+
+def _item(i: int, item: Any) -> list[dict[str, float]]:
+    if hasattr(item, "items") and not isinstance(item, Mapping):  # pycrfsuite.ItemSequence
+        item = item.items()
+    if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
+        raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+    found: list[dict[str, float]] = []
+    for position in item:
+        entries: dict[str, float] = {}
+        try:
+            _add(entries, "", position)
+        except InputError as error:
+            raise InputError(f"item {i}, position {len(found)}: {error}") from None
+        found.append(entries)
+    return found
+
+
+def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
+    """Add the attributes of a position, or of a part of one, all of them behind the prefix."""
+    if isinstance(features, Mapping):
+        for key, value in features.items():
+            name = prefix + _text(key)
+            kind = type(value)
+            if kind is str or isinstance(value, (str, bytes)):
+                name, number = f"{name}{SEPARATOR}{_text(value)}", 1.0
+            elif isinstance(value, (Mapping, *COLLECTIONS)):
+                _add(entries, name + SEPARATOR, value)
+                continue
+            else:
+                number = _number(name, value)
+            entries[name] = entries[name] + number if name in entries else number
+    elif isinstance(features, COLLECTIONS):
+        for key in features:
+            name = prefix + _text(key)
+            entries[name] = entries.get(name, 0.0) + 1.0
+    else:
+        raise InputError(f"expected a dict, or a list or set of strings, got {describe(features)}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    raise InputError(f"expected attributes that are strings, got {describe(value)}")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"feature {shorten(name)}: expected a number, boolean, string, list, set or dict, got {describe(value)}"
+        ) from None

@@ -1,0 +1,269 @@
+"""CRF: sklearn-crfsuite's estimator, its parameters, methods and attributes, over `ChainCRF`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
+
+from crfqn.compat.attributes import attributes
+from crfqn.compat.metrics import flat_accuracy_score, sequence_accuracy_score
+from crfqn.compat.observed_chain import Zeros
+from crfqn.compat.settings import make_chain
+from crfqn.compat.tagger import Tagger, TrainingLog
+from crfqn.data.encoding import encode_sequences
+from crfqn.data.whole_file import check_writable
+from crfqn.data.wording import describe
+from crfqn.errors import InputError
+from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.interchange.crfsuite import model as crfsuite
+
+
+@dataclass(eq=False, repr=False)
+class CRF(BaseEstimator):
+    """Chain CRF under the names of sklearn-crfsuite, trained by crfqn.
+
+    Parameters
+    ----------
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa"}, default "lbfgs"
+        "lbfgs" and "l2sgd" minimise the negative log-likelihood plus c1 |w|_1 + c2 |w|^2 by `ChainCRF`'s own solver,
+        with l1 = c1 and l2 = 2 c2; "ap" and "pa" are the averaged perceptron and passive-aggressive learning. "arow" is
+        refused.
+    min_freq : float, default 0
+        Least sum of the values of a feature beside a label, and least number of transitions between two labels.
+    all_possible_states, all_possible_transitions : bool, default False
+        Weights also for pairs that never occur.
+    c1, c2 : float, default 0 and 1
+        Strengths of the penalties.
+    max_iterations : int
+        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with "ap" and "pa".
+    delta : float, default 1e-5
+        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
+    c : float, default 1
+        Largest step of "pa", of which the type I is here, with its defaults (`pa_type` 1, `error_sensitive`,
+        `averaging`).
+    verbose : bool
+        Show progress on stderr.
+    model_filename : str, optional
+        Where `fit` writes the model in CRFsuite's format; before a fit the model is read from there.
+    num_memories, epsilon, period, linesearch, max_linesearch, variance, gamma, keep_tempfiles, trainer_cls
+        No effect, as what begins with `calibration_`; a warning says so where one of them is given.
+
+    Attributes
+    ----------
+    classes_ : list of str
+    model_ : ChainCRF
+    tagger_ : Tagger, with `tag`, `probability`, `marginal`, `info`
+    state_features_, transition_features_ : dict of (attribute, label) and of (label, next label) -> weight
+    attributes_, num_attributes_ : those that have a weight
+    size_ : int, bytes of the model in CRFsuite's format
+    training_log_ : TrainingLog, with `iterations` and `last_iteration`
+
+    Examples
+    --------
+    >>> from crfqn.compat import CRF
+    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
+    >>> crf = CRF(c1=0.1, c2=0.1).fit(X, [["D", "N"], ["D", "N"]])
+    >>> crf.predict_single([{"word": "the"}, {"word": "cat"}])
+    ['D', 'N']
+    >>> sorted(crf.attributes_)
+    ['word:a', 'word:cat', 'word:dog', 'word:the']
+    """
+
+    algorithm: Any = None
+    min_freq: Any = None
+    all_possible_states: Any = None
+    all_possible_transitions: Any = None
+    c1: Any = None
+    c2: Any = None
+    max_iterations: Any = None
+    num_memories: Any = None
+    epsilon: Any = None
+    period: Any = None
+    delta: Any = None
+    linesearch: Any = None
+    max_linesearch: Any = None
+    calibration_eta: Any = None
+    calibration_rate: Any = None
+    calibration_samples: Any = None
+    calibration_candidates: Any = None
+    calibration_max_trials: Any = None
+    pa_type: Any = None
+    c: Any = None
+    error_sensitive: Any = None
+    averaging: Any = None
+    variance: Any = None
+    gamma: Any = None
+    verbose: Any = False
+    model_filename: Any = None
+    keep_tempfiles: Any = False
+    trainer_cls: Any = None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: those of `ChainCRF`."""
+        return ChainCRF().__sklearn_tags__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a model: a fit's, or the file `model_filename`."""
+        return hasattr(self, "model_") or self._has_file()
+
+    def fit(self, X: Iterable[Any], y: Iterable[Any], X_dev: Any = None, y_dev: Any = None) -> CRF:
+        """Train on sequences and their labels.
+
+        Parameters
+        ----------
+        X : iterable of items
+            An item is a list of dicts, or of lists of strings; `crfqn.compat.attributes` says which attributes they
+            give. Items without positions are left out.
+        y : iterable of lists of labels
+        X_dev, y_dev : optional
+            Held-out items: the accuracy of the final model on them is put into `training_log_.last_iteration`. They
+            change nothing of the model.
+
+        Raises
+        ------
+        InputError (a ValueError)
+            Parameters out of range, data that cannot be used.
+        """
+        if (X_dev is None) != (y_dev is None):
+            raise InputError("expected both X_dev and y_dev, or neither")
+        if self.model_filename is not None:
+            check_writable(self.model_filename)
+        items, labels = attributes(X), _label_lists(y)
+        if len(items) != len(labels):
+            raise InputError(f"expected labels for {len(items)} items, got {len(labels)} lists of labels")
+        stays = [i for i, item in enumerate(items) if item or labels[i]]
+        sequences, vocabulary = encode_sequences([items[i] for i in stays])
+        chain = make_chain(self.get_params(deep=False))
+        if vocabulary is not None:
+            chain.zeros = _zeros([items[i] for i in stays], vocabulary.columns)
+        chain.fit(sequences, [labels[i] for i in stays])
+        chain.zeros = type(chain)().zeros  # of the training data, which the model does not keep
+        self.model_: ChainCRF = chain
+        self.training_log_ = TrainingLog.of(chain)
+        if X_dev is not None:
+            self._evaluate(X_dev, y_dev)
+        if self.model_filename is not None:
+            crfsuite.write(chain, self.model_filename)
+        return self
+
+    def predict(self, X: Iterable[Any]) -> NDArray[np.object_]:
+        """Return the best labels of each item: an array of lists, one an item, whatever their lengths."""
+        return _array_of([np.asarray(path).tolist() for path in self._model().predict(attributes(X))])
+
+    def predict_single(self, xseq: Any) -> list:
+        """Return the best labels of one item."""
+        return self.predict([xseq])[0]
+
+    def predict_marginals(self, X: Iterable[Any]) -> NDArray[np.object_]:
+        """Return the probabilities of the labels: an array of lists, one an item, of a dict for each position."""
+        model = self._model()
+        labels = model.classes_.tolist()
+        return _array_of(
+            [
+                [dict(zip(labels, row, strict=True)) for row in table.tolist()]
+                for table in model.predict_marginals(attributes(X))
+            ]
+        )
+
+    def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
+        """Return the probabilities of the labels at each position of one item."""
+        return self.predict_marginals([xseq])[0]
+
+    def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
+        """Return the share of positions that are labelled right."""
+        return flat_accuracy_score(y, self.predict(X))
+
+    @property
+    def classes_(self) -> list:
+        """The labels."""
+        return self._model().classes_.tolist()
+
+    @property
+    def tagger_(self) -> Tagger:
+        """The model under the names of `pycrfsuite.Tagger`."""
+        return Tagger(self._model())
+
+    @property
+    def size_(self) -> int:
+        """Bytes of the model in CRFsuite's format."""
+        return self.tagger_.size()
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have a weight."""
+        return self.tagger_.weights.attributes
+
+    @property
+    def num_attributes_(self) -> int:
+        """The number of attributes that have a weight."""
+        return len(self.attributes_)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """Weights of (attribute, label) that are not 0."""
+        return self.tagger_.info().state_features
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float]:
+        """Weights of (label, next label) that are not 0."""
+        return self.tagger_.info().transitions
+
+    def _has_file(self) -> bool:
+        return self.model_filename is not None and os.path.isfile(self.model_filename)
+
+    def _model(self) -> ChainCRF:
+        """Return the fitted chain; NotFittedError if there is none, and no file to read it from."""
+        if not hasattr(self, "model_"):
+            if not self._has_file():
+                raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
+            self.model_ = crfsuite.read(self.model_filename)
+        return self.model_
+
+    def _evaluate(self, X_dev: Any, y_dev: Any) -> None:
+        """Put the accuracy on held-out items into the log."""
+        y_dev, predicted = _label_lists(y_dev), self.predict(X_dev)
+        if self.training_log_.last_iteration is not None:
+            self.training_log_.last_iteration.update(
+                item_accuracy_float=flat_accuracy_score(y_dev, predicted),
+                instance_accuracy_float=sequence_accuracy_score(y_dev, predicted),
+            )
+
+
+def _label_lists(y: Iterable[Any]) -> list[list]:
+    """Return the labels as a list of lists; InputError for anything else."""
+    if isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
+        raise InputError(f"expected a list of labels for each item, got {describe(y)}")
+    found = []
+    for i, labels in enumerate(y):
+        if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+            raise InputError(f"item {i}: expected a list of labels, got {describe(labels)}")
+        found.append(list(labels))
+    return found
+
+
+def _zeros(items: list[list[dict[str, float]]], columns: dict[str, int]) -> Zeros:
+    """Return the entries of value 0, which CRFsuite takes for occurrences."""
+    positions = (position for item in items for position in item)
+    found = [
+        (n, columns[name])
+        for n, entries in enumerate(positions)
+        for name, value in entries.items()
+        if value == 0
+    ]
+    rows, names = zip(*found, strict=True) if found else ((), ())
+    return Zeros(np.array(rows, np.int64), np.array(names, np.int64))
+
+
+def _array_of(lists: list[list]) -> NDArray[np.object_]:
+    """Return a 1-D array of lists, also where all have the same length."""
+    found = np.empty(len(lists), object)
+    found[:] = lists
+    return found

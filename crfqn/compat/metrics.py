@@ -1,0 +1,67 @@
+"""Metrics of sklearn-crfsuite: scikit-learn's over the labels of all positions, and the share of right sequences.
+
+Arguments beyond the labels are passed on to the metric of scikit-learn with the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import sklearn.metrics
+
+from crfqn.errors import InputError
+
+
+def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
+    """Return the labels of all positions, of both; InputError where they do not fit together."""
+    true, predicted = ([list(item) for item in y] for y in (y_true, y_pred))
+    if len(true) != len(predicted):
+        raise InputError(f"expected labels of {len(true)} items, got {len(predicted)}")
+    for i, (left, right) in enumerate(zip(true, predicted, strict=True)):
+        if len(left) != len(right):
+            raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
+    return list(chain.from_iterable(true)), list(chain.from_iterable(predicted))
+
+
+def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
+    """Return the share of positions that are labelled right."""
+    return sklearn.metrics.accuracy_score(*_flat(y_true, y_pred))
+
+
+def flat_precision_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return `sklearn.metrics.precision_score` of the labels of all positions."""
+    return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_recall_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return `sklearn.metrics.recall_score` of the labels of all positions."""
+    return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_f1_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return `sklearn.metrics.f1_score` of the labels of all positions."""
+    return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
+    """Return `sklearn.metrics.fbeta_score` of the labels of all positions."""
+    return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+
+
+def flat_classification_report(
+    y_true: Any, y_pred: Any, labels: Sequence | None = None, **kwargs: Any
+) -> str | dict:
+    """Return `sklearn.metrics.classification_report` of the labels of all positions."""
+    return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+
+
+def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
+    """Return the share of items all of whose positions are labelled right; 0 without items."""
+    true, predicted = ([list(item) for item in y] for y in (y_true, y_pred))
+    if len(true) != len(predicted):
+        raise InputError(f"expected labels of {len(true)} items, got {len(predicted)}")
+    hits = [left == right for left, right in zip(true, predicted, strict=True)]
+    return float(np.mean(hits)) if hits else 0.0

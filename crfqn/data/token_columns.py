@@ -1,0 +1,206 @@
+"""Columns of tokens: words, tags, whatever else stands beside each position, as lists of texts by column.
+
+Behaves like a list of items, an item a list of dicts `column -> text`, and is stored by column: a corpus needs no
+dict a token. Items are chosen by numbers, slices, index arrays and masks, as scikit-learn's splitters do.
+
+Shapes: I items, N positions, C columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.data.features import check_offsets, locate
+from crfqn.data.wording import describe, shorten
+from crfqn.errors import InputError
+
+
+class TokenColumns(Sequence[Any]):
+    """Items of positions that have a text in each of several columns.
+
+    Parameters
+    ----------
+    texts : mapping of str to sequence of N str
+        The columns by their names, all of the same length.
+    offsets : array-like of int, shape (I + 1,)
+        Item i is made of the positions offsets[i] ... offsets[i + 1].
+
+    Raises
+    ------
+    InputError
+        Columns of different lengths, something else than texts (named by column, item and position), wrong offsets.
+
+    Examples
+    --------
+    >>> columns = TokenColumns({"w": ["the", "dog", "it"], "pos": ["DT", "NN", "PRP"]}, [0, 2, 3])
+    >>> len(columns), columns[1]
+    (2, [{'w': 'it', 'pos': 'PRP'}])
+    """
+
+    def __init__(self, texts: Mapping[str, Sequence[str]], offsets: ArrayLike) -> None:
+        self.texts: dict[str, list[str]] = {name: list(column) for name, column in texts.items()}
+        lengths = {len(column) for column in self.texts.values()}
+        if len(lengths) > 1:
+            shown = ", ".join(f"{name}: {len(column)}" for name, column in self.texts.items())
+            raise InputError(f"expected columns of one length, got {shown}")
+        given = np.asarray(offsets)
+        n_positions = lengths.pop() if lengths else int(given[-1]) if given.ndim == 1 and given.size else 0
+        self.offsets: NDArray[np.int64] = check_offsets(offsets, n_positions)
+        for name, column in self.texts.items():
+            _check_texts(name, column, self.offsets)
+
+    @classmethod
+    def from_items(cls, items: Any, names: Sequence[str] | None = None) -> TokenColumns:
+        """Return items of any form as columns.
+
+        Parameters
+        ----------
+        items : TokenColumns, or iterable of I items
+            An item is a sequence of positions: dicts `column -> text`, sequences of texts (a column each), or texts, of
+            which there is one column then.
+        names : sequence of str, optional
+            The columns: of dicts, those that are read (by default all that the first position has); of sequences, what
+            they are called (by default "0", "1", ...).
+
+        Raises
+        ------
+        InputError
+            Another form; a position that lacks a column or has something else than a text there (both are named).
+        """
+        if isinstance(items, cls):
+            missing = [name for name in names or () if name not in items.texts]
+            if missing:
+                raise InputError(f"expected a column {missing[0]!r}; there are: {', '.join(items.texts)}")
+            return items
+        if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+            raise InputError(f"expected a list of items with columns of texts, got {describe(items)}")
+        listed = list(items)
+        for i, item in enumerate(listed):
+            if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
+                raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+        offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
+        positions = [position for item in listed for position in item]
+        if not positions:
+            return cls({name: [] for name in names or ()}, offsets)
+        return cls(_columns_of(positions, names, offsets), offsets)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.texts)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of positions of each item, shape (I,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator[list[dict[str, str]]]:
+        return (self._item(i) for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one item as a list of dicts (integer), or some items as TokenColumns (slice, integers, mask)."""
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"item {key} is out of range for {len(self)} items")
+            return self._item(int(key) % len(self))
+        items = np.arange(len(self))[key]
+        lengths = self.lengths[items]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        rows = (np.arange(offsets[-1]) + np.repeat(self.offsets[items] - offsets[:-1], lengths)).tolist()
+        return self._made(
+            {name: [column[row] for row in rows] for name, column in self.texts.items()}, offsets
+        )
+
+    def __add__(self, other: Any) -> TokenColumns:
+        if not isinstance(other, TokenColumns):
+            return NotImplemented
+        if self.names != other.names:
+            raise InputError(f"expected the columns {', '.join(self.names)}, got {', '.join(other.names)}")
+        offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
+        return self._made({name: column + other.texts[name] for name, column in self.texts.items()}, offsets)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the items are the same; a list of lists of dicts may be compared with, too."""
+        if isinstance(other, TokenColumns):
+            return self.texts == other.texts and np.array_equal(self.offsets, other.offsets)
+        return isinstance(other, list) and list(self) == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TokenColumns({len(self)} items, {self.n_positions} positions; {', '.join(self.names)})"
+
+    @classmethod
+    def _made(cls, texts: dict[str, list[str]], offsets: NDArray[np.int64]) -> TokenColumns:
+        """Return columns of parts known to fit, without the checks."""
+        columns = object.__new__(cls)
+        columns.texts, columns.offsets = texts, offsets
+        return columns
+
+    def _item(self, i: int) -> list[dict[str, str]]:
+        start, stop = self.offsets[i : i + 2].tolist()
+        parts = [column[start:stop] for column in self.texts.values()]
+        if not parts:
+            return [{} for _ in range(stop - start)]
+        return [dict(zip(self.texts, values, strict=True)) for values in zip(*parts, strict=True)]
+
+
+def _check_texts(name: str, column: list[str], offsets: NDArray[np.int64]) -> None:
+    if {*map(type, column)} <= {str}:
+        return
+    for n, text in enumerate(column):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{locate(offsets, n)}: expected a text in the column {name!r}, got {shorten(text)}"
+            )
+
+
+def _columns_of(
+    positions: list[Any], names: Sequence[str] | None, offsets: NDArray[np.int64]
+) -> dict[str, list[str]]:
+    first = positions[0]
+    if isinstance(first, str):
+        return dict.fromkeys((names or ("0",))[:1], positions)
+    if isinstance(first, Mapping):
+        try:
+            return {name: [position[name] for position in positions] for name in names or first}
+        except (KeyError, TypeError, IndexError):
+            raise InputError(_what_lacks(positions, list(names or first), offsets)) from None
+    if not isinstance(first, (list, tuple)):
+        raise InputError(
+            f"{locate(offsets, 0)}: expected a text, a list of texts, or a dict of columns, got {shorten(first)}"
+        )
+    width = len(names) if names else len(first)
+    for n, position in enumerate(positions):
+        if not isinstance(position, (list, tuple)) or len(position) != width:
+            raise InputError(
+                f"{locate(offsets, n)}: expected a list of {width} texts, one a column, got {shorten(position)}"
+            )
+    return dict(zip(names or map(str, range(width)), map(list, zip(*positions, strict=True)), strict=True))
+
+
+def _what_lacks(positions: list[Any], names: list[str], offsets: NDArray[np.int64]) -> str:
+    """Return a message that names the position which has no text in a column."""
+    for n, position in enumerate(positions):
+        if not isinstance(position, Mapping):
+            return f"{locate(offsets, n)}: expected a dict of columns, got {shorten(position)}"
+        for name in names:
+            if name not in position:
+                return f"{locate(offsets, n)}: expected a text in the column {name!r}, got None"
+    raise LookupError("every position has a text")

@@ -1,0 +1,77 @@
+"""Choice of the strengths behind `l1="auto"` and `group_l1="auto"`: a share of the noise of gradients.
+
+    l1 = SHARE x gradient noise,    group_l1 = sqrt(K) l1        (`crfqn.objectives.gradient_noise`)
+
+for K labels or nodes: the second is for whole rows of weights, whose gradients are so much longer.
+
+The noise follows the number of items, the scale and the density of the features, the loss and the weights of the
+items; a feature measured in another unit, with weights in the inverse one, has the same model. Theory has shares from 1
+on, which keep out nearly every feature that says nothing; for prediction smaller ones are better, as keeping such a
+feature costs less than shrinking the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from crfqn.arrays import Coords
+from crfqn.errors import InputError
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.checks import check_nonnegative
+from crfqn.objectives.gradient_noise import gradient_noise
+
+Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
+SHARE = 0.1  # docs/choosing-strengths.md: from .07 to .25 all sets are within a point of their tuned strength
+AUTOMATIC = ("l1", "group_l1")
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a strength is left to the data."""
+    return isinstance(value, str) and value == AUTO
+
+
+def check_strength(name: str, value: Any) -> None:
+    """Raise InputError unless a strength is a finite number >= 0 or, where there is a choice, "auto"."""
+    if is_auto(value) and name in AUTOMATIC:
+        return
+    if isinstance(value, str) and name in AUTOMATIC:
+        raise InputError(f"{name}: expected {AUTO!r} or a finite number >= 0, got {value!r}")
+    check_nonnegative(name, value)
+
+
+def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
+    """Return what "auto" stands for as l1 or group_l1: SHARE of the noise of gradients, 0 where labels do not vary.
+
+    unpenalised : int64, coordinates of the weights without penalty
+
+    Notes
+    -----
+    A pass over the data.
+    """
+    length = np.sqrt(objective.n_states) if name == "group_l1" else 1.0
+    return float(SHARE * length * gradient_noise(objective, unpenalised))
+
+
+def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
+    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised."""
+    return {
+        name: automatic_strength(name, objective, unpenalised) if is_auto(value) else value
+        for name, value in strengths.items()
+    }
+
+
+def tell_strengths(strengths: Strengths) -> None:
+    """Say on stderr which strengths a training has, once they have been chosen."""
+    print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
+
+
+def described(strengths: Strengths) -> str:
+    """Return words for strengths: "l1 = 0.13, l2 = 0"; group_l1 where it is not 0."""
+    return ", ".join(
+        f"{name} = {value if is_auto(value) else format(value, 'g')}"
+        for name, value in strengths.items()
+        if value or name != "group_l1"
+    )

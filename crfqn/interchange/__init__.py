@@ -1,0 +1,5 @@
+"""Model files of other tools: `read`, `write` and `convert`, by the formats of `crfqn.interchange.formats`."""
+
+from crfqn.interchange.formats import FORMATS, Format, convert, read, write
+
+__all__ = ["FORMATS", "Format", "convert", "read", "write"]

@@ -1,0 +1,128 @@
+"""CRF++'s text models (`crf_learn -t`): five paragraphs of settings, labels, templates, observations and weights.
+
+A line of an observation is `number name`, the number that of its first weight: K weights of a name that begins with U,
+K x K of one that begins with B (the label before comes first). All weights are there, zeros too.
+
+References
+----------
+Kudo: CRF++: yet another CRF toolkit, 2005; the format of version 0.58.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from crfqn.errors import ModelFileError
+from crfqn.interchange.bytes_of_file import read_whole
+from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, ChainWeights, chain_estimator
+from crfqn.interchange.observations import Observations, chain_of, constants_of
+
+NAME = "crfpp"
+MAGIC = b"version: "
+VERSION = 100
+UNIGRAM, BIGRAM = "U", "B"  # first letters of observations
+SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
+
+    Features are named as CRF++'s observations are (`U00:hello`). `extra_["templates"]` has the templates that make
+    these names from columns of tokens.
+
+    Raises
+    ------
+    ModelFileError
+        Anything but such a file, also CRF++'s binary models; label pairs with weights that depend on tokens.
+    """
+    shown = os.fspath(path)
+    weights, templates = _weights(_Lines(read_whole(shown), shown))
+    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates})
+
+
+class _Lines:
+    """Lines of a file, paragraph by paragraph."""
+
+    def __init__(self, content: bytes, path: str) -> None:
+        self.lines = [
+            line.removesuffix("\r") for line in content.decode("utf-8", "surrogateescape").split("\n")
+        ]
+        self.path, self.number = path, 0
+
+    def paragraph(self) -> Iterator[str]:
+        """Yield the lines up to the next empty one, which must be there."""
+        while self.number < len(self.lines):
+            self.number += 1
+            line = self.lines[self.number - 1]
+            if not line:
+                return
+            yield line
+        raise self.damage("the file ends too early")
+
+    def damage(self, reason: str) -> ModelFileError:
+        where = f"{self.path}, line {self.number}"
+        return ModelFileError(f"{where}: no text model of CRF++ (crf_learn -t), or a damaged one: {reason}")
+
+
+def _weights(lines: _Lines) -> tuple[ChainWeights, list[str]]:
+    """Return the weights, and the templates."""
+    factor, n_weights = _settings(lines)
+    labels = list(lines.paragraph())
+    templates = list(lines.paragraph())
+    names: list[str] = []
+    starts: list[int] = []
+    for line in lines.paragraph():
+        number, _, name = line.partition(" ")
+        if not (number.isascii() and number.isdigit() and len(number) < 19) or name[:1] not in (
+            UNIGRAM,
+            BIGRAM,
+        ):
+            raise lines.damage(f"expected a number and the name of an observation, got {line!r:.60}")
+        starts.append(int(number))
+        names.append(name)
+    if not labels:
+        raise lines.damage("it has no labels")
+    values = _values(lines, n_weights)
+    is_bigram = np.array([name.startswith(BIGRAM) for name in names], bool)
+    observations = Observations(names, ~is_bigram, is_bigram, np.array(starts, np.int64))
+    found = np.flatnonzero(values)
+    constants = constants_of(templates)
+    return chain_of(labels, observations, found, factor * values[found], constants, lines.path), templates
+
+
+def _settings(lines: _Lines) -> tuple[float, int]:
+    """Return the cost factor and the number of weights."""
+    found: dict[str, str] = {}
+    for line in lines.paragraph():
+        name, _, value = line.partition(" ")
+        if name not in SETTINGS:
+            raise lines.damage(f"expected one of {', '.join(SETTINGS)} and a value, got {line!r:.60}")
+        found[name] = value
+    try:
+        version, n_weights = int(found["version:"]), int(found["maxid:"])
+        factor = float(found.get("cost-factor:", "1"))
+    except (KeyError, ValueError) as error:
+        raise lines.damage(f"the settings lack a number: {error}") from None
+    if version // 100 != VERSION // 100:
+        raise lines.damage(f"a model of version {version}, instead of {VERSION}")
+    return factor, n_weights
+
+
+def _values(lines: _Lines, n_weights: int) -> Any:
+    rest = lines.lines[lines.number :]
+    while rest and not rest[-1]:
+        del rest[-1]
+    if len(rest) != n_weights:
+        raise lines.damage(f"{len(rest)} lines of weights instead of {n_weights}")
+    values = np.empty(n_weights)
+    for row, line in enumerate(rest):
+        try:
+            values[row] = float(line)
+        except ValueError:
+            lines.number += row + 1
+            raise lines.damage(f"expected a weight, got {line!r:.60}") from None
+    return values

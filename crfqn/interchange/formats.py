@@ -1,0 +1,198 @@
+"""The formats of model files that crfqn reads and writes: one table, and `read`, `write` and `convert` over it.
+
+A file that is read is known by how it begins, one that is written by its extension, unless a format is named.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crfqn.data.packing import PACKINGS
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.storage.persistence import load
+from crfqn.interchange import crfpp, json_file, onnx_file, wapiti
+from crfqn.interchange.bytes_of_file import read_whole
+from crfqn.interchange.crfsuite import model as crfsuite
+from crfqn.model_file import HEADER_LIMIT
+
+StrPath = str | os.PathLike[str]
+OWN = "crfqn"
+SNIFFED = 4096  # bytes
+JSON_OBJECT = re.compile(rb"\s*\{")
+
+
+def _save(model: Any, path: StrPath, dtype: str = "float64") -> None:
+    """Write crfqn's own model file, with what the model's `extra_` holds."""
+    model.save(path, getattr(model, "extra_", None), dtype)
+
+
+def _is_own(start: bytes) -> bool:
+    """Return whether a file begins as safetensors do: the size of a header, and the header, an object of JSON."""
+    return int.from_bytes(start[:8], "little") <= HEADER_LIMIT and start[8:9] == b"{"
+
+
+def _is_json(start: bytes) -> bool:
+    return JSON_OBJECT.match(start) is not None
+
+
+def _is_wapiti(start: bytes) -> bool:
+    return start.startswith(wapiti.MAGIC) or wapiti.is_dump(start)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of model files.
+
+    Attributes
+    ----------
+    name : str
+    title : str, in a few words whose it is
+    suffixes : tuple of str, by which a file that is written is known
+    begins : callable or None: whether a file begins like one of the format
+    read : callable or None: path -> fitted estimator
+    write : callable or None: model, path and options -> None
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    begins: Callable[[bytes], bool] | None = None
+    read: Callable[[StrPath], Any] | None = None
+    write: Callable[..., None] | None = None
+
+
+FORMATS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        Format(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
+        Format(
+            crfsuite.NAME,
+            "CRFsuite's binary models",
+            (".crfsuite",),
+            lambda start: start.startswith(crfsuite.MAGIC),
+            crfsuite.read,
+            crfsuite.write,
+        ),
+        Format(
+            json_file.NAME, "JSON with all weights", (".json",), _is_json, json_file.read, json_file.write
+        ),
+        Format(onnx_file.NAME, "ONNX, of classifiers", (".onnx",), None, None, onnx_file.write),
+        Format(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), _is_wapiti, wapiti.read),
+        Format(
+            crfpp.NAME,
+            "CRF++'s text models",
+            (".crfpp",),
+            lambda start: start.startswith(crfpp.MAGIC),
+            crfpp.read,
+        ),
+    )
+}
+
+
+def read(path: StrPath, format: str | None = None) -> Any:
+    """Read a model file of any format: return a fitted estimator.
+
+    Parameters
+    ----------
+    path : str or path-like
+    format : {"crfqn", "crfsuite", "wapiti", "crfpp", "json"}, optional
+        By default told by how the file begins.
+
+    Raises
+    ------
+    InputError
+        Another format.
+    ModelFileError
+        Anything but a whole and undamaged file of the format.
+    """
+    entry = _named(format, "read") if format is not None else _recognised(path)
+    assert entry.read is not None
+    return entry.read(path)
+
+
+def write(model: Any, path: StrPath, format: str | None = None, **options: Any) -> None:
+    """Write a fitted estimator to a model file, atomically.
+
+    Parameters
+    ----------
+    model : estimator
+        "crfsuite" takes a ChainCRF, "onnx" a classifier, the others any.
+    path : str or path-like
+    format : {"crfqn", "crfsuite", "json", "onnx"}, optional
+        By default told by the extension: .crfqn, .crfsuite, .json, .onnx.
+    **options
+        Of the format: `dtype` of crfqn, json and onnx, `feature_names` of crfsuite, `input` of onnx.
+
+    Raises
+    ------
+    InputError
+        Another format or option, a model that the format cannot hold.
+    ModelFileError
+        The path cannot be written.
+    """
+    entry = _named(format, "write") if format is not None else _by_suffix(path)
+    assert entry.write is not None
+    known = [*inspect.signature(entry.write).parameters][2:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"{entry.name}: {unknown[0]}: expected one of the options {known}")
+    entry.write(model, path, **options)
+
+
+def convert(
+    source: StrPath,
+    target: StrPath,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    **options: Any,
+) -> Any:
+    """Read a model file and write it in another format; return the model. Parameters and errors as of both."""
+    entry = _named(target_format, "write") if target_format is not None else _by_suffix(target)
+    model = read(source, source_format)
+    write(model, target, entry.name, **options)
+    return model
+
+
+def _named(name: str, verb: str) -> Format:
+    """Return the format of a name that can be read, or written."""
+    entry = FORMATS.get(name) if isinstance(name, str) else None
+    if entry is None or getattr(entry, verb) is None:
+        known = [entry.name for entry in FORMATS.values() if getattr(entry, verb) is not None]
+        raise InputError(f"format: expected one of {known} to {verb}, got {name!r}")
+    return entry
+
+
+def _recognised(path: StrPath) -> Format:
+    """Return the format that a file begins like; crfqn's own for any other, whose reader says what is wrong."""
+    try:
+        # Before opening: to open a named pipe would wait for a writer.
+        if not os.path.isfile(path):
+            return FORMATS[OWN]
+        with open(path, "rb") as stream:
+            start = stream.read(SNIFFED)
+    except (OSError, ValueError):
+        return FORMATS[OWN]
+    if any(start.startswith(packing.magic) for packing in PACKINGS) and not _is_own(start):
+        start = read_whole(path)[:SNIFFED]
+    for entry in FORMATS.values():
+        if entry.begins is not None and entry.begins(start):
+            return entry
+    named = next((entry for entry in FORMATS.values() if Path(path).suffix in entry.suffixes), None)
+    if named is not None and named.read is None:
+        raise ModelFileError(f"{os.fspath(path)}: {named.title} are written only")
+    return named or FORMATS[OWN]
+
+
+def _by_suffix(path: StrPath) -> Format:
+    suffix = Path(path).suffix
+    for entry in FORMATS.values():
+        if suffix in entry.suffixes and entry.write is not None:
+            return entry
+    known = ", ".join(entry.suffixes[0] for entry in FORMATS.values() if entry.write is not None)
+    raise InputError(f"{os.fspath(path)}: expected one of the extensions {known}, or format=")

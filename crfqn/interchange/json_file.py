@@ -1,0 +1,122 @@
+"""Models of every kind as JSON, with all weights: for other languages, for looking at, for comparing with `diff`.
+
+The document has what crfqn's own model file has, under the same names: `kind`, `metadata` (settings, result, extra),
+`strings` (such as classes and feature_names) and `arrays`, each with dtype, shape and a flat list of values. Of a chain
+`node_state`, `node_feature` and `node_weight` are the non-zero weights, an entry each, numbers of the class, of the
+feature, and the weight; `edge_from`, `edge_to` and `edge_weight` those of the transitions. Numbers are written so that
+they are read back bit by bit; NaN and infinity are the strings "NaN", "Infinity" and "-Infinity" among the values, and
+null in the metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.whole_file import replace_file
+from crfqn.data.wording import describe
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.storage.persistence import restore
+from crfqn.estimators.storage.saving import whole_content
+from crfqn.interchange.bytes_of_file import read_whole
+from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json
+
+NAME = "json"
+FORMAT, VERSION = "crfqn-model", 1
+VALUE_TYPES: dict[str, set[type]] = {
+    "b": {bool},
+    "f": {float, int},
+}  # by the kind of the array; integers else
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> None:
+    """Write a fitted estimator as JSON, atomically; parameters and errors as of its `save`."""
+    content = whole_content(model, getattr(model, "extra_", None), dtype)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": model.KIND,
+        "metadata": null_for_nan(plain_json(content.metadata)),
+        "strings": content.strings,
+        "arrays": {name: _listed(array) for name, array in content.arrays.items()},
+    }
+    replace_file(path, json.dumps(document, allow_nan=False).encode())
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `write` wrote: return a fitted estimator with the same weights, bit by bit.
+
+    Raises
+    ------
+    ModelFileError
+        Anything but such a document.
+    """
+    shown = os.fspath(path)
+    try:
+        document = json.loads(read_whole(shown))
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{shown}: not a JSON document: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise ModelFileError(f"{shown}: version: expected {VERSION}, got {describe(document.get('version'))}")
+    _check_parts(document, shown)
+    try:
+        tables = {name: _array(entry) for name, entry in document["arrays"].items()}
+    except InputError as error:
+        raise ModelFileError(f"{shown}: arrays: {error}") from None
+    return restore(ModelFile(document["kind"], tables, document["strings"], document["metadata"], shown))
+
+
+def _check_parts(document: dict[str, Any], path: str) -> None:
+    """Raise ModelFileError unless the parts of a document are of the types that they should be."""
+    parts = {"kind": str, "metadata": dict, "strings": dict, "arrays": dict}
+    for name, kind in parts.items():
+        if not isinstance(document.get(name), kind):
+            raise ModelFileError(
+                f"{path}: {name}: expected a {'string' if kind is str else 'JSON object'}, "
+                f"got {describe(document.get(name))}"
+            )
+    for name, values in document["strings"].items():
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ModelFileError(f"{path}: strings: {name}: expected a list of strings")
+
+
+def _listed(array: NDArray) -> dict[str, Any]:
+    """Return an array as JSON: floats as Python writes them, which is enough to read back the same bits."""
+    values = array.astype(np.float64).ravel().tolist() if array.dtype.kind == "f" else array.ravel().tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = [value if math.isfinite(value) else _spelled(value) for value in values]
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}
+
+
+def _spelled(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _array(entry: Any) -> NDArray:
+    """Return the array of an entry; InputError unless values, dtype and shape fit together."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "values"}:
+        raise InputError(f"expected objects of dtype, shape and values, got {describe(entry)}")
+    dtype, shape, values = entry["dtype"], entry["shape"], entry["values"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise InputError(f"expected a dtype of {sorted(DTYPES)}, got {describe(dtype)}")
+    if not isinstance(values, list) or not isinstance(shape, list):
+        raise InputError("expected lists of values, and of sizes")
+    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) != len(values):
+        raise InputError(f"{len(values)} values do not have the shape {shape}")
+    allowed = VALUE_TYPES.get(np.dtype(dtype).kind, {int})
+    numbers = [NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
+    wrong = [value for value in numbers if type(value) not in allowed]
+    if wrong:
+        raise InputError(f"expected values of {dtype}, got {describe(wrong[0])}")
+    try:
+        return np.array(numbers, dtype).reshape(shape)
+    except (OverflowError, ValueError) as error:
+        raise InputError(f"expected values of {dtype}: {error}") from None

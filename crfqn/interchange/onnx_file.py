@@ -1,0 +1,196 @@
+"""Linear classifiers, with a taxonomy of labels or without, as ONNX graphs; needs the package `onnx`.
+
+Scores of nodes are products with the weights of the features that have any; those of a class are added up along its
+path; then come the label with the largest score and, for models of probabilities, their softmax.
+
+Inputs: dense, `X` (items, features); or sparse, `rows`, `columns` (int64) and `values` of the entries that are not
+zero, in any order, with `n_items` (int64, shape (1,)). Outputs: `label` (items,), `scores` (items, classes), and
+`probabilities` for the logistic loss, in the order of `classes_`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+import crfqn
+from crfqn.data.whole_file import replace_file
+from crfqn.errors import InputError
+from crfqn.estimators.classification.linear import LinearModel
+from crfqn.estimators.classification.probabilistic import LIKELIHOOD
+from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+
+NAME = "onnx"
+OPSET, IR_VERSION = 16, 8  # 16 is the first that adds up entries (ScatterND)
+DTYPES = ("float32", "float64")
+INPUTS = ("dense", "sparse")
+NO_NODE = -1
+
+
+def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", input: str = "dense") -> None:
+    """Write a fitted classifier as an ONNX model, atomically.
+
+    Parameters
+    ----------
+    model : MulticlassCRF, MulticlassClassifier or TaxonomyCRF
+        Labels as rows of parts come out joined, as `classes_` has them.
+    path : str or path-like
+    dtype : {"float32", "float64"}, default "float32"
+        Of the numbers in and out. float32 is what runtimes for browsers and phones expect; float64 gives the scores of
+        crfqn to rounding.
+    input : {"dense", "sparse"}, default "dense"
+        A dense table of all features; or lists of rows, columns and values of what is not zero, for texts.
+
+    Raises
+    ------
+    InputError
+        Another kind of model, dtype or input, or no package `onnx`.
+    sklearn.exceptions.NotFittedError
+    ModelFileError
+        The path cannot be written.
+    """
+    replace_file(path, graph_of(model, dtype, input).SerializeToString())
+
+
+def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
+    """Return the `onnx.ModelProto` that `write` stores; parameters and errors as there."""
+    if not isinstance(model, (LinearModel, TaxonomyCRF)) or isinstance(model, MultilabelRanker):
+        raise InputError(
+            f"onnx: expected a MulticlassCRF, MulticlassClassifier or TaxonomyCRF, got a {type(model).__name__}"
+        )
+    check_is_fitted(model)
+    for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
+        if value not in allowed:
+            raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
+    graph = _Graph(np.dtype(dtype))
+    scores = graph.add("Add", [_products(graph, model, input), graph.constant("intercept", model.intercept_)])
+    if isinstance(model, TaxonomyCRF):
+        scores = _path_sums(graph, scores, _ancestors(model))
+    graph.add("Identity", [scores], "scores")
+    if model.loss == LIKELIHOOD:
+        graph.add("Softmax", [scores], "probabilities", axis=1)
+    best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
+    graph.add("Gather", [graph.constant("classes", _labels(model.classes_)), best], "label")
+    return _finished(graph, model, input)
+
+
+class _Graph:
+    """Nodes and constants of a graph that grows; the names of results are counted."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        try:
+            import onnx
+        except ImportError:
+            raise InputError("onnx: needs the package onnx: pip install 'crfqn[onnx]'") from None
+        self.onnx, self.dtype = onnx, dtype
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operation: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
+        """Append an operation; return the name of its result."""
+        name = output or f"{operation.lower()}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operation, inputs, [name], **attributes))
+        return name
+
+    def constant(self, name: str, values: NDArray) -> str:
+        """Store an array, floats in the graph's type; return its name."""
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and name != "classes":
+            array = array.astype(self.dtype)
+        if array.dtype.kind in "UO":
+            texts: list[Any] = [str(value).encode() for value in array]
+            proto = self.onnx.helper.make_tensor(name, self.onnx.TensorProto.STRING, array.shape, texts)
+        else:
+            proto = self.onnx.numpy_helper.from_array(array, name)
+        self.constants.append(proto)
+        return name
+
+    def port(self, name: str, dtype: np.dtype, shape: list[Any]) -> Any:
+        """Return the declaration of an input or an output."""
+        element = self.onnx.helper.np_dtype_to_tensor_dtype(dtype) if dtype.kind != "U" else 8
+        return self.onnx.helper.make_tensor_value_info(name, element, shape)
+
+
+def _labels(classes: NDArray) -> NDArray:
+    """Return the classes as a runtime knows them: strings, booleans, int64 or float64."""
+    if classes.dtype.kind == "O" and not all(isinstance(label, str) for label in classes):
+        raise InputError("onnx: expected labels of one type, strings or numbers, got both")
+    return classes.astype(
+        {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}.get(classes.dtype.kind, classes.dtype)
+    )
+
+
+def _products(graph: _Graph, model: Any, input: str) -> str:
+    """Add the products of the items with the weights, (items, K); only features with a weight take part."""
+    kept = model.kept_features_ if hasattr(model, "kept_features_") else np.unique(model.coef_.indices)
+    weights = model.coef_[:, kept].toarray().T
+    if input == "dense":
+        columns = graph.add("Gather", ["X", graph.constant("kept_features", kept.astype(np.int64))], axis=1)
+        return graph.add("MatMul", [columns, graph.constant("weights", weights)])
+    place = np.full(model.n_features_in_, kept.size, np.int64)  # the last row of weights is zero
+    place[kept] = np.arange(kept.size)
+    rows_of_weights = graph.constant("weights", np.vstack([weights, np.zeros((1, weights.shape[1]))]))
+    entries = graph.add(
+        "Gather", [rows_of_weights, graph.add("Gather", [graph.constant("row", place), "columns"])]
+    )
+    last = graph.constant("last_axis", np.array([1], np.int64))
+    terms = graph.add("Mul", [entries, graph.add("Unsqueeze", ["values", last])])
+    shape = graph.add(
+        "Concat", ["n_items", graph.constant("n_nodes", np.array([weights.shape[1]], np.int64))], axis=0
+    )
+    zeros = graph.add(
+        "ConstantOfShape", [shape], value=graph.onnx.numpy_helper.from_array(np.zeros(1, graph.dtype))
+    )
+    return graph.add("ScatterND", [zeros, graph.add("Unsqueeze", ["rows", last]), terms], reduction="add")
+
+
+def _ancestors(model: TaxonomyCRF) -> NDArray[np.int64]:
+    """Return the nodes on the path of each class from the top down, (levels, classes), NO_NODE below its own."""
+    parents = model.tree_.parents
+    levels = [model._space.nodes.astype(np.int64)]
+    while (levels[-1] >= 0).any():
+        levels.append(np.where(levels[-1] >= 0, parents[levels[-1]], NO_NODE))
+    return np.array(levels[:-1])
+
+
+def _path_sums(graph: _Graph, scores: str, ancestors: NDArray[np.int64]) -> str:
+    """Add the sums of the scores (items, K) along the paths of the classes, one level at a time."""
+    pads = graph.constant("pads", np.array([0, 0, 0, 1], np.int64))
+    n_nodes = graph.add("Pad", [scores, pads])  # one more column, of zeros, for NO_NODE
+    total = ""
+    for level, nodes in enumerate(ancestors[::-1]):
+        part = graph.add("Gather", [n_nodes, graph.constant(f"nodes_{level}", nodes)], axis=1)
+        total = graph.add("Add", [total, part]) if total else part
+    return total
+
+
+def _finished(graph: _Graph, model: Any, input: str) -> Any:
+    """Return the checked model with its inputs and outputs."""
+    helper, whole = graph.onnx.helper, np.dtype(np.int64)
+    if input == "dense":
+        inputs = [graph.port("X", graph.dtype, ["items", model.n_features_in_])]
+    else:
+        inputs = [graph.port(name, whole, ["entries"]) for name in ("rows", "columns")]
+        inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", whole, [1])]
+    table = ["items", len(model.classes_)]
+    outputs = [
+        graph.port("label", _labels(model.classes_).dtype, ["items"]),
+        graph.port("scores", graph.dtype, table),
+    ]
+    if model.loss == LIKELIHOOD:
+        outputs.append(graph.port("probabilities", graph.dtype, table))
+    made = helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants)
+    found = helper.make_model(
+        made,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="crfqn",
+        producer_version=crfqn.__version__,
+    )
+    graph.onnx.checker.check_model(found)
+    return found

@@ -1,0 +1,1 @@
+"""Metrics of spans (phrases, names) in label sequences, by label scheme: counts, ratios, reports, confusions."""

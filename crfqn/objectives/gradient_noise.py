@@ -1,0 +1,69 @@
+"""The noise of gradients: how large a weight's gradient would be if its feature had nothing to do with the labels.
+
+At zero weights, let r_t be the derivative of the loss by the scores of position t, whose item counts c_t times, and v
+the mean over the K states of the variances of r over the positions (for a likelihood (1 - sum_k p_k^2) / K, p the
+shares of the labels). If a feature's values were independent of the labels, the gradient by its weight for a state,
+sum_t c_t x_tf r_t less what the shares of the labels explain, would have on average over the states the variance
+
+    v sum_t c_t x_tf^2.
+
+This is what a penalty has to hold against: Bickel, Ritov and Tsybakov (Annals of Statistics 2009) and Belloni and
+Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties in proportion to it. It grows as the root of the
+number of items where features are dense, and stays as it is where new items bring new features, as words.
+
+Shapes: N positions, F features, K states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crfqn.arrays import NO_WEIGHTS, Coords, Vector
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.bounded import BoundedObjective
+from crfqn.objectives.objective import Objective
+
+
+def gradient_noise(objective: Any, unpenalised: Coords) -> float:
+    """Return the standard deviation of a weight's gradient under labels that mean nothing, on average; 0 for one label.
+
+    The mean is over the features that occur; over the states it is that of squares.
+
+    Parameters
+    ----------
+    objective : Objective, BlockedObjective or BoundedObjective
+    unpenalised : int64, coordinates of weights without penalty: their features (the intercept's) do not count
+
+    Notes
+    -----
+    O(K N) and a pass over the data.
+    """
+    parts = parts_of(objective)
+    occurring = sum(part.map.weighted_squares(part.position_weights) for part in parts)
+    occurring[parts[0].split(unpenalised).features] = 0.0
+    lengths = np.sqrt(occurring[occurring > 0])
+    return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
+
+
+def residual_variance(parts: list[Objective]) -> float:
+    """Return the mean over the states of the variances of the residual at zero weights, items counted by weight."""
+    moments = np.sum([residual_moments(part) for part in parts], axis=0)  # (2, K)
+    total = sum(float(part.position_weights.sum()) for part in parts)
+    first, second = moments / total
+    return max(float((second - first**2).mean()), 0.0)
+
+
+def residual_moments(part: Objective) -> Vector:
+    """Return the sums of the residual and of its squares by state, (2, K)."""
+    residual = part.at(*NO_WEIGHTS).evaluation.residual
+    squares = np.einsum("kt,kt,t->k", residual, residual, part.inverse_weights)
+    return np.array([residual.sum(axis=1), squares])
+
+
+def parts_of(objective: Any) -> list[Objective]:
+    """Return the objectives over the same coordinates whose sum it is; of a bound on a loss those of the loss."""
+    if isinstance(objective, BoundedObjective):
+        return [objective.loss_objective]
+    return objective.parts if isinstance(objective, BlockedObjective) else [objective]

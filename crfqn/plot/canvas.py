@@ -1,0 +1,145 @@
+"""Axes to draw into, files to draw to, and what all pictures share: names as they are, signed colours, grids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.wording import printable
+from crfqn.errors import InputError
+
+NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, told apart by the colour-blind
+MOST_TICKS = 64  # names along an axis; of more labels every n-th has its name
+
+LONGEST_NAME = 24  # letters of a name along an axis
+
+
+def check_matplotlib() -> None:
+    """Raise InputError unless matplotlib is installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "plots need matplotlib, which is not installed here: pip install 'crfqn[plot]'"
+        ) from None
+
+
+def check_picture(file: str | PathLike[str]) -> None:
+    """Raise InputError unless matplotlib is installed and draws this kind of file."""
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
+    kinds = sorted(Figure().canvas.get_supported_filetypes())
+    if Path(file).suffix.removeprefix(".").lower() not in kinds:
+        raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
+
+
+def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, float] | None = None) -> None:
+    """Draw a display into a file, without pyplot and its windows.
+
+    Parameters
+    ----------
+    display : a display of this package
+    file : str or path-like
+        Its ending says the kind: .png, .svg, .pdf ...
+    size : width and height in inches, optional
+
+    Raises
+    ------
+    InputError
+        matplotlib is not installed, or does not know the kind of file.
+    """
+    check_picture(file)
+    from matplotlib.figure import Figure
+
+    n_rows, n_columns = display.SHAPE
+    figure = Figure(figsize=size or (1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows), layout="constrained")
+    display.plot(ax=figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+    figure.savefig(file, dpi=150)
+
+
+def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
+    """Return axes for panels, a 1-D object array: new ones, one pair of axes cut up, or the caller's.
+
+    Parameters
+    ----------
+    ax : None for a new figure of pyplot, axes whose place is divided, or an array of n_rows x n_columns axes
+
+    Raises
+    ------
+    InputError
+        Another number of axes, or matplotlib is not installed.
+    """
+    check_matplotlib()
+    n = n_rows * n_columns
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        size = (1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows)
+        figure = plt.figure(figsize=size, layout="constrained")
+        return figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    given = np.array(ax, dtype=object).ravel()
+    if given.size == 1 and n > 1:  # as in scikit-learn: the axes say where, and give way to the panels
+        outer = given[0]
+        outer.set_axis_off()
+        inner = outer.get_subplotspec().subgridspec(n_rows, n_columns)
+        return inner.subplots(squeeze=False).ravel()
+    if given.size != n:
+        raise InputError(f"ax: expected axes for {n} panels, or one to divide, got {given.size}")
+    return given
+
+
+def name_ticks(axis: Any, names: Iterable[Any]) -> None:
+    """Write a name at each whole number of an axis; a $ in a name is a letter, and no formula begins there."""
+    shown = [shorten_name(name) for name in names]
+    is_crowded = axis.axis_name == "x" and max(map(len, shown), default=0) > 2
+    rotation = 90.0 if is_crowded else 0.0
+    step = ceil(len(shown) / MOST_TICKS) or 1
+    axis.set_ticks(range(0, len(shown), step), shown[::step], rotation=rotation)
+    for label in axis.get_ticklabels():
+        label.set_parse_math(False)
+    size = 10.0 if len(shown) <= 12 else max(4.0, 10.0 - 0.15 * len(shown[::step]))
+    axis.set_tick_params(labelsize=size)
+
+
+def shorten_name(name: Any) -> str:
+    """Return a name as a line of a picture, without control characters, and cut where it is long."""
+    text = printable(name).encode("utf-8", "replace").decode()  # matplotlib draws no half characters
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+
+
+def signed_colours() -> Any:
+    """Return a colour map from NEGATIVE over transparent (0) to POSITIVE, which suits light and dark paper."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    ends = [(*to_rgb(NEGATIVE), 1.0), (*to_rgb(NEGATIVE), 0.0), (*to_rgb(POSITIVE), 0.0)]
+    parts = list(zip((0.0, 0.5, 0.5, 1.0), [*ends, (*to_rgb(POSITIVE), 1.0)], strict=True))
+    return LinearSegmentedColormap.from_list("crfqn-signed", parts)
+
+
+def counted_colours() -> Any:
+    """Return a colour map from transparent (0) to blue."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    colour = to_rgb(NEGATIVE)
+    return LinearSegmentedColormap.from_list("crfqn-counted", [(*colour, 0.0), (*colour, 1.0)])
+
+
+def draw_known(axes: Any, x: Any, y: Any, **style: Any) -> bool:
+    """Draw the points of a curve that are finite (and of a logarithmic axis above 0); whether there are any."""
+    known = np.isfinite(x) & np.isfinite(y)
+    if axes.get_yscale() == "log":
+        known &= y > 0
+    if known.any():
+        axes.plot(x[known], y[known], **style)
+    return bool(known.any())
+
+
+def say_unknown(axes: Any, text: str = "not known") -> None:
+    """Write into the middle of axes without curves."""
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

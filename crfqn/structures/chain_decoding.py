@@ -1,0 +1,141 @@
+"""What chains can tell besides their best labelling: the n best ones, pairs of neighbours, whole spans.
+
+Scores and edges as in `chain.py`, (K, N) and (K, K), in nats; -inf forbids. Items without any allowed labelling have no
+labellings, and their probabilities mean nothing.
+
+Shapes: K states, N positions, I items, S spans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
+from crfqn.kernels.chain.best_paths import best_paths
+from crfqn.kernels.chain.spans import pair_marginals, span_log_probabilities
+from crfqn.structures.chain import Chain
+from crfqn.threads import Pool, cut_into_parts
+
+LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
+BYTES = 8  # of a list's entry: the state before and its rank
+
+
+class BestLabellings(NamedTuple):
+    """The n best labellings of every item, the best one first.
+
+    Attributes
+    ----------
+    states : int32 (n, N); score : float64 (n, I), in nats
+    counts : int64 (I,), how many there are, where an item has fewer than n
+    """
+
+    states: NDArray[np.int32]
+    score: Vector
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SpanRules:
+    """What makes a span of neighbouring states.
+
+    Attributes
+    ----------
+    type_of : int64 (K,), the type of span that a state belongs to, -1 for none
+    continues : bool (K, K), whether the second state belongs to the span of the first
+    """
+
+    type_of: NDArray[np.int64]
+    continues: NDArray[np.bool_]
+
+    def find(self, states: Labels, offsets: NDArray[np.int64]) -> Spans:
+        """Return the spans of a labelling, int (N,), in their order."""
+        type_of = self.type_of[states]
+        goes_on = np.zeros(states.size, bool)
+        goes_on[1:] = self.continues[states[:-1], states[1:]] & (type_of[1:] >= 0)
+        goes_on[offsets[:-1][np.diff(offsets) > 0]] = False
+        starts = np.flatnonzero((type_of >= 0) & ~goes_on)
+        behind = np.flatnonzero(~goes_on)  # the next span or the next position outside begins there
+        ends = np.append(behind, states.size)
+        stops = ends[np.searchsorted(behind, starts, side="right")]
+        return Spans(starts, stops, type_of[starts])
+
+
+class Spans(NamedTuple):
+    """Spans of all items, in their order: positions starts ... stops - 1 and types, int64 (S,) each."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    types: NDArray[np.int64]
+
+
+def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> BestLabellings:
+    """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before.
+
+    Notes
+    -----
+    O(N K (K + n)) time, typically, and 8 T K n bytes for the longest item of T positions, in each thread.
+    """
+    scores, edges = chain.ruled(scores, edges)
+    longest = int(np.diff(chain.offsets).max(initial=0))
+    n_bytes = max(BYTES * longest * chain.n_states * n, 4 * n * scores.shape[1])
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"n: expected fewer labellings, {n} of them would take {n_bytes / 1e9:.3g} GB and at most "
+            f"{LARGEST_BYTES / 1e9:g} GB are allowed"
+        )
+    states = np.empty((n, scores.shape[1]), np.int32)
+    best, counts = np.full((n, chain.n_items), -np.inf), np.zeros(chain.n_items, np.int64)
+    cuts = cut_into_parts(chain.offsets)
+
+    def run(part: int) -> None:
+        if cuts[part] < cuts[part + 1]:
+            best_paths(cuts[part], cuts[part + 1], chain.offsets, scores, edges, n, states, best, counts)
+
+    pool.each(cuts.size - 1, run, scores.size * (chain.n_states + n))
+    return BestLabellings(states, best, counts)
+
+
+def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Vector]:
+    """Return P(y_t = j, y_{t+1} = k) of every item, float64 (T - 1, K, K), (0, K, K) for items without neighbours."""
+    scores, edges = chain.ruled(scores, edges)
+    sizes = np.maximum(np.diff(chain.offsets) - 1, 0)
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    pairs = np.empty((int(firsts[-1]), chain.n_states, chain.n_states))
+    cuts = cut_into_parts(chain.offsets)
+
+    def run(part: int) -> None:
+        if cuts[part] < cuts[part + 1]:
+            pair_marginals(cuts[part], cuts[part + 1], chain.offsets, firsts, scores, edges, pairs)
+
+    pool.each(cuts.size - 1, run, 8 * scores.size * chain.n_states)
+    return np.split(pairs, firsts[1:-1]) if chain.n_items else []
+
+
+def span_probabilities(
+    chain: Chain, scores: Vector, edges: Vector, spans: Spans, rules: SpanRules, pool: Pool
+) -> Vector:
+    """Return the probability that each span stands where it does, float64 (S,): that a labelling has exactly it.
+
+    Notes
+    -----
+    O(T K^2) for an item with spans, with K^2 exponentials a position: everything is in logarithms.
+    """
+    scores, edges = chain.ruled(scores, edges)
+    heads = np.searchsorted(spans.starts, chain.offsets)
+    out = np.empty(spans.starts.size)
+    cuts = cut_into_parts(chain.offsets)
+
+    def run(part: int) -> None:
+        if cuts[part] < cuts[part + 1]:
+            span_log_probabilities(
+                cuts[part], cuts[part + 1], chain.offsets, scores, edges, heads, *spans, rules.type_of,
+                rules.continues, out,
+            )  # fmt: skip
+
+    pool.each(cuts.size - 1, run, 16 * scores.size * chain.n_states)
+    return np.exp(np.minimum(out, 0.0))

@@ -1,0 +1,137 @@
+"""Rules on the labels of a chain: which may begin an item, end it, and follow which.
+
+A labelling that breaks a rule has the score -inf: the partition function, marginals and best labellings are those of
+the others.
+
+Shapes: K states, N positions, I items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
+from crfqn.kernels.chain.transition_mask import TransitionMask
+from crfqn.kernels.rows import LANES
+
+
+class Violation(NamedTuple):
+    """A position whose label breaks a rule: number of the position, and "start", "transition" or "end"."""
+
+    position: int
+    rule: str
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionRules:
+    """The rules of a chain over K states.
+
+    Parameters
+    ----------
+    transitions : ndarray of bool, shape (K, K), whether the second state may follow the first
+    start, end : ndarray of bool, shape (K,), whether an item may begin, or end, with a state
+    """
+
+    transitions: NDArray[np.bool_]
+    start: NDArray[np.bool_]
+    end: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        n_states = self.start.size
+        if self.transitions.shape != (n_states, n_states) or self.end.shape != (n_states,):
+            raise InputError(
+                f"expected rules of one number of states, got {self.transitions.shape}, {self.start.shape} and "
+                f"{self.end.shape}"
+            )
+
+    @classmethod
+    def everything(cls, n_states: int) -> TransitionRules:
+        """Return the rules that allow all."""
+        return cls(np.ones((n_states, n_states), bool), np.ones(n_states, bool), np.ones(n_states, bool))
+
+    @classmethod
+    def observed(cls, targets: Labels, offsets: NDArray[np.int64], n_states: int) -> TransitionRules:
+        """Return the rules that allow what labels int32 (N,) have, -1 standing for unknown ones."""
+        rules = cls(np.zeros((n_states, n_states), bool), np.zeros(n_states, bool), np.zeros(n_states, bool))
+        firsts, lasts, to = ends_of(offsets)
+        for allowed, at in ((rules.start, firsts), (rules.end, lasts)):
+            found = targets[at]
+            allowed[found[found >= 0]] = True
+        is_known = (targets[to - 1] >= 0) & (targets[to] >= 0)
+        rules.transitions[targets[to - 1][is_known], targets[to][is_known]] = True
+        return rules
+
+    def __and__(self, other: TransitionRules) -> TransitionRules:
+        """Return the rules that allow what both do."""
+        return TransitionRules(
+            self.transitions & other.transitions, self.start & other.start, self.end & other.end
+        )
+
+    @property
+    def allows_everything(self) -> bool:
+        """Whether nothing is forbidden."""
+        return bool(self.transitions.all() and self.start.all() and self.end.all())
+
+    @cached_property
+    def mask(self) -> TransitionMask:
+        """What kernels add to the scores."""
+        n_states = self.start.size
+        width = -(-n_states // LANES) * LANES
+        edges, ends = np.zeros((n_states, width)), np.zeros((2, width))
+        edges[:, :n_states] = _penalty(self.transitions)
+        ends[:, :n_states] = _penalty(np.stack([self.start, self.end]))
+        return TransitionMask(edges[:0] if self.transitions.all() else edges, ends[0].copy(), ends[1].copy())
+
+    def on_scores(self, scores: Vector, offsets: NDArray[np.int64]) -> Vector:
+        """Return node scores (K, N) with what may not begin or end an item at -inf."""
+        if self.start.all() and self.end.all():
+            return scores
+        masked = scores.copy()
+        firsts, lasts, _ = ends_of(offsets)
+        masked[np.ix_(~self.start, firsts)] = -np.inf
+        masked[np.ix_(~self.end, lasts)] = -np.inf
+        return masked
+
+    def on_edges(self, edges: Vector) -> Vector:
+        """Return edge scores (K, K) with forbidden transitions at -inf."""
+        return edges + _penalty(self.transitions)
+
+    def possible_lengths(self, longest: int) -> NDArray[np.bool_]:
+        """Return whether any labelling of 0, 1 ... `longest` positions keeps the rules, (longest + 1,)."""
+        possible, reached = np.ones(longest + 1, bool), self.start.copy()
+        for length in range(1, longest + 1):
+            possible[length:] = bool((reached & self.end).any())
+            before, reached = reached, np.logical_or.reduce(self.transitions[reached], axis=0)
+            if np.array_equal(before, reached):
+                break  # so it stays
+        return possible
+
+    def violations(self, targets: Labels, offsets: NDArray[np.int64]) -> list[Violation]:
+        """Return what labels int32 (N,) break, by position; -1 stands for unknown ones, which break nothing."""
+        firsts, lasts, to = ends_of(offsets)
+        first, last, before, here = targets[firsts], targets[lasts], targets[to - 1], targets[to]
+        found = [
+            (firsts[(first >= 0) & ~self.start[first]], "start"),
+            (to[(before >= 0) & (here >= 0) & ~self.transitions[before, here]], "transition"),
+            (lasts[(last >= 0) & ~self.end[last]], "end"),
+        ]
+        return sorted(Violation(int(position), rule) for positions, rule in found for position in positions)
+
+
+def _penalty(allowed: NDArray[np.bool_]) -> Vector:
+    return np.where(allowed, 0.0, -np.inf)
+
+
+def ends_of(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first positions of items, their last ones, and the positions that have one before them."""
+    is_filled = np.diff(offsets) > 0
+    firsts = offsets[:-1][is_filled]
+    has_before = np.ones(offsets[-1], bool)
+    has_before[firsts] = False
+    return firsts, offsets[1:][is_filled] - 1, np.flatnonzero(has_before)

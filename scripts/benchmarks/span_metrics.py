@@ -1,0 +1,79 @@
+"""F1 of spans in labels of CoNLL-2000's size, beside seqeval, whose default and strict modes are the same measures.
+
+The labels are made up, so that the row needs no data: 2,012 sentences, as many as its test part has, of 1 to 46 words,
+11 types, a tenth of the predicted labels wrong. Processor seconds, medians of runs by turns.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import Figure, Report, Table
+
+N_ITEMS, LONGEST, TYPES, WRONG, REPEATS, ASKED = 2012, 46, 11, 0.1, 3, 20
+
+
+def random_labels() -> tuple[list[list[str]], list[list[str]]]:
+    """Return given and predicted labels of IOB2."""
+    random = np.random.default_rng(0)
+    true, predicted = [], []
+    for n in random.integers(1, LONGEST + 1, size=N_ITEMS):
+        item: list[str] = []
+        while len(item) < n:
+            kind, length = random.integers(TYPES), random.integers(1, 4)
+            item += [f"B-{kind}", *[f"I-{kind}"] * (length - 1)] if random.random() < 0.8 else ["O"]
+        true.append(item[:n])
+        is_wrong = random.random(n) < WRONG
+        predicted.append(["O" if bad else label for label, bad in zip(item, is_wrong, strict=False)])
+    return true, predicted
+
+
+def processor_seconds(work: Callable[[], float]) -> tuple[float, float]:
+    """Return what `work` returns, and its processor seconds."""
+    begin = time.process_time()
+    value = work()
+    return value, time.process_time() - begin
+
+
+def measure() -> Report:
+    """Time both libraries by turns in both modes; AssertionError if their F1 differ."""
+    from crfqn.metrics import span_f1_score
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from seqeval.metrics import f1_score
+        from seqeval.scheme import IOB2
+
+    true, predicted = random_labels()
+    report = Report("spans", f"Span F1 of {sum(map(len, true)):,} labels", ["crfqn", "seqeval", "numpy"])
+    modes: dict[str, tuple[bool, dict[str, Any]]] = {
+        "default": (False, {}),
+        "strict": (True, {"mode": "strict", "scheme": IOB2}),
+    }
+    rows = []
+    for mode, (strict, settings) in modes.items():
+        runs = [
+            (
+                processor_seconds(lambda s=strict: span_f1_score(true, predicted, scheme="IOB2", strict=s)),
+                processor_seconds(lambda s=settings: f1_score(true, predicted, **s)),
+            )
+            for _ in range(REPEATS)
+        ]
+        (value, _), (expected, _) = runs[0]
+        assert abs(value - expected) < 1e-12
+        ours, theirs = (median(run[side][1] for run in runs) for side in (0, 1))
+        rows.append([mode, f"{value:.4f}", f"{ours:.4f}", f"{theirs:.3f}", f"{theirs / ours:.0f}"])
+        is_met = theirs >= ASKED * ours
+        report.figures.append(
+            Figure(f"seqeval's seconds, {mode}", f">= {ASKED}", f"{theirs / ours:.0f}", is_met)
+        )
+        report.numbers[mode] = {"f1": value, "crfqn": ours, "seqeval": theirs}
+    head = ["mode", "F1", "crfqn, s", "seqeval, s", "times"]
+    report.tables.append(Table("Processor seconds", head, rows))
+    return report

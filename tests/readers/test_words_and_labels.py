@@ -1,0 +1,118 @@
+"""Readers of words with labels: parserator, treebanks, tables with a head; what is wrong is named with its place."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from crfqn.datasets import dataset
+from crfqn.errors import DataError, DataUnavailableError
+from crfqn.readers.conll import read_conll
+from crfqn.readers.labelled_csv import read_labelled_csv
+from crfqn.readers.parserator import read_parserator
+from crfqn.readers.treebank import read_treebank
+
+NAMES = """<NameCollection>
+  <Name><GivenName>Drake</GivenName> <Surname>van der Rice</Surname></Name>
+  <Name></Name>
+  <Name><And>&amp;</And></Name>
+</NameCollection>"""
+COLUMNS = "\t_" * 5
+TREEBANK = f"""# text = Van het huis.
+1-2\tVanhet\t_\t_\t_{COLUMNS}
+1\tVan\tvan\tADP\tVZ|init{COLUMNS}
+2\thet\thet\tDET\tLID|bep{COLUMNS}
+2.1\tniets\t_\t_\t_{COLUMNS}
+
+# text = Ja
+1\tJa\tja\tINTJ\tTSW{COLUMNS}
+"""
+TABLE = 'id,text,category\n1,"where, please, is\nmy card?",card_arrival\n\n2,why,reason\n'
+
+
+@pytest.fixture
+def path(tmp_path):
+    def write(text: str) -> str:
+        target = tmp_path / "data"
+        target.write_bytes(gzip.compress(text.encode()))
+        return str(target)
+
+    return write
+
+
+def test_names(path):
+    data = read_parserator(path(NAMES))
+    assert [[word["w"] for word in item] for item in data.inputs] == [["Drake", "van", "der", "Rice"], ["&"]]
+    assert data.labels == [["GivenName", "Surname", "Surname", "Surname"], ["And"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (NAMES.replace("<Name></Name>", "<Name>"), "no XML: mismatched tag: line 5"),
+        (
+            NAMES.replace("</GivenName> ", "</GivenName> Jr. "),
+            r"item 1: expected words within elements .* got 'Jr\.'",
+        ),
+        ("<Names/>", "no items; expected elements of labelled pieces"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]>' + NAMES, "expected XML without entities of its own"),
+    ],
+)
+def test_what_is_no_file_of_names(path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_parserator(path(text))
+
+
+def test_treebank(path):
+    upos, xpos = (read_treebank(path(TREEBANK), tag) for tag in ("upos", "xpos"))
+    assert [[word["w"] for word in item] for item in upos.inputs] == [["Van", "het"], ["Ja"]]
+    assert (upos.labels, xpos.labels) == ([["ADP", "DET"], ["INTJ"]], [["VZ|init", "LID|bep"], ["TSW"]])
+    with pytest.raises(DataError, match=r"line 3: expected 10 columns of CoNLL-U, separated by tabs, got 9"):
+        read_treebank(path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1)), "upos")
+    with pytest.raises(DataError, match="no words; expected lines of CoNLL-U"):
+        read_treebank(path("# nothing\n"), "upos")
+
+
+def test_table(path):
+    data = read_labelled_csv(path(TABLE))
+    assert data.inputs == ["where, please, is\nmy card?", "why"]
+    assert data.labels == ["card_arrival", "reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            TABLE.replace("category", "kind"),
+            "line 1: expected the columns text and category, got 'id, text, kind'",
+        ),
+        (TABLE.replace("2,why", "why"), "line 5: expected 3 values, got 2"),
+        (TABLE + '3,"open', "line 6: unexpected end of data"),
+        ("text,category\n", "no rows below the head"),
+    ],
+)
+def test_what_is_no_table(path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_labelled_csv(path(text))
+
+
+def test_columns_between_tabs_may_have_blanks(path):
+    text = "ke s\tO\nAda\tB-PER\n"
+    assert read_conll(path(text), ["w"], separator="\t").inputs == [[{"w": "ke s"}, {"w": "Ada"}]]
+    with pytest.raises(DataError, match="line 1: expected 1 columns"):
+        read_conll(path(text), ["w"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["banking77", "btc", "dutch-upos", "dutch-xpos", "probablepeople-company", "probablepeople-person"],
+)
+def test_real_data_are_what_they_should_be(name):
+    entry = dataset(name)
+    try:
+        data = entry.load()
+    except DataUnavailableError as error:
+        pytest.skip(str(error))
+    assert entry.verify().is_passed
+    assert data.digest() == entry.content.sha256

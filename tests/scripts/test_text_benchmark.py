@@ -1,0 +1,99 @@
+"""The benchmark of texts on a made-up set: what it says belongs to the weights that it has."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from benchmarks import crfsuite
+from benchmarks.items import stored
+from benchmarks.judge import judge
+from benchmarks.problem import Run
+from benchmarks.text import estimators, report, training
+from benchmarks.text.measure import Measured, Training
+from benchmarks.text.problems import made_up
+
+PENALTY = training.PENALTIES[1]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return made_up().problem()
+
+
+@pytest.fixture(scope="module")
+def ours(problem):
+    """A default fit, and one that went on to a target below its end."""
+    with stored(problem) as path:
+        return training.train(path, PENALTY, False, 20.887, 20.0)
+
+
+def test_a_run_says_what_its_weights_are_worth(problem, ours):
+    first, _ = ours
+    verdict = judge(problem, PENALTY.c1, first.weights, first.edges, 2 * PENALTY.c2)
+    assert verdict.objective == pytest.approx(first.facts["value"], rel=1e-9)
+    assert first.values[-1] == pytest.approx(verdict.objective, rel=1e-9)
+    assert np.all(np.diff(first.seconds) >= 0)
+    assert first.facts["status"] in ("ESTIMATED", "CONVERGED")
+
+
+@pytest.mark.skipif(not crfsuite.is_installed(), reason="needs python-crfsuite")
+def test_both_minimise_the_same(problem, ours):
+    with stored(problem) as path:
+        run = crfsuite.train_pairs(path, {"c1": PENALTY.c1, "c2": PENALTY.c2}, False)
+    verdict = judge(problem, PENALTY.c1, run.weights, run.edges, 2 * PENALTY.c2)
+    assert verdict.objective == pytest.approx(run.values[-1], rel=1e-6)
+    assert verdict.objective == pytest.approx(ours[0].facts["value"], rel=2e-3)
+
+
+def made_up_run(name, seconds, values, **facts):
+    known = {"total": seconds[-1], "status": "ESTIMATED", "estimated_gap": 1e-4, "gap": 2e-3, "warnings": []}
+    return Run(
+        name=name,
+        iterations=np.arange(len(seconds)),
+        seconds=np.array(seconds),
+        values=np.array(values),
+        setup_seconds=0.0,
+        passes=1.0,
+        weights=None,
+        n_nonzero=1,
+        peak_bytes=1,
+        facts=known | facts,
+    )
+
+
+def test_seconds_and_ratios():
+    peer = made_up_run("CRFsuite", [1.0, 4.0, 9.0, 12.0], [200.0, 100.9, 100.05, 100.0], total=13.0)
+    stopped = made_up_run("crfqn", [0.5, 1.0], [150.0, 100.05], estimated=[1e-2, 1e-4], gaps=[0.1, 0.05])
+    on = made_up_run("crfqn", [0.6, 1.5, 2.0], [150.0, 100.05, 99.9])
+    of = Training("company", "", PENALTY, False, [(stopped, on)], [peer], {})
+    assert [report.speed_up(of, level) for level in report.LEVELS] == [4.0, 9.0, 6.5]
+    assert of.optimum == 99.9
+    never = replace(of, ours=[(stopped, None)])
+    assert report.speed_up(never, 0.0) == 0.0
+    assert report.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
+    asked = {figure.what: figure.is_met for figure in report.training_figures([of])}
+    assert asked["l1, to 1e-3 above CRFsuite's end: worst"]
+    assert asked["l1, to CRFsuite's end: worst"]  # three times are enough on the small sets
+    assert not asked["l1, to CRFsuite's end: median"]
+    proof = made_up_run(
+        "crfqn", [1.0, 2.0], [100.0, 99.9], estimated=np.array([0.3, 0.2]), gaps=np.array([0.1, 0.2])
+    )
+    (row,) = report.certificate_table([replace(of, reference=proof)]).rows
+    assert row[2:] == ["1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "0.0e+00, 2.0e-03", "2.0"]
+
+
+def test_figures_of_uses():
+    slow, quick = (
+        estimators.Use(s, a, t, 1e-4, 1, "") for s, a, t in ((4.0, 0.9, 100.0), (1.0, 0.897, 300.0))
+    )
+    text = report.report(Measured(uses={"company": {"CRFsuite": slow, "crfqn": quick}})).markdown()
+    assert "4.00 (company)" in text
+    assert "| 0.30 (company)" in text  # more points lost than may be
+    assert "3.00 (company)" in text

@@ -1,0 +1,58 @@
+"""The manual's site builds without a warning, has every public name, and every page of it can be reached."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ("crfqn", "crfqn.metrics", "crfqn.penalties")  # whose `__all__` is public
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"
+)  # Sphinx's
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site, of a copy: nothing is written into the checkout."""
+    sphinx = pytest.importorskip("sphinx.application")
+    root = tmp_path_factory.mktemp("manual")
+    shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("_*"))
+    shutil.copytree(ROOT / "models", root / "models")
+    shutil.copy(ROOT / "CHANGELOG.md", root)
+    said = io.StringIO()
+    app = sphinx.Sphinx(
+        root / "docs", root / "docs", root / "site", root / "doctrees", "html", status=None, warning=said
+    )
+    app.build()
+    assert said.getvalue() == ""
+    return root / "site"
+
+
+def test_pages_of_the_manual_and_cards_are_in_the_site(site):
+    for page in (ROOT / "docs").glob("*.md"):
+        assert (site / page.with_suffix(".html").name).is_file(), page.name
+    for card in ROOT.glob("models/*/README.md"):
+        assert (site / "_generated" / "models" / f"{card.parent.name}.html").is_file(), card
+
+
+def test_links_within_the_site_lead_somewhere(site):
+    for page in site.rglob("*.html"):
+        for link in re.findall(r'href="([^"#:?]+)(?:#[^"]*)?"', page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), (page.name, link)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_have_an_entry(module):
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = {
+        name for part in text.split("currentmodule::") for name in re.findall(r"^   (\w+)$", part, re.M)
+    }
+    public = importlib.import_module(module).__all__
+    assert {name for name in public if not name.isupper()} <= listed
