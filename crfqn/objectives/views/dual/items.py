@@ -35,7 +35,6 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import Certified, DualView, ItemSweep
 from crfqn.objectives.registry import offers
-from crfqn.objectives.views.dual.extrapolation import Iterate, extrapolated
 from crfqn.objectives.views.dual.kernel_items import (
     DualKernelItems,
     dual_variables,
@@ -116,7 +115,6 @@ class DualItems:
         self.state = starting_items(objective, self.l2, self.fixed.copy())
         self.items = np.flatnonzero(self.state.masses > 0)
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
-        self.iterates: list[Iterate] = []
 
     @property
     def alpha(self) -> Vector:
@@ -166,23 +164,6 @@ class DualItems:
         """Whether every b adds up to its mass."""
         return self.solver.method != METHODS["bisection"]
 
-    def extrapolate(self, n_iterates: int) -> None:
-        """Move to a better point near the plane through the present variables and those of the last calls.
-
-        n_iterates : how many earlier ones are kept, each with its weights; not while a multiplier changes the problem
-        """
-        if n_iterates == 0 or self.is_free or not self.is_exact:
-            return
-        now = Iterate(self.state.b, self.weights)
-        found = extrapolated(now, self.iterates, self.state, self._weights_of) if self.iterates else None
-        if found is not None:
-            self.state.b[:], self.weights[:] = found
-        self.iterates = [*self.iterates, Iterate(self.state.b.copy(), self.weights.copy())][-n_iterates:]
-
-    def _weights_of(self, items: NDArray[np.int64], alpha: Vector) -> Vector:
-        """Return sum_i alpha_i x_i over some items, (F, K)."""
-        return transposed_product(self.rows, items, alpha, len(self.weights))
-
     def certify(self, order: NDArray[np.int64]) -> Certified:
         """Evaluate both objectives; variables that are off their simplex are projected back first."""
         if not self.is_exact:
@@ -219,9 +200,7 @@ class DualItems:
         """Project every b onto its simplex, and make the weights anew."""
         state = self.state
         simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-        self.weights[:, : self.n_states] = transposed_product(
-            self.rows, slice(None), self.alpha, len(self.weights)
-        )
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
 
     def point(self) -> TablePoint:
         """Return the weights as a point, which takes a copy of them when it is asked for them."""
@@ -235,13 +214,13 @@ class DualItems:
         return table
 
 
-def transposed_product(rows: Rows, items: Any, alpha: Vector, n_features: int) -> Vector:
-    """Return sum_i alpha_i x_i over some items, an index of rows, (F, K)."""
+def transposed_product(rows: Rows, alpha: Vector, n_features: int) -> Vector:
+    """Return sum_i alpha_i x_i, (F, K)."""
     if rows.n_columns:
-        return rows.values.reshape(-1, rows.n_columns)[items].T @ alpha
+        return rows.values.reshape(-1, rows.n_columns).T @ alpha
     values = rows.values if rows.values.size else np.ones(rows.indices.size)
-    x = scipy.sparse.csr_array((values, rows.indices, rows.indptr), (rows.squares.size, n_features))
-    return np.asarray(x[items].T @ alpha)
+    x = scipy.sparse.csr_array((values, rows.indices, rows.indptr), (len(alpha), n_features))
+    return np.asarray(x.T @ alpha)
 
 
 class TableWeights:

@@ -108,9 +108,6 @@ class DualKernelItems:
         linear = float(alpha.sum() - alpha[own].sum() + np.sum(alpha * state.offsets))
         return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
 
-    def extrapolate(self, n_iterates: int) -> None:
-        """Do nothing: iterates would need the scores of all items beside their variables."""
-
     def certify(self, order: NDArray[np.int64]) -> Certified:
         """Evaluate both objectives; variables that are off their simplex are projected back first."""
         if self.solver.method == METHODS["bisection"]:
