@@ -33,7 +33,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    data = dataset("conll2000").load()
+    data: Any = dataset("conll2000").load()
     train, test = data.inputs[: data.n_train], data.inputs[data.n_train :]
     templates = Templates(TEMPLATE, columns=["w", "pos"])
     print(f"featurise {train.n_positions:,} tokens: {seconds(lambda: templates.fit_transform(train)):.2f} s")
