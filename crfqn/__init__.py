@@ -3,9 +3,13 @@
 Public names load on first use, so that `import crfqn` costs next to nothing.
 """
 
+import logging
+
 import lazy_loader
 
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -23,5 +27,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.classification.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
+        "data.token_columns": ["TokenColumns"],
+        "estimators.sequence.templates": ["Templates"],
+        "report": ["write_report"],
     },
 )

@@ -11,6 +11,7 @@
     python scripts/benchmark.py max-margin
     python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
+    python scripts/benchmark.py hinge --problem newsgroups --problem letters
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/<problem>.py`.
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from benchmarks.report import Report
+from benchmarks.report import finish
+from benchmarks.text.command import text
 
 app = typer.Typer(
     help="Benchmarks of crfqn, side by side with other libraries.",
@@ -231,91 +233,28 @@ def max_margin(
     finish(max_margin.measure(tol), output)
 
 
-class TextData(StrEnum):
-    """The texts of `text`."""
+class HingeProblem(StrEnum):
+    """What `hinge` measures."""
 
-    COMPANY = "company"
-    PERSON = "person"
-    CHUNKS_500 = "conll2000-500"
-    CHUNKS_2000 = "conll2000-2000"
-    DUTCH_UPOS = "dutch-upos"
-    BTC = "btc"
-    CHUNKS = "conll2000"
-    DUTCH_XPOS = "dutch-xpos"
-
-
-class TextPenalty(StrEnum):
-    """The penalties of `text`, as CRFsuite names them."""
-
-    L1 = "c1=1"
-    ELASTIC_NET = "c1=c2=0.1"
-    WEAK_L2 = "c2=0.1"
-    L2 = "c2=1"
-
-
-class TextPart(StrEnum):
-    """The comparisons of `text`."""
-
-    TRAINING = "training"
-    CERTIFICATE = "certificate"
-    ESTIMATORS = "estimators"
-    ONLINE = "online"
-    MEMORY = "memory"
-    FLAT = "flat"
-
-
-class FlatText(StrEnum):
-    """The sets of the part `flat` of `text`."""
-
-    DIGITS = "digits"
-    BANKING77 = "banking77"
     NEWSGROUPS = "newsgroups"
-    MNIST = "mnist"
+    BANKING77 = "banking77"
+    LETTERS = "letters"
 
 
 @app.command()
-def text(
-    data: Annotated[
-        list[TextData] | None, typer.Option(help="May be given several times; default: all.")
+def hinge(
+    problem: Annotated[
+        list[HingeProblem] | None, typer.Option(help="May be given several times; default: all.")
     ] = None,
-    penalty: Annotated[
-        list[TextPenalty] | None, typer.Option(help="May be given several times; default: all.")
-    ] = None,
-    part: Annotated[
-        list[TextPart] | None,
-        typer.Option(help="May be given several times; default: all but certificate, memory of btc alone."),
-    ] = None,
-    flat_data: Annotated[
-        list[FlatText] | None, typer.Option(help="Of the part flat; default: all, none if --data is given.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns; a fit above 10 s is made once.")] = 3,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit of crfqn.")] = 120.0,
-    crfsuite_iterations: Annotated[
-        int | None, typer.Option(min=1, help="Iterations of CRFsuite; default: all it takes, minutes.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A made-up set: seconds, says nothing.")] = False,
+    strength: Annotated[float, typer.Option("--C", min=0, help="Strength of the loss.")] = 1.0,
     output: Output = None,
 ) -> None:
-    """Names, tags, entities and chunks against CRFsuite, flat texts against scikit-learn, one core."""
-    from benchmarks.text import measure
-    from benchmarks.text.problems import MADE_UP
-    from benchmarks.text.training import PENALTIES
+    """The multiclass hinge: liblinear's solver on words, scikit-learn's SVC on pixels of letters."""
+    from benchmarks import hinge
 
-    chosen = [each for each in PENALTIES if penalty is None or each.name in penalty]
-    parts = (
-        [str(name) for name in part] if part else [name for name in measure.PARTS if name != "certificate"]
-    )
-    flats = flat_data or ([] if data or quick else list(FlatText))
-    selection = measure.Selection(
-        [MADE_UP] if quick else [str(name) for name in data or TextData],
-        chosen[:1] if quick else chosen,
-        parts,
-        [str(name) for name in flats],
-        1 if quick else repeats,
-        limit,
-        crfsuite_iterations,
-    )
-    finish(measure.measure(selection), output)
+    for name in problem or list(HingeProblem):
+        is_kernel = name is HingeProblem.LETTERS
+        finish(hinge.measure_kernel(strength) if is_kernel else hinge.measure_linear(name, strength), output)
 
 
 @app.command()
@@ -326,12 +265,7 @@ def spans(output: Output = None) -> None:
     finish(span_metrics.measure(), output)
 
 
-def finish(report: Report, output: Path | None) -> None:
-    """Print the tables, and keep them if a folder is given."""
-    print(report.markdown())
-    if output is not None:
-        for path in report.write(output):
-            print(f"written: {path}")
+app.command()(text)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ def reproduce(
     subsets: Annotated[
         int | None, typer.Option(min=1, help="Training sets of a size; default: 10, with --quick 1.")
     ] = None,
+    alpha: Annotated[
+        list[float] | None, typer.Option(min=0, help="In the place of the grid, .1 to 30; several times.")
+    ] = None,
     leukemia: Annotated[
         Path | None, typer.Option(help="The folder of data_set_ALL_AML_train.tsv and ..._independent.tsv.")
     ] = None,
@@ -45,7 +48,9 @@ def reproduce(
     if not (figures or tables):
         figures, tables = [*FIGURES], [*TABLES]
     with explaining():
-        publisher = Publisher(output, quick, subsets or (1 if quick else 10), leukemia, scattering)
+        publisher = Publisher(
+            output, quick, subsets or (1 if quick else 10), leukemia, scattering, alpha or ()
+        )
         for name in tables:
             getattr(publisher, f"table_{name}")()
         for name in figures:

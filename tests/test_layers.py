@@ -45,7 +45,19 @@ SOLVERS_MAY_IMPORT = {"solvers", "result", "kernels", "arrays", "errors", "objec
 LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
 OF_ONE_FAMILY = {"taxonomy": {"networkx"}}
 PACKAGE_ROOT = ""  # the name under which `import crfqn` itself is recorded
-HEAVY = ("numpy", "numba", "networkx", "pandas", "matplotlib", "pooch", "rich", "scipy", "sklearn", "typer")
+HEAVY = (
+    "numpy",
+    "numba",
+    "networkx",
+    "pandas",
+    "jinja2",
+    "matplotlib",
+    "pooch",
+    "rich",
+    "scipy",
+    "sklearn",
+    "typer",
+)
 
 
 @dataclass(frozen=True)

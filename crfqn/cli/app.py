@@ -8,6 +8,8 @@ import typer
 
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
+    DataOptions,
+    FormatOption,
     JsonOption,
     PathOptions,
     PathOverrides,
@@ -39,6 +41,7 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 ModelArgument = Annotated[Path, typer.Argument(help="A model file that `crfqn train` wrote.")]
+RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
 DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
 INPUT_FORMAT = (
     "Sequences: one position a line, a blank line between items; models of images read rows of a letter table "
@@ -83,12 +86,16 @@ def quickstart(
 @with_option_groups
 def train(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml).")
-    ],
+        str | None,
+        typer.Argument(
+            help="A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml); or --data FILE."
+        ),
+    ] = None,
     *,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
     ] = None,
+    data: DataOptions,
     overrides: TrainOverrides,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
@@ -96,14 +103,14 @@ def train(
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> int:
-    """Train a model from a recipe; options override what the recipe says.
+    """Train a model from a recipe, whose settings options override, or on a file (--data).
 
     Ctrl-C keeps the best model so far.
     """
     from crfqn.cli.training import train
 
     dtype = "float32" if is_float32 else "float64"
-    return train(recipe, output, asdict(overrides), dtype=dtype, as_json=as_json, is_quiet=is_quiet)
+    return train(recipe, data, output, asdict(overrides), dtype=dtype, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()
@@ -127,11 +134,12 @@ def recipe(
 @command
 @with_option_groups
 def path(
-    recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
+    recipe: RecipeArgument = None,
     *,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Save the best model here; default: none is saved.")
     ] = None,
+    data: DataOptions,
     options: PathOptions,
     overrides: PathOverrides,
     is_quiet: QuietOption = False,
@@ -142,18 +150,19 @@ def path(
     """
     from crfqn.cli.path import path
 
-    return path(recipe, output, asdict(overrides), options, is_quiet=is_quiet)
+    return path(recipe, data, output, asdict(overrides), options, is_quiet=is_quiet)
 
 
 @app.command()
 @command
 @with_option_groups
 def cv(
-    recipe: Annotated[str, typer.Argument(help="A recipe, as for `crfqn train`.")],
+    recipe: RecipeArgument = None,
     *,
     folds: Annotated[
         int, typer.Option("--folds", "-k", min=2, help="So many parts of the training items.")
     ] = 5,
+    data: DataOptions,
     overrides: TrainOverrides,
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
@@ -161,7 +170,7 @@ def cv(
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
     from crfqn.cli.cross_validation import cross_validate
 
-    return cross_validate(recipe, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
+    return cross_validate(recipe, data, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()
@@ -199,6 +208,7 @@ def evaluate(
             "a model file alone does not decide which files are opened."
         ),
     ] = None,
+    format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
@@ -207,7 +217,7 @@ def evaluate(
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, as_json=as_json)
+    evaluate(model, input, format=format, as_json=as_json)
 
 
 @app.command()
@@ -222,6 +232,35 @@ def inspect(
     from crfqn.cli.inspection import inspect
 
     inspect(model, top, label, as_json=as_json)
+
+
+@app.command()
+@command
+def report(
+    model: ModelArgument,
+    input: Annotated[
+        str | None,
+        typer.Argument(
+            help="A labelled file, or - for standard input, in the format of `crfqn predict`; default: the test "
+            "part of the data that the model was trained on, if it is at hand."
+        ),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Title of the page; default: the recipe's.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
+    n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
+    as_json: JsonOption = False,
+    is_quiet: QuietOption = False,
+) -> None:
+    """Write a page about a model: one HTML file with its training, weights, scores and worst errors.
+
+    It asks nothing of any network. Needs `pip install 'crfqn[report]'`.
+    """
+    from crfqn.cli.report import report
+
+    contents = {"title": title, "n_features": top, "n_errors": n_errors}
+    report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()

@@ -9,23 +9,31 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.options import DataOptions
 from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.terminal import to_json
+from crfqn.cli.training import recipe_of
 from crfqn.errors import InputError
-from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes import Prepared, build_estimator, prepare
 
 SEED = 0  # for the order of the items before they are cut into folds
 COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")
 
 
 def cross_validate(
-    name_or_path: str, settings: Mapping[str, Any], n_folds: int, *, as_json: bool, is_quiet: bool
+    name_or_path: str | None,
+    data: DataOptions,
+    settings: Mapping[str, Any],
+    n_folds: int,
+    *,
+    as_json: bool,
+    is_quiet: bool,
 ) -> int:
     """Train on all folds but one and score on that, for each fold; return the exit code.
 
     settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
-    recipe = load_recipe(name_or_path)
+    recipe = recipe_of(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         if n_folds > len(prepared.y_train):

@@ -23,10 +23,10 @@ from crfqn.taxonomy.reading import extend_taxonomy
 MOST_ROWS = 50  # labels in a table; JSON has all
 
 
-def evaluate(path: Path, source: str | None, *, as_json: bool) -> None:
+def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     model = load_model(path)
-    observed, name = read_input(model, path, source), shown_name(source or path)
+    observed, name = read_input(model, path, source, format=format), shown_name(source or path)
     if observed.y is None:
         raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
     n_unknown = sum(not label for label in observed.y)  # sequences with gaps have been refused before

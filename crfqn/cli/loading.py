@@ -1,12 +1,16 @@
 """Loading of model files for the commands: the estimator, its recipe, and the features of new files."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.data.lines import STANDARD_INPUT
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.wording import describe
 from crfqn.errors import InputError, ModelFileError, RecipeError
+from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
+from crfqn.readers.formats import find_format
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.schema import Recipe, parse_recipe
 
@@ -87,10 +91,13 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     return restore_features(recipe, model.extra_.get("features"), path)
 
 
-def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool = False) -> Observed:
+def read_input(
+    model: Any, path: Path, source: str | None, *, format: str | None = None, keeps_blank: bool = False
+) -> Observed:
     """Read features (and labels) of a file or standard input (-), or of the test part of the model's own data.
 
-    `keeps_blank`: a blank line among texts is a document without words.
+    `format`: of the file, in the place of the one that the recipe says; `keeps_blank`: a blank line among texts is a
+    document without words.
 
     Raises
     ------
@@ -106,15 +113,19 @@ def read_input(model: Any, path: Path, source: str | None, *, keeps_blank: bool 
     if recipe is not None:
         if source is None:
             check_own_files(recipe, path)
+        if format is not None:
+            recipe = replace(recipe, data=replace(recipe.data, format=find_format(format).name))
         return observe(recipe, source, features_of(model, recipe, path), keeps_blank=keeps_blank)
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
     if not labels_sequences(model) or model.vocabulary_ is None:
         kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
-    labeled = read_crfsuite_text(source)
-    is_labeled = all(label for item in labeled.labels for label in item)
-    return Observed(labeled.inputs, labeled.labels if is_labeled else None)
+    if isinstance(model.vocabulary_, TemplateVocabulary):
+        labeled = read_conll(source, model.vocabulary_.encoder.settings.columns)
+    else:
+        labeled = read_crfsuite_text(source)
+    return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
 
 class FeatureNames:

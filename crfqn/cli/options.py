@@ -36,6 +36,46 @@ def strength(text: str) -> float | str:
 L2Option = Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")]
 
 
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
+        "default: what their names tell.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`."""
+
+    data: Annotated[
+        str | None, typer.Option(help="A file to train on, in the place of a recipe; - is standard input.")
+    ] = None
+    test: Annotated[str | None, typer.Option(help="A file to score the model on, with --data.")] = None
+    format: FormatOption = None
+    structure: Annotated[
+        str | None,
+        typer.Option(
+            help="What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
+        ),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(help='Names of the columns before the label, with --data: "w pos".')
+    ] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="How observations become numbers, with --data: words (default of sequences: word shapes and "
+            "neighbours), windows (--templates), attributes, text, given."
+        ),
+    ] = None
+    templates: Annotated[
+        str | None, typer.Option(help='Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    ] = None
+
+
 @dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
@@ -173,6 +213,14 @@ class PredictOptions:
         bool,
         typer.Option("--json", help="Write a JSON object a line instead: labels and what else is asked for."),
     ] = False
+    format: FormatOption = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the input again with the predicted labels, in this format: conll (one more column), jsonl, "
+            "csv, crfsuite, ..."
+        ),
+    ] = None
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

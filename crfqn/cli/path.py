@@ -14,11 +14,11 @@ import numpy as np
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
-from crfqn.cli.options import PathOptions
-from crfqn.cli.training import describe_accuracy, recipe_facts, save_model
+from crfqn.cli.options import DataOptions, PathOptions
+from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
 from crfqn.data.whole_file import check_writable
 from crfqn.errors import RecipeError
-from crfqn.recipes import Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes import Prepared, build_estimator, prepare
 
 if TYPE_CHECKING:
     from crfqn.regularization_path import RegularizationPath
@@ -27,7 +27,8 @@ SEED = 0  # for the choice of the items that are held out
 
 
 def path(
-    name_or_path: str,
+    name_or_path: str | None,
+    data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
     options: PathOptions,
@@ -38,7 +39,7 @@ def path(
 
     settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
-    recipe = load_recipe(name_or_path)
+    recipe = recipe_of(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
 
@@ -61,7 +62,8 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                save_model(best, output, recipe_facts(recipe, prepared, best))
+                facts = recipe_facts(recipe, prepared, best) | {"regularization_path": _rows(models)}
+                save_model(best, output, facts)
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
             _say_end(models)
@@ -186,21 +188,24 @@ def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
 
-def _json(models: "RegularizationPath") -> str:
-    """Return the rows as JSON; numbers that are not known (NaN) are null."""
-    rows = [
+def _rows(models: "RegularizationPath") -> list[dict[str, Any]]:
+    """Return the rows as JSON values; numbers that are not known (NaN) are None."""
+    return [
         {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in row.items()
         }
         for row in models.rows()
     ]
+
+
+def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
     content = {
         "l1_max": models.l1_max,
         "best": best,
         "best_end": models.best_end,
-        "path": rows,
+        "path": _rows(models),
     }
     return json.dumps(content, indent=2)
 

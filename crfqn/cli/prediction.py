@@ -19,6 +19,7 @@ from crfqn.cli.output import write_text
 from crfqn.cli.terminal import printable
 from crfqn.data.lines import STANDARD_INPUT
 from crfqn.errors import InputError
+from crfqn.readers.formats import write
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
@@ -30,9 +31,21 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    inputs = read_input(model, path, source, keeps_blank=True).X
+    seen = read_input(model, path, source, format=options.format, keeps_blank=True)
+    inputs = seen.X
+    if options.to is not None:
+        write(seen.data, output or STANDARD_INPUT, options.to, predicted=_predicted(model, inputs))
+        return
     blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
     write_text(output, blocks)
+
+
+def _predicted(model: Any, inputs: Any) -> list[Any]:
+    """Return the labels of each item as text."""
+    if ranks_labels(model):
+        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+    labels = model.predict(inputs)
+    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
@@ -50,6 +63,10 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         )
         if is_asked
     ]
+    if options.to is not None and (needs or options.as_json):
+        raise InputError(
+            f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
+        )
     if needs and not hasattr(model, "decode"):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
 

@@ -4,6 +4,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,14 @@ from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
+from crfqn.cli.options import DataOptions
 from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.terminal import to_json
 from crfqn.data.whole_file import check_writable
 from crfqn.datasets import dataset
-from crfqn.errors import DataError, DataUnavailableError, ModelFileError
+from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes.from_options import recipe_of_options
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
@@ -30,7 +33,8 @@ FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for th
 
 
 def train(
-    name_or_path: str,
+    name_or_path: str | None,
+    data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
     *,
@@ -39,12 +43,32 @@ def train(
     is_quiet: bool,
 ) -> int:
     """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
-    recipe = load_recipe(name_or_path)
+    recipe = recipe_of(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json)
+
+
+def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
+    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
+    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    if name_or_path is not None:
+        if chosen:
+            raise InputError(f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE")
+        return load_recipe(name_or_path)
+    if options.data is None:
+        raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
+    kind = options.features or ("windows" if options.templates else None)
+    features = {"kind": kind, "columns": options.columns, "templates": options.templates}
+    return recipe_of_options(
+        options.data,
+        options.test,
+        options.format,
+        options.structure,
+        {name: value for name, value in features.items() if value is not None},
+    )
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:

@@ -146,7 +146,7 @@ class CRF(BaseEstimator):
             chain.zeros = _zeros([items[i] for i in stays], vocabulary.columns)
         chain.fit(sequences, [labels[i] for i in stays])
         chain.zeros = type(chain)().zeros  # of the training data, which the model does not keep
-        self.model_ = chain
+        self.model_: ChainCRF = chain
         self.training_log_ = TrainingLog.of(chain)
         if X_dev is not None:
             self._evaluate(X_dev, y_dev)
@@ -224,7 +224,7 @@ class CRF(BaseEstimator):
         if not hasattr(self, "model_"):
             if not self._has_file():
                 raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
-            self.model_: ChainCRF = crfsuite.read(self.model_filename)
+            self.model_ = crfsuite.read(self.model_filename)
         return self.model_
 
     def _evaluate(self, X_dev: Any, y_dev: Any) -> None:

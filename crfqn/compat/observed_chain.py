@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
+from crfqn.errors import InputError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.objectives.support import Support
 
@@ -43,6 +44,10 @@ class ObservedChain(ChainCRF):
     zeros: Zeros = field(default=NO_ZEROS)
 
     def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+        if targets.ndim > 1:
+            raise InputError(
+                "expected a label at every position, got unknown ones, which ChainCRF learns from"
+            )
         n_features = store.n_features
         nodes = edges = None
         if not self.all_possible_states or self.min_freq > 0:

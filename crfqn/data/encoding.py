@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from crfqn.data.columns import BLOCK, check_sparse
 from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import UNSEEN, GrowingColumns, PairColumns, Unplain, Vocabulary
 from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
@@ -49,6 +50,8 @@ def encode_sequences(
           column `name:string` the value 1, and a dict is read like one, under `name:` (as CRFsuite's bindings have it);
         - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
 
+        Where the vocabulary is that of templates, items are token columns (`TokenColumns.from_items`).
+
         Entries of one position that meet in one column are summed: a string listed twice counts 2 (the
         convention of CRFsuite and of scikit-learn's FeatureHasher).
     vocabulary : Vocabulary, optional
@@ -74,6 +77,8 @@ def encode_sequences(
         n_features = len(vocabulary)
     if isinstance(X, Sequences):
         sequences = X
+    elif isinstance(vocabulary, TemplateVocabulary):
+        sequences = vocabulary.encode(X)
     else:
         items = _as_items(X)
         first = next((item for item in items if not _is_empty(item)), None)
@@ -99,6 +104,8 @@ def _check_columns(
 ) -> Vocabulary | None:
     if n_features is not None and sequences.n_features != n_features:
         raise InputError(f"expected {n_features} features, as in training, got {sequences.n_features}")
+    if sequences.vocabulary is not None and (vocabulary is None or vocabulary is sequences.vocabulary):
+        return sequences.vocabulary
     names = sequences.feature_names
     if names is None or vocabulary is None:
         return vocabulary if names is None else Vocabulary(names)

@@ -51,16 +51,30 @@ class Sequences:
     def __init__(self, matrix: Any, offsets: ArrayLike, feature_names: Sequence[str] | None = None) -> None:
         self.matrix = _as_rows(matrix)
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
-        self.feature_names = None if feature_names is None else check_names(feature_names, self.n_features)
+        self._names = None if feature_names is None else check_names(feature_names, self.n_features)
+        self.vocabulary: Any = None
 
     @classmethod
     def from_checked(
-        cls, matrix: Any, offsets: NDArray[np.int64], feature_names: list[str] | None
+        cls,
+        matrix: Any,
+        offsets: NDArray[np.int64],
+        feature_names: list[str] | None = None,
+        vocabulary: Any = None,
     ) -> "Sequences":
-        """Return sequences of parts known to fit, without checks: for one sentence, checking takes longest."""
+        """Return sequences of parts known to fit, without checks: for one sentence, checking takes longest.
+
+        `vocabulary` is what encoded them, where it makes the names of its columns when they are asked for.
+        """
         sequences = object.__new__(cls)
-        sequences.matrix, sequences.offsets, sequences.feature_names = matrix, offsets, feature_names
+        sequences.matrix, sequences.offsets, sequences._names = matrix, offsets, feature_names
+        sequences.vocabulary = vocabulary
         return sequences
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the F columns, None for columns without; those of templates are made at the first call."""
+        return self._names if self.vocabulary is None else self.vocabulary.names
 
     @property
     def n_positions(self) -> int:
@@ -118,7 +132,7 @@ class Sequences:
             storage = f"dense {self.matrix.dtype}"
         else:
             storage = f"CSR {self.matrix.dtype}, {self.matrix.nnz} stored"
-        named = ", named" if self.feature_names is not None else ""
+        named = ", named" if self._names is not None or self.vocabulary is not None else ""
         return (
             f"Sequences({len(self)} items, {self.n_positions} positions, "
             f"{self.n_features} features{named}, {storage})"
@@ -162,7 +176,7 @@ class Sequences:
 
     def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
         # The names are shared, because they may be millions.
-        return self.from_checked(matrix, offsets, self.feature_names)
+        return self.from_checked(matrix, offsets, self._names, self.vocabulary)
 
     def _chosen(self, key: NDArray) -> NDArray[np.integer]:
         """Return an array key as item numbers from 0."""

@@ -47,7 +47,7 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 def _of_word(word: str) -> dict[str, str | float | bool]:
     """Return what a word has alone; empty texts and false answers are left out."""
     lower = word.lower()
-    features = {
+    features: dict[str, str | float | bool] = {
         "w": lower, "s3": lower[-3:], "s2": lower[-2:], "p3": lower[:3], "p2": lower[:2], "shape": word_shape(word),
         "upper": word.isupper(), "title": word.istitle(), "digit": word.isdigit(), "hyphen": "-" in word,
     }  # fmt: skip

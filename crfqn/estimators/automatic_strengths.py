@@ -1,6 +1,8 @@
 """Choice of the strengths behind `l1="auto"` and `group_l1="auto"`: a share of the noise of gradients.
 
-    l1 = group_l1 = SHARE x gradient noise        (`crfqn.objectives.gradient_noise`)
+    l1 = SHARE x gradient noise,    group_l1 = sqrt(K) l1        (`crfqn.objectives.gradient_noise`)
+
+for K labels or nodes: the second is for whole rows of weights, whose gradients are so much longer.
 
 The noise follows the number of items, the scale and the density of the features, the loss and the weights of the
 items; a feature measured in another unit, with weights in the inverse one, has the same model. Theory has shares from 1
@@ -13,6 +15,8 @@ from __future__ import annotations
 import sys
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
@@ -20,7 +24,7 @@ from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.gradient_noise import gradient_noise
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
-SHARE = 0.05  # docs/choosing-strengths.md: within a point of the tuned strength's score where any share is
+SHARE = 0.1  # docs/choosing-strengths.md: from .07 to .25 all sets are within a point of their tuned strength
 AUTOMATIC = ("l1", "group_l1")
 
 
@@ -38,8 +42,8 @@ def check_strength(name: str, value: Any) -> None:
     check_nonnegative(name, value)
 
 
-def automatic_strength(objective: Any, unpenalised: Coords) -> float:
-    """Return what "auto" stands for: SHARE of the noise of gradients, 0 where labels do not vary.
+def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
+    """Return what "auto" stands for as l1 or group_l1: SHARE of the noise of gradients, 0 where labels do not vary.
 
     unpenalised : int64, coordinates of the weights without penalty
 
@@ -47,15 +51,16 @@ def automatic_strength(objective: Any, unpenalised: Coords) -> float:
     -----
     A pass over the data.
     """
-    return SHARE * gradient_noise(objective, unpenalised)
+    length = np.sqrt(objective.n_states) if name == "group_l1" else 1.0
+    return float(SHARE * length * gradient_noise(objective, unpenalised))
 
 
 def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
     """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised."""
-    if not any(is_auto(value) for value in strengths.values()):
-        return strengths
-    choice = automatic_strength(objective, unpenalised)
-    return {name: choice if is_auto(value) else value for name, value in strengths.items()}
+    return {
+        name: automatic_strength(name, objective, unpenalised) if is_auto(value) else value
+        for name, value in strengths.items()
+    }
 
 
 def tell_strengths(strengths: Strengths) -> None:

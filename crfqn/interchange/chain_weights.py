@@ -8,9 +8,11 @@ Shapes: K labels, F attributes.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +25,9 @@ from crfqn.model_file import ModelFile
 from crfqn.result import Status
 
 IMPORTED_FROM = "imported_from"  # name of the format in `extra_`
+FORBIDDEN = (
+    -1e6
+)  # in nats: the weight of a transition that a rule forbids, whose probability exp() rounds to 0
 TEMPLATES = (
     "templates"  # of token columns, in `extra_`: what made the attributes in the tool that a model comes from
 )
@@ -87,6 +92,8 @@ def chain_estimator(weights: ChainWeights, path: str, extra: dict[str, Any]) -> 
 def chain_weights(model: Any, format_name: str, feature_names: list[str] | None = None) -> ChainWeights:
     """Return the weights of a fitted ChainCRF: labels and features in its order, features without a weight left out.
 
+    Transitions that the model's rules forbid get the weight FORBIDDEN.
+
     Parameters
     ----------
     model : ChainCRF
@@ -107,7 +114,7 @@ def chain_weights(model: Any, format_name: str, feature_names: list[str] | None 
     if model.classes_.dtype.kind not in "UO":
         raise InputError(f"{format_name}: expected labels that are strings, got {model.classes_.dtype}")
     names = _feature_names(model, format_name, feature_names)
-    node, edge = model.coef_.tocoo(), model.edge_coef_.tocoo()
+    node, edge = model.coef_.tocoo(), _edges(model, format_name)
     stays, edge_stays = node.data != 0, edge.data != 0
     used, rows = np.unique(node.col[stays], return_inverse=True)
     return ChainWeights(
@@ -116,6 +123,20 @@ def chain_weights(model: Any, format_name: str, feature_names: list[str] | None 
         _sorted_table(rows, node.row[stays], node.data[stays]),
         _sorted_table(edge.row[edge_stays], edge.col[edge_stays], edge.data[edge_stays]),
     )
+
+
+def _edges(model: ChainCRF, format_name: str) -> Any:
+    """Return the weights of transitions, FORBIDDEN where a rule forbids one; warns of rules on the ends of items."""
+    rules = model.rules_
+    if rules is None:
+        return model.edge_coef_.tocoo()
+    if not (rules.start.all() and rules.end.all()):
+        warnings.warn(
+            f"{format_name}: rules on the first and the last labels of items are left out: the format has none",
+            UserWarning,
+            stacklevel=4,
+        )
+    return scipy.sparse.coo_array(np.where(rules.transitions, model.edge_coef_.toarray(), FORBIDDEN))
 
 
 def _feature_names(model: ChainCRF, format_name: str, given: list[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.lines import PACKINGS
+from crfqn.data.packing import PACKINGS
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage.persistence import load
 from crfqn.interchange import crfpp, json_file, onnx_file, wapiti
@@ -56,7 +56,7 @@ class Format:
     suffixes : tuple of str, by which a file that is written is known
     begins : callable or None: whether a file begins like one of the format
     read : callable or None: path -> fitted estimator
-    write : callable or None: (model, path, **options) -> None
+    write : callable or None: model, path and options -> None
     """
 
     name: str
@@ -178,7 +178,7 @@ def _recognised(path: StrPath) -> Format:
             start = stream.read(SNIFFED)
     except (OSError, ValueError):
         return FORMATS[OWN]
-    if any(start.startswith(magic) for magic in PACKINGS) and not _is_own(start):
+    if any(start.startswith(packing.magic) for packing in PACKINGS) and not _is_own(start):
         start = read_whole(path)[:SNIFFED]
     for entry in FORMATS.values():
         if entry.begins is not None and entry.begins(start):

@@ -28,6 +28,10 @@ from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 1
+VALUE_TYPES: dict[str, set[type]] = {
+    "b": {bool},
+    "f": {float, int},
+}  # by the kind of the array; integers else
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -107,11 +111,11 @@ def _array(entry: Any) -> NDArray:
         raise InputError("expected lists of values, and of sizes")
     if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) != len(values):
         raise InputError(f"{len(values)} values do not have the shape {shape}")
-    allowed = {"b": {bool}, "f": {float, int}}.get(np.dtype(dtype).kind, {int})
+    allowed = VALUE_TYPES.get(np.dtype(dtype).kind, {int})
     numbers = [NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
-    wrong = next((value for value in numbers if type(value) not in allowed), None)
-    if wrong is not None:
-        raise InputError(f"expected values of {dtype}, got {describe(wrong)}")
+    wrong = [value for value in numbers if type(value) not in allowed]
+    if wrong:
+        raise InputError(f"expected values of {dtype}, got {describe(wrong[0])}")
     try:
         return np.array(numbers, dtype).reshape(shape)
     except (OverflowError, ValueError) as error:

@@ -77,7 +77,9 @@ def chain_of(
         labels,
         [names[o] for o in used.tolist()],
         SparseTable(rows, within[is_unigram], values[is_unigram]),
-        SparseTable(pairs // n_labels, pairs % n_labels, np.bincount(entry, values[~is_unigram])),
+        SparseTable(
+            pairs // n_labels, pairs % n_labels, np.bincount(entry, values[~is_unigram]).astype(np.float64)
+        ),
     )
 
 

@@ -103,9 +103,8 @@ class _Graph:
         if array.dtype.kind == "f" and name != "classes":
             array = array.astype(self.dtype)
         if array.dtype.kind in "UO":
-            proto = self.onnx.helper.make_tensor(
-                name, self.onnx.TensorProto.STRING, array.shape, [str(value).encode() for value in array]
-            )
+            texts: list[Any] = [str(value).encode() for value in array]
+            proto = self.onnx.helper.make_tensor(name, self.onnx.TensorProto.STRING, array.shape, texts)
         else:
             proto = self.onnx.numpy_helper.from_array(array, name)
         self.constants.append(proto)

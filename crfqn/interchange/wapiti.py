@@ -64,7 +64,7 @@ def is_dump(start: bytes) -> bool:
     return len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3])
 
 
-def _is_number(text: bytes) -> bool:
+def _is_number(text: bytes | str) -> bool:
     try:
         return math.isfinite(float(text))
     except ValueError:
@@ -155,11 +155,7 @@ def _read_dump(content: bytes, path: str) -> ChainWeights:
         if not line.strip():
             continue
         fields = line.rstrip("\r").split("\t")
-        if (
-            len(fields) != 4
-            or fields[0][:1] not in (UNIGRAM, BIGRAM, BOTH)
-            or not _is_number(fields[3].encode())
-        ):
+        if len(fields) != 4 or fields[0][:1] not in (UNIGRAM, BIGRAM, BOTH) or not _is_number(fields[3]):
             raise ModelFileError(
                 f"{path}, line {number}: expected observation, label before or #, label and weight, "
                 f"tab-separated, as `wapiti dump` writes them, got {line!r:.60}"

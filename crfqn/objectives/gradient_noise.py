@@ -1,9 +1,9 @@
-"""The noise of gradients: how long a feature's gradient would be if it had nothing to do with the labels.
+"""The noise of gradients: how large a weight's gradient would be if its feature had nothing to do with the labels.
 
 At zero weights, let r_t be the derivative of the loss by the scores of position t, whose item counts c_t times, and v
-the sum over the states of the variances of r over the positions (for a likelihood 1 - sum_k p_k^2, p the shares of
-the labels). If a feature's values were independent of the labels, its gradient over all states, sum_t c_t x_tf r_t less
-what the shares of the labels explain, would have the expected square
+the mean over the K states of the variances of r over the positions (for a likelihood (1 - sum_k p_k^2) / K, p the
+shares of the labels). If a feature's values were independent of the labels, the gradient by its weight for a state,
+sum_t c_t x_tf r_t less what the shares of the labels explain, would have on average over the states the variance
 
     v sum_t c_t x_tf^2.
 
@@ -27,7 +27,9 @@ from crfqn.objectives.objective import Objective
 
 
 def gradient_noise(objective: Any, unpenalised: Coords) -> float:
-    """Return the mean length of a gradient's noise over the features that occur, >= 0; 0 where labels do not vary.
+    """Return the standard deviation of a weight's gradient under labels that mean nothing, on average; 0 for one label.
+
+    The mean is over the features that occur; over the states it is that of squares.
 
     Parameters
     ----------
@@ -39,18 +41,18 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     O(K N) and a pass over the data.
     """
     parts = parts_of(objective)
-    occurring = sum(part.map.weighted_squares(part.position_weights) for part in parts)
+    occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
     occurring[parts[0].split(unpenalised).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
     return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
 
 
 def residual_variance(parts: list[Objective]) -> float:
-    """Return the sum over the states of the variances of the residual at zero weights, items counted by weight."""
+    """Return the mean over the states of the variances of the residual at zero weights, items counted by weight."""
     moments = np.sum([residual_moments(part) for part in parts], axis=0)  # (2, K)
     total = sum(float(part.position_weights.sum()) for part in parts)
     first, second = moments / total
-    return max(float((second - first**2).sum()), 0.0)
+    return max(float((second - first**2).mean()), 0.0)
 
 
 def residual_moments(part: Objective) -> Vector:

@@ -109,7 +109,7 @@ def name_ticks(axis: Any, names: Iterable[Any]) -> None:
 
 def shorten_name(name: Any) -> str:
     """Return a name as a line of a picture, without control characters, and cut where it is long."""
-    text = printable(name)
+    text = printable(name).encode("utf-8", "replace").decode()  # matplotlib draws no half characters
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 

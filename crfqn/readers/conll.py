@@ -112,6 +112,17 @@ def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) 
         yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
 
 
+def usual_names(n: int) -> list[str]:
+    """Return names for n columns: w, pos, chunk, column3, ..."""
+    return [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
+
+
+def columns_of(path: Readable) -> list[str]:
+    """Return names for the columns of a file whose last one is the label, by its first line; [] for an empty file."""
+    first = next((fields for _, line in text_lines(path) if (fields := _fields(line, None))), [""])
+    return usual_names(len(first) - 1)
+
+
 class _Table:
     """Columns that grow line by line."""
 
@@ -128,8 +139,7 @@ class _Table:
 
     def add(self, number: int, fields: list[str]) -> None:
         if self.names is None:
-            n = len(fields) - self.is_labeled
-            self.names = [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
+            self.names = usual_names(len(fields) - self.is_labeled)
             self._columns, self._first = [[] for _ in self.names], number
         n = len(self.names)
         if not (n <= len(fields) <= n + 1 if self.is_given else len(fields) == n + self.is_labeled):

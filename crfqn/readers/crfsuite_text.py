@@ -1,4 +1,4 @@
-r"""CRFsuite's text format, read and written: `label TAB attribute[:value] TAB ...` a position, a blank line behind an item.
+r"""CRFsuite's text format: `label TAB attribute[:value] TAB ...` a position; a blank line ends an item.
 
 In an attribute's name `\:` stands for a colon and `\\` for a backslash; a missing value is 1; an attribute
 that comes twice at a position counts with the sum. An empty label means that none is known. A line `@weight:2.5` before

@@ -307,8 +307,9 @@ def write(
         _to_stream(target, content, encoding)
     elif str(target) == STANDARD_INPUT:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        stream = getattr(sys.stdout, "buffer", sys.stdout)  # a text in its place, where somebody listens
+        _to_stream(stream, content, encoding)
+        stream.flush()
     else:
         replace_data_file(target, pack(content, str(target)))
 

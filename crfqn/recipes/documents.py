@@ -5,18 +5,16 @@ A document has a label, a node of a taxonomy or flat, or several labels that are
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.lines import text_lines
 from crfqn.data.wording import shorten
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
-from crfqn.readers.labelled_text import has_text, read_labelled_texts
-from crfqn.readers.svmlight import has_fields, read_svmlight
+from crfqn.recipes.files import own_parts, read_documents
 from crfqn.recipes.number_features import NumberFeatures
 from crfqn.recipes.prepared import Features, Observed, Prepared
 from crfqn.recipes.schema import Recipe
@@ -42,7 +40,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     return Prepared(
         X_train=matrix,
         y_train=_targets(recipe, train.labels),
-        X_test=features.transform(test.inputs),
+        X_test=features.transform(test.inputs) if test.labels else matrix[:0],
         y_test=_targets(recipe, test.labels),
         feature_names=[features.name_of(column) for column in range(features.n_columns)],
         fingerprint=documents.digest(),
@@ -64,9 +62,9 @@ def observe_documents(
             part = _part(documents, test)
             return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
     with own_files():
-        new = _read(recipe, path, keeps_blank)
+        new = read_documents(recipe, path, keeps_blank)
     matrix = features.transform(new.inputs, features.first_id)
-    return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None)
+    return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None, new)
 
 
 def _targets(recipe: Recipe, labels: list[str]) -> list[Any]:
@@ -99,26 +97,21 @@ def _documents(recipe: Recipe) -> Documents:
                 f'{recipe.data.dataset!r} has {what}; use "{has}"'
             )
         return documents
-    folder = recipe.source.parent
-    with own_files():
-        train, test = (
-            _read(recipe, own_file(folder / name)) for name in (recipe.data.train, recipe.data.test)
-        )
-    documents = concatenate(train, test)
-    n_unknown = documents.labels.count("")
-    if n_unknown:
-        others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
-        place = _place(recipe, documents, documents.labels.index(""))
-        raise DataError(f"{place}: no label{others}; expected `label TAB text`")
+    train, *others = own_parts(recipe, read_documents)
+    documents = concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
+    for part in (train, *others):
+        _check_labels(part)
     return documents
 
 
-def _read(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:
-    """Return the documents of a file of the user's own, in the format of the recipe's features."""
-    if recipe.features.kind == "text":
-        return read_labelled_texts(path, keeps_blank)
-    several = recipe.structure.kind == "ranking"
-    return Documents(*read_svmlight(path, ignore_features=(), allows_several=several))
+def _check_labels(documents: Documents) -> None:
+    """Raise DataError if a document has no label; the message names the line of the first one."""
+    n_unknown = documents.labels.count("")
+    if n_unknown:
+        others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
+        assert documents.places is not None  # of a file
+        place = documents.places.where(documents.labels.index(""))
+        raise DataError(f"{place}: no label{others}; expected `label TAB text`")
 
 
 def _place(recipe: Recipe, documents: Documents, item: int) -> str:
@@ -127,10 +120,9 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
         return f"{recipe.data.dataset}, document {item}"
     n_train = documents.n_train or 0
     name, number = (recipe.data.train, item) if item < n_train else (recipe.data.test, item - n_train)
-    path, is_text = recipe.source.parent / name, recipe.features.kind == "text"
-    is_document = has_text if is_text else has_fields
-    lines = (line_number for line_number, line in text_lines(path) if is_document(line))
-    return f"{path}, line {next(islice(lines, number, None))}"
+    places = read_documents(recipe, recipe.source.parent / name).places
+    assert places is not None  # of a file
+    return places.where(number)
 
 
 def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:

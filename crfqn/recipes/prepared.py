@@ -42,10 +42,12 @@ class Observed:
     ----------
     X : what the estimator's `predict` takes
     y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
+    data : the items as they were read, Labeled or Documents, of a file
     """
 
     X: Any
     y: list[Any] | None
+    data: Any = None
 
 
 @dataclass

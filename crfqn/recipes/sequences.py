@@ -1,25 +1,27 @@
 """Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
-from itertools import islice
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.lines import STANDARD_INPUT, shown_name, text_lines
+from crfqn.data.lines import STANDARD_INPUT, read_text, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
-from crfqn.data.windows import WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.token_columns import TokenColumns
 from crfqn.data.words import word_features
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
 from crfqn.readers.letters import read_letter_matlab, read_letter_table
+from crfqn.recipes.files import own_parts, read_sequences
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
 
-WORD = "w"  # the column of words, in datasets and files
+OF_COLUMNS = ("windows", "templates", "words")  # kinds of features
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -27,6 +29,8 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     labeled = _labeled(recipe)
     train, test = split(recipe, labeled.n_items, labeled.n_train)
     names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
+    if recipe.features.kind == "templates":
+        return _prepare_templates(recipe, labeled, train, test)
     seen = _observed(recipe, labeled, train)
     held_out = _observed(recipe, labeled, test)
     X_test = held_out.X
@@ -34,6 +38,39 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
         names = seen.X.feature_names
         X_test = X_test.with_names(names)
     return Prepared(seen.X, seen.y or [], X_test, held_out.y or [], names, labeled.digest())
+
+
+def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test: np.ndarray) -> Prepared:
+    """Return the features that the recipe's pattern file makes; the model encodes the columns of the test part."""
+    from crfqn.estimators.sequence.templates import Templates
+
+    columns = _columns(recipe, labeled)
+    labels = [[labeled.labels[item] for item in items] for items in (train, test)]
+    settings, path = recipe.features, recipe.source.parent / recipe.features.templates
+    try:
+        with own_files():
+            text = read_text(own_file(path))
+        names = settings.column_names
+        shapes, min_count = settings.shapes.split(), settings.min_count
+        templates = Templates(f"{text}\n", columns=names, shapes=shapes, min_count=min_count)
+        X_train = templates.fit_transform(columns[train])
+    except InputError as error:
+        raise RecipeError(f"{path}: {error}") from error
+    return Prepared(X_train, labels[0], columns[test], labels[1], None, labeled.digest())
+
+
+def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
+    """Return the columns of a recipe's data; RecipeError for data that has images or attributes."""
+    if not isinstance(labeled.inputs, TokenColumns):
+        has, fitting = (
+            (f"the dataset {recipe.data.dataset!r} has images", "pixel-pairs")
+            if recipe.data.dataset
+            else ("the file has attributes", "attributes")
+        )
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": {has}; use "{fitting}"'
+        )
+    return labeled.inputs
 
 
 def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
@@ -45,64 +82,55 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, _pixel_map(recipe).shape)
         else:
-            labeled = _read(recipe, path)
+            labeled = read_sequences(recipe, path)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    is_known = [bool(label) for item in labeled.labels for label in item]
-    if any(is_known) and not all(is_known):
-        raise DataError(
-            f"{shown_name(path)}: {is_known.count(False)} of {len(is_known)} positions have no label; label all or none"
-        )
-    return observed if any(is_known) else Observed(observed.X, None)
+    return Observed(observed.X, labeled.known_labels(), labeled)
 
 
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        paths = [recipe.source.parent / name for name in (recipe.data.train, recipe.data.test)]
-        with own_files():
-            train, test = (_read(recipe, own_file(path)) for path in paths)
-        for path, part in zip(paths, (train, test), strict=True):
-            _check_labels(recipe, path, part)
-        return append_test(train, test)
+        train, *others = own_parts(recipe, read_sequences)
+        for part in (train, *others):
+            _check_weights(part)
+            _check_labels(recipe, part)
+        return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
     return data
 
 
-def _check_labels(recipe: Recipe, path: Path, labeled: Labeled) -> None:
+def _check_weights(labeled: Labeled) -> None:
+    """Raise DataError for weights of items, which would not count."""
+    if labeled.weights is not None:
+        assert labeled.places is not None  # of a file
+        raise DataError(
+            f"{labeled.places.file}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
+        )
+
+
+def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
     """Raise DataError if a position has no label; the message names the line of the first one."""
-    labels = [label for item in labeled.labels for label in item]
-    if "" not in labels:
-        return
-    filled = (number for number, line in text_lines(path) if line.strip())
-    number = next(islice(filled, labels.index(""), None))
-    form = "`label TAB attribute TAB ...`"
-    if recipe.features.kind == "windows":
-        form = f"`{recipe.features.columns} label`"
-    if recipe.features.kind == "words":
-        form = f"`{WORD} label`"
-    raise DataError(f"{path}, line {number}: no label; expected {form}")
-
-
-def _read(recipe: Recipe, path: str | Path) -> Labeled:
-    """Return the items of a file of the user's own, in the format of the recipe's features."""
-    if recipe.features.kind == "windows":
-        return read_conll(path, recipe.features.columns.split())
-    if recipe.features.kind == "words":
-        return read_conll(path, [WORD])
-    return read_crfsuite_text(path)
+    for item, labels in enumerate(labeled.labels):
+        if "" in labels:
+            assert labeled.places is not None  # of a file
+            form = "`label TAB attribute TAB ...`"
+            if recipe.features.kind in OF_COLUMNS:
+                form = f"`{' '.join(recipe.features.column_names)} label`"
+            place = labeled.places.where(item, labels.index(""))
+            raise DataError(f"{place}: no label; expected {form}")
 
 
 def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
-    inputs = [labeled.inputs[item] for item in items]
     labels = [labeled.labels[item] for item in items]
+    if recipe.features.kind in OF_COLUMNS:
+        columns = _columns(recipe, labeled)[items]
+        if recipe.features.kind == "words":
+            return Observed([word_features(words) for words in _words(recipe, columns)], labels)
+        return Observed(columns if recipe.features.kind == "templates" else _windows(recipe, columns), labels)
+    inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
-    if recipe.features.kind == "windows":
-        return Observed(_windows(recipe, inputs), labels)
-    if recipe.features.kind == "words":
-        _check_columns(recipe, inputs)
-        return Observed([word_features([position[WORD] for position in item]) for item in inputs], labels)
     pixel_map = _pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
@@ -110,23 +138,20 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     return Observed(Sequences(matrix, offsets, feature_names=pixel_map.names), labels)
 
 
-def _windows(recipe: Recipe, inputs: list) -> Sequences:
+def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
     settings = recipe.features
-    features = WindowFeatures.parse(settings.templates, settings.columns.split(), settings.ends)
-    _check_columns(recipe, inputs)
+    features = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
     try:
         return features.encode(inputs)
     except InputError as error:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
 
 
-def _check_columns(recipe: Recipe, inputs: list) -> None:
-    """Raise RecipeError for a dataset of images where columns of text are needed."""
-    if recipe.data.dataset and inputs and isinstance(inputs[0], np.ndarray):
-        raise RecipeError(
-            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
-            f'images; use "pixel-pairs"'
-        )
+def _words(recipe: Recipe, columns: TokenColumns) -> list[list[str]]:
+    """Return the words of each item: its first column, unless one has the name that the recipe gives."""
+    name = recipe.features.column_names[0]
+    words = columns.texts[name if name in columns.texts else columns.names[0]]
+    return [words[start:stop] for start, stop in pairwise(columns.offsets.tolist())]
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

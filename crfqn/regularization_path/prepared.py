@@ -87,7 +87,7 @@ def prepare_path(
         objective.pool = pool
         point = solve_unpenalised(point, penalty.unpenalised)
         largest = largest_gradient if path_parameter == "l1" else largest_row
-        automatic = automatic_strength(objective, penalty.unpenalised)
+        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
         l1_max = largest(objective, penalty, point)
         yield PreparedPath(model, objective, penalty, solver, point, path_parameter, l1_max, automatic)
 

@@ -14,6 +14,7 @@ from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
+from crfqn.solvers.log import log_progress, log_result, log_start
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -77,6 +78,7 @@ def minimize(
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
+    log_start(solver, tol, max_iter)
     first = objective.at(*start) if isinstance(start, tuple) else start
     run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
     status: Status | None = None
@@ -96,21 +98,11 @@ def minimize(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     result = run.result(status)
-    if not proves_zeros or result.status not in ENDS or np.isnan(result.gap):
-        return result
-    is_best = state.is_screening and state.value == result.value
-    try:
-        point = state.point if is_best else objective.at(result.coords, result.weights)
-        if penalty.unpenalised.size and has_view(objective, ZeroProofView):
-            point = solve_unpenalised(point, penalty.unpenalised)
-        bound = item_bound(point, penalty) if result.gap > 0 and result.passes >= MOST_SHARE * PRICE else None
-        if bound is not None:
-            result = run.tightened(result, bound.dual_value)
-        return replace(
-            result, n_proved_zeros=count_proved_zeros(objective, penalty, point, result.value, bound)
-        )
-    except KeyboardInterrupt:
-        return result
+    if proves_zeros and result.status in ENDS and not np.isnan(result.gap):
+        is_best = state.is_screening and state.value == result.value
+        result = run.with_proved_zeros(result, state.point if is_best else None)
+    log_result(result)
+    return result
 
 
 class _Run:
@@ -259,6 +251,22 @@ class _Run:
             self.dual_value = max(self.dual_value, bound.dual_value)
             self.item_bounds.looked(n_passes)
 
+    def with_proved_zeros(self, result: Result, point: Point | None) -> Result:
+        """Return the result with the number of zeros that are proved, counted at the point of its weights, if known."""
+        try:
+            if point is None:
+                point = self.objective.at(result.coords, result.weights)
+            if self.penalty.unpenalised.size and has_view(self.objective, ZeroProofView):
+                point = solve_unpenalised(point, self.penalty.unpenalised)
+            is_worth_it = result.gap > 0 and result.passes >= MOST_SHARE * PRICE
+            bound = item_bound(point, self.penalty) if is_worth_it else None
+            if bound is not None:
+                result = self.tightened(result, bound.dual_value)
+            n_proved = count_proved_zeros(self.objective, self.penalty, point, result.value, bound)
+            return replace(result, n_proved_zeros=n_proved)
+        except KeyboardInterrupt:
+            return result
+
     def tightened(self, result: Result, dual_value: float) -> Result:
         """Return the result with a bound found after its end."""
         self.dual_value = max(self.dual_value, dual_value)
@@ -290,7 +298,7 @@ class _Run:
         return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
-        return Progress(
+        progress = Progress(
             iteration=self.n_iter,
             value=state.value,
             gap=gap,
@@ -304,6 +312,8 @@ class _Run:
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate,
         )
+        log_progress(progress)
+        return progress
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.

@@ -99,7 +99,10 @@ class DistanceEstimate:
 def promise_of_zeros(seen: ScreenedPoint) -> float:
     """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats."""
     local = seen.penalty.at(seen.coords)
-    asks = (local.violation(seen.w, seen.g) > 0) & (seen.w == 0)
+    is_zero = (
+        local.blocks.spread(local.blocks.largest(np.abs(seen.w))) == 0
+    )  # the block, not only an entry of it
+    asks = is_zero & (local.violation(seen.w, seen.g) > 0)
     if not asks.any():
         return 0.0
     few = seen.only(asks)

@@ -211,11 +211,9 @@ class Chain:
         self, allowed: NDArray[np.bool_] | None = None, pool: Pool | None = None
     ) -> NDArray[np.intp]:
         """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
-        if allowed is None and self.rules is None:
-            return np.empty(0, np.intp)
-        n_positions = int(self.offsets[-1])
-        scores = (
-            np.zeros((self.n_states, n_positions)) if allowed is None else np.where(allowed, 0.0, -np.inf)
-        )
-        best = self.decode(scores, np.zeros(self.n_states**2), pool)
+        if allowed is None:
+            lengths = np.diff(self.offsets)
+            rules = self.rules or TransitionRules.everything(self.n_states)
+            return np.flatnonzero(~rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
+        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_states**2), pool)
         return np.flatnonzero(best.score == -np.inf)

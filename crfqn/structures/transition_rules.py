@@ -102,6 +102,16 @@ class TransitionRules:
         """Return edge scores (K, K) with forbidden transitions at -inf."""
         return edges + _penalty(self.transitions)
 
+    def possible_lengths(self, longest: int) -> NDArray[np.bool_]:
+        """Return whether any labelling of 0, 1 ... `longest` positions keeps the rules, (longest + 1,)."""
+        possible, reached = np.ones(longest + 1, bool), self.start.copy()
+        for length in range(1, longest + 1):
+            possible[length:] = bool((reached & self.end).any())
+            before, reached = reached, np.logical_or.reduce(self.transitions[reached], axis=0)
+            if np.array_equal(before, reached):
+                break  # so it stays
+        return possible
+
     def violations(self, targets: Labels, offsets: NDArray[np.int64]) -> list[Violation]:
         """Return what labels int32 (N,) break, by position; -1 stands for unknown ones, which break nothing."""
         firsts, lasts, to = ends_of(offsets)

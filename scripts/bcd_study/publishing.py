@@ -7,7 +7,6 @@ from pathlib import Path
 
 from benchmarks.alone import say
 from studies import publishing
-from studies.drawing import check_plotting
 from studies.report import write_curves, write_rows
 
 from bcd_study import drawing, report
@@ -18,6 +17,7 @@ from bcd_study.grid import Solution
 from bcd_study.methods import COMPARED, SOLVERS, TIMED
 from bcd_study.study import QUICK_STEP, Study
 from crfqn.errors import DataUnavailableError
+from crfqn.plot.canvas import check_matplotlib
 
 QUICK_NAMES = ("sector",)
 
@@ -51,7 +51,7 @@ class Publisher(publishing.Publisher):
         solvers: Sequence[str] = tuple(SOLVERS),
         step: int = QUICK_STEP,
     ) -> None:
-        check_plotting()
+        check_matplotlib()
         self.names, self.n_splits, self.solvers = names, n_splits, solvers
         self.data = chosen(names or (QUICK_NAMES if is_quick else ()))
         folder = Folder(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,23 @@ def newsgroups(seed: int = 0) -> ItemProblem:
     The posts are in the order in which scikit-learn's `fetch_20newsgroups` hands them out, the test part after the
     training part, each sorted and then shuffled. seed: of the split.
     """
+    counts, labels, n_train = newsgroup_counts()
+    order = np.concatenate([_shuffled(n_train), n_train + _shuffled(labels.size - n_train)])
+    return stratified(counts, labels, seed, order)
+
+
+@cache
+def newsgroup_counts() -> tuple[Any, NDArray[np.str_], int]:
+    """The rows and labels of all posts, and how many are of the by-date training part: counted once for all splits."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 
     from crfqn.datasets import dataset
 
     posts: Any = dataset("newsgroups").load()
-    n_train, labels = posts.n_train, np.array(posts.labels)
-    vectorizer = CountVectorizer().fit(posts.inputs[:n_train])
-    order = np.concatenate([_shuffled(n_train), n_train + _shuffled(posts.n_items - n_train)])
+    vectorizer = CountVectorizer().fit(posts.inputs[: posts.n_train])
     counts = normalize(vectorizer.transform(posts.inputs).astype(np.float64))
-    return stratified(counts, labels, seed, order)
+    return counts, np.array(posts.labels), posts.n_train
 
 
 def mnist(seed: int = 0) -> ItemProblem:

@@ -88,6 +88,14 @@ class Report:
         return [text, numbers]
 
 
+def finish(report: Report, output: Path | None) -> None:
+    """Print the tables, and keep them if a folder is given."""
+    print(report.markdown())
+    if output is not None:
+        for path in report.write(output):
+            print(f"written: {path}")
+
+
 def machine(libraries: Sequence[str]) -> dict[str, str]:
     """Processor, cores, and versions of Python and of libraries."""
     facts = {"processor": _processor(), "cores": str(os.cpu_count()), "Python": platform.python_version()}

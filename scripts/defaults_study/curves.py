@@ -20,7 +20,7 @@ from defaults_study.sources import Source
 
 STEP = 4.0  # between two strengths
 FIRST = 1 / 16  # of l1_max: above, next to nothing is learnt
-LAST = 2e-3  # of the noise of gradients
+LAST = 4e-3  # of the noise of gradients
 N_FOLDS, FEW_ITEMS = 5, 500
 FURTHER = 2  # strengths that are LOST points below the best end a curve
 LOST = 2.0
@@ -44,8 +44,8 @@ class Curve:
 
     Attributes
     ----------
-    l1_max, noise, scale : of the four fifths that are trained on: the largest gradient at zero, the mean length of a
-        feature's gradient that says nothing, and the root of the mean square of the values that are not zero
+    l1_max, noise, scale : of the four fifths that are trained on: the largest gradient at zero, the noise of gradients,
+        and the root of the mean square of the values that are not zero
     penalty : the penalty's strengths: "l1", "l1 and l2 = 2 l1"
     """
 

@@ -66,7 +66,7 @@ class Publisher:
     def fit(self, source: Source, chosen_by: str, l1: Any) -> Fit:
         """Train on all training items from zero weights, with the default settings otherwise."""
         begin = time.process_time()
-        l2 = self.l2_share * l1 if self.l2_share and l1 != "auto" else 0.0
+        l2 = self.l2_share * l1 if chosen_by == "validation" else 0.0  # the defaults have none
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = source.model(l1=l1, l2=l2).fit(source.X_train, source.y_train)

@@ -1,29 +1,22 @@
 """The sets of the study: items to train on and to test on, the estimator for them, and what is scored.
 
-Files are looked for in the folder that CRFQN_DATA names, in folders of their own; without it only built-in sets work.
+All but leukemia are in the registry (`crfqn data get`, or a folder that CRFQN_DATA names); leukemia is in that folder.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
-from crfqn.data.encoding import encode_sequences
-from crfqn.errors import DataUnavailableError
 from crfqn.metrics import chunk_f1_score
-from defaults_study.token_features import sentence_features
 
-TEST_EVERY = 5  # of sets without a published split, the items 4, 9, ... are for testing
+TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000
+CHUNKED = ("btc", "conll2000-500", "conll2000-2000")  # whose labels are IOB tags
 CHUNKS, ACCURACY = "F1 of chunks", "accuracy"
 
 
@@ -65,92 +58,13 @@ class Source:
         return len(self.y_train)
 
 
-def file(*parts: str) -> Path:
-    """A file below CRFQN_DATA."""
-    found = Path(os.environ.get("CRFQN_DATA", "")).joinpath(*parts)
-    if "CRFQN_DATA" not in os.environ or not found.exists():
-        raise DataUnavailableError(f"{'/'.join(parts)}: not below the folder that CRFQN_DATA names")
-    return found
+def words(name: str) -> Source:
+    """A set of words to label, as the benchmark of texts has it, under all pairs of features and labels."""
+    from benchmarks.text.problems import Texts
 
-
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a packed file, without their ends."""
-    with gzip.open(path, "rt", encoding="utf-8") as opened:
-        for line in opened:
-            yield line.rstrip("\r\n")
-
-
-Sentences = tuple[list[list[str]], list[list[str]]]  # words, labels
-
-
-def chains(train: Sentences, test: Sentences, measure: str = ACCURACY) -> Source:
-    """Sentences as sequences of token features."""
-    X, vocabulary = encode_sequences([sentence_features(words) for words in train[0]])
-    held_out, _ = encode_sequences([sentence_features(words) for words in test[0]], vocabulary)
-    return Source(X, train[1], held_out, test[1], ChainCRF, measure=measure)
-
-
-def every_fifth(words: list[Any], labels: list[Any]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Training and test part of a set that comes without."""
-    is_test = np.arange(len(words)) % TEST_EVERY == TEST_EVERY - 1
-    parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test)]
-    train, test = (([words[i] for i in part], [labels[i] for i in part]) for part in parts)
-    return train, test
-
-
-def names(kind: str) -> Source:
-    """probablepeople: names of persons or companies, every fifth for testing."""
-    with gzip.open(file("probablepeople", f"{kind}_labeled.xml.gz")) as opened:
-        root = ElementTree.parse(opened).getroot()
-    words, labels = [], []
-    for item in root:
-        tokens = [(token, part.tag) for part in item for token in (part.text or "").split()]
-        if tokens:
-            words.append([token for token, _ in tokens])
-            labels.append([label for _, label in tokens])
-    return chains(*every_fifth(words, labels))
-
-
-def columns(path: Path, word: int, label: int, separator: str | None) -> Sentences:
-    """Sentences of a file in columns, blank lines between them; comments and tokens without a number are left out."""
-    words: list[list[str]] = [[]]
-    labels: list[list[str]] = [[]]
-    for line in lines(path):
-        if not line.strip():
-            words.append([])
-            labels.append([])
-            continue
-        row = line.split(separator)
-        if line.startswith("# ") or (word == 1 and not row[0].isdigit()):
-            continue
-        words[-1].append(row[word])
-        labels[-1].append(row[label])
-    kept = [i for i, sentence in enumerate(words) if sentence]
-    return [words[i] for i in kept], [labels[i] for i in kept]
-
-
-def dutch() -> Source:
-    """Universal Dependencies, Dutch LassySmall: parts of speech; its development part trains."""
-    parts = [file("ud_dutch_lassysmall", f"nl_lassysmall-ud-{part}.conllu.gz") for part in ("dev", "test")]
-    train, test = (columns(part, 1, 3, "\t") for part in parts)
-    return chains(train, test)
-
-
-def tweets() -> Source:
-    """Broad Twitter Corpus: named entities; section a tests."""
-    words, labels = [], []
-    for section in "befgh":
-        part = columns(file("btc", f"{section}.conll.gz"), 0, 1, "\t")
-        words += part[0]
-        labels += part[1]
-    return chains((words, labels), columns(file("btc", "a.conll.gz"), 0, 1, "\t"), CHUNKS)
-
-
-def chunks(n_items: int) -> Source:
-    """CoNLL-2000: base phrases from words alone, the first sentences."""
-    words, labels = columns(file("conll2000", "train.txt.gz"), 0, 2, None)
-    test = columns(file("conll2000", "test.txt.gz"), 0, 2, None)
-    return chains((words[:n_items], labels[:n_items]), test, CHUNKS)
+    problem = Texts.load(name).problem()
+    measure = CHUNKS if name in CHUNKED else ACCURACY
+    return Source(problem.X_train, problem.y_train, problem.X_test, problem.y_test, ChainCRF, measure=measure)
 
 
 def texts(train: tuple[Any, Any], test: tuple[Any, Any], vectorizer: Any, **settings: Any) -> Source:
@@ -178,11 +92,9 @@ def newsgroups(vectorizer: Any) -> Source:
 
 def banking(vectorizer: Any) -> Source:
     """BANKING77: questions to a bank, 77 intents."""
-    parts = []
-    for part in ("train", "test"):
-        rows = list(csv.DictReader(lines(file("banking77", f"{part}.csv.gz"))))
-        parts.append(([row["text"] for row in rows], [row["category"] for row in rows]))
-    return texts(*parts, vectorizer)
+    from crfqn.datasets import dataset
+
+    return texts(*cut(dataset("banking77").load()), vectorizer)
 
 
 def docstrings(estimator: type, fewest: int = 8) -> Source:
@@ -258,7 +170,6 @@ def leukemia() -> Source:
     """Golub et al.: 38 and 34 patients of three classes, 7129 genes, as Dudoit et al. prepare them."""
     from fbpd_study.sources import leukemia as read
 
-    file("leukemia")
     data = read(None)
     return Source(data.X_train, data.y_train, data.X_test, data.y_test, MulticlassCRF)
 
@@ -276,12 +187,12 @@ def tf_idf() -> Any:
 
 
 SOURCES: dict[str, Callable[[], Source]] = {
-    "companies": lambda: names("company"),
-    "persons": lambda: names("person"),
-    "dutch": dutch,
-    "tweets": tweets,
-    "chunks-500": lambda: chunks(500),
-    "chunks-2000": lambda: chunks(2000),
+    "companies": lambda: words("company"),
+    "persons": lambda: words("person"),
+    "dutch": lambda: words("dutch-upos"),
+    "tweets": lambda: words("btc"),
+    "chunks-500": lambda: words("conll2000-500"),
+    "chunks-2000": lambda: words("conll2000-2000"),
     "news-counts": lambda: newsgroups(counts()),
     "news-tf-idf": lambda: newsgroups(tf_idf()),
     "banking-counts": lambda: banking(counts()),

@@ -22,7 +22,7 @@ LOSSES = {
     "one-vs-all": "multitask-squared-hinge",
 }
 CHANGE = 1e-5  # of the weights in a step: the paper's rule
-NEAR = 1e-3  # certified, of the losses that have a curvature
+NEAR = 1e-3  # certified: ends a run as well
 MOST = 2000  # iterations, of 10 steps each for the hinge
 
 
@@ -49,13 +49,14 @@ class Fit:
 def fit(items: Items, penalty: str, method: str, alpha: float, change: float = CHANGE) -> Fit:
     """Train at lambda = 1 / alpha: our loss is not scaled, and the penalty's strength is alpha."""
     strength = {"l1": "l1", "l2": "l2"}.get(penalty, "group_l1")
-    own: dict[str, Any] = {"solver": FBPD(change=change), "tol": 0.0} if method == "hinge" else {"tol": NEAR}
+    own: dict[str, Any] = {"solver": FBPD(change=change)} if method == "hinge" else {}
     groups = items.groups if strength == "group_l1" else None
     model = MulticlassClassifier(
         loss=LOSSES[method],
         penalty=penalty,
         feature_groups=groups,
         max_iter=MOST,
+        tol=NEAR,
         n_threads=1,
         **{strength: alpha},
         **own,

@@ -73,7 +73,9 @@ def leukemia(folder: Path | None) -> Items:
     parts = [read_expression(expression_file(place, stem)) for stem in FILES]
     train, test = (per_array(levels) for levels, _ in parts)
     labels = [np.array([kind_of(number) for number in numbers]) for _, numbers in parts]
-    return Items(train, labels[0], test, labels[1], 5)
+    # Offsets have no penalty: the optimum is that without the subtraction, in far fewer steps of FBPD.
+    means = train.mean(axis=0)
+    return Items(train - means, labels[0], test - means, labels[1], 5)
 
 
 def per_array(levels: NDArray[np.float64]) -> NDArray[np.float64]:

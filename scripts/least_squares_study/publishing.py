@@ -10,11 +10,12 @@ import numpy as np
 from benchmarks.alone import say
 from benchmarks.report import Table
 from studies import publishing
-from studies.drawing import GRID, Look, blank, check_plotting, save
+from studies.drawing import GRID, Look, blank, save
 from studies.folder import Folder as AnyFolder
 from studies.report import page_of, subsection, write_rows
 
 from crfqn.data.generators.projections import RandomFourier
+from crfqn.plot.canvas import check_matplotlib
 from least_squares_study import data, runs
 from least_squares_study.convolution import Convolutions
 from least_squares_study.runs import OURS, Curve, Run
@@ -59,7 +60,7 @@ class Publisher(publishing.Publisher):
     order = (*(f"table-{name}" for name in TABLES), *(f"figure-{name}" for name in FIGURES))
 
     def __init__(self, path: Path, settings: Settings) -> None:
-        check_plotting()
+        check_matplotlib()
         self.settings = settings
         super().__init__(Folder(path), cast(Any, settings))
         self._images: data.Images | None = None

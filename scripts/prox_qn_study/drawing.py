@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 from studies import drawing
-from studies.drawing import DPI, GRID, Measured, check_plotting
+from studies.drawing import DPI, GRID, Measured
 from studies.figures import Figure
 
 from prox_qn_study.competitors import COMPETITORS
 from prox_qn_study.superlinear import METHOD, PEER, Convergence
 
-__all__ = ["Measured", "check_plotting", "draw", "draw_convergence"]
+__all__ = ["Measured", "draw", "draw_convergence"]
 
 
 def draw(figure: Figure, measured: Measured, file: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.alone import say
 from studies import publishing
 
+from crfqn.plot.canvas import check_matplotlib
 from prox_qn_study import drawing, report, superlinear
 from prox_qn_study.figures import FIGURES, TABLES
 from prox_qn_study.folder import Folder
@@ -29,7 +30,7 @@ class Publisher(publishing.Publisher):
     order = (*(f"figure-{name}" for name in FIGURES), *(f"table-{name}" for name in TABLES), "superlinear")
 
     def __init__(self, path: Path, is_quick: bool, seconds: float, n_threads: int | None) -> None:
-        drawing.check_plotting()
+        check_matplotlib()
         folder = Folder(path)
         super().__init__(folder, Study(folder, seconds, is_quick, n_threads))
 

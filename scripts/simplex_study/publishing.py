@@ -11,11 +11,11 @@ import numpy as np
 from bcd_study.cases import DATA, Source
 from benchmarks.alone import say
 from benchmarks.report import Table
-from studies.drawing import check_plotting
 from studies.folder import PAGE, Folder, Section
 from studies.report import facts, page_of, subsection, write_rows
 
 from crfqn.errors import DataUnavailableError
+from crfqn.plot.canvas import check_matplotlib
 from simplex_study.runs import METHODS, Items, Method, PassCurve, compile_kernels, optimum, run
 
 NAMES = ("news20", "sector", "rcv1", "amazon7")
@@ -57,7 +57,7 @@ class Publisher:
     loaded: dict[tuple[str, int], Items] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_plotting()
+        check_matplotlib()
         self.folder = StudyFolder(self.path)
         here = [name for name in NAMES if DATA[name].is_here]
         self.chosen = list(self.names or ([QUICK_NAME] if self.is_quick else here))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.errors import InputError
 from studies.curves import CLOSE, Curve
 from studies.figures import Figure
 
@@ -37,16 +36,6 @@ class Look:
     colour: str
     marker: str
     is_dashed: bool = False
-
-
-def check_plotting() -> None:
-    """Raise InputError unless matplotlib is installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "figures need matplotlib, which is not installed here: pip install 'crfqn[plot]'"
-        ) from None
 
 
 def blank(n_panels: int) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from benchmarks.alone import say
 
-from studies.drawing import check_plotting
+from crfqn.plot.canvas import check_matplotlib
 from studies.folder import PAGE, Folder, Section
 from studies.report import facts
 from studies.study import Study
@@ -29,7 +29,7 @@ class Publisher:
     order: ClassVar[Sequence[str]]
 
     def __init__(self, folder: Folder, study: Study) -> None:
-        check_plotting()
+        check_matplotlib()
         self.folder, self.study = folder, study
 
     @property

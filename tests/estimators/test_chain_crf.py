@@ -625,7 +625,7 @@ class TestMessages:
             ([ONE, TWO], [["a"], ["b"]], "^item 1: expected 2 labels, one for each position, got 1$"),
             ([ONE, TWO], ["a", "b"], "^expected one label for each of the 3 positions .*, got 2 labels$"),
             ([ONE, TWO], None, "labels"),
-            ([ONE, TWO], [["a"], ["b", None]], "^item 1, position 1: expected a string or number as label, got None"),
+            ([ONE, TWO], [["a"], ["b", 1j]], "^item 1, position 1: expected a string or number as label, got 1j"),
             ([ONE, TWO], [["a"], ["b", 3]], "^expected labels of one kind"),
             ([ONE, TWO], np.array([1, np.nan, 2]), "^item 1, position 0: expected a label, got nan$"),
             ([ONE, np.array([[0, 1], [np.nan, 1]])], [[1], [2, 3]], "item 1, position 1, feature 0 is nan"),

@@ -70,6 +70,15 @@ def test_other_losses_have_blocks_too(irises):
     np.testing.assert_array_equal(np.repeat(kept, 2, axis=1), coefficients(found) != 0)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_a_feature_that_no_item_has_stays_zero_in_a_block_that_does_not(irises, loss):
+    X, y = irises
+    found = model(loss=loss, feature_groups=[0, 0, 1, 1, 1]).fit(np.column_stack([X, np.zeros(y.size)]), y)
+    weights = coefficients(found)
+    assert not weights[:, 4].any()
+    np.testing.assert_allclose(weights[:, :4], coefficients(model(loss=loss).fit(X, y)), atol=1e-2)
+
+
 def test_a_bound_is_the_other_form_of_a_strength(irises):
     """At the loss of the regularised model the least penalty is that model's (Chierchia et al. 2015, section 2.2)."""
     regularised = model().fit(*irises)
@@ -97,7 +106,7 @@ def test_settings_are_kept(irises, tmp_path):
         ({"feature_groups": True}, "feature_groups: .* got True"),
         ({"feature_groups": [0, 1]}, r"feature_groups: expected .* 4 labels, one a feature"),
         ({"feature_groups": [0.5, 1.0, 2.0, 3.0]}, "feature_groups: expected .* 4 labels"),
-        ({"penalty": "l1", "l1": 1.0}, "feature_groups: the penalty 'l1' has no groups; expected None"),
+        ({"penalty": "l1", "l1": 1.0, "group_l1": None}, "feature_groups: .* 'l1' has no groups; expected None"),
         ({"constraint": -1.0}, r"constraint: expected None or a finite number > 0, got -1\.0"),
         ({"constraint": np.inf}, "constraint: expected None or a finite number > 0, got inf"),
         ({"constraint": "3"}, "constraint: expected None or a finite number > 0, got '3'"),

@@ -34,19 +34,19 @@ def noise(*args, unpenalised=NO_COORDS, **settings):
 
 def formula(x=X, labels=LABELS):
     shares = np.bincount(labels) / labels.size
-    return np.sqrt(1.0 - np.sum(shares**2)) * np.sqrt((x**2).sum(axis=0)).mean()
+    return np.sqrt((1.0 - np.sum(shares**2)) / 3) * np.sqrt((x**2).sum(axis=0)).mean()
 
 
 def test_of_a_likelihood():
     assert noise() == pytest.approx(formula(), rel=1e-6)
 
 
-def test_it_is_the_length_of_gradients_for_labels_that_mean_nothing():
+def test_it_is_the_deviation_of_gradients_for_labels_that_mean_nothing():
     shares = np.bincount(LABELS) / LABELS.size
     lengths = []
     for _ in range(1000):
         drawn = np.eye(3)[RANDOM.choice(3, 60, p=shares)]
-        lengths.append(np.square((shares - drawn).T @ X).sum(axis=0))
+        lengths.append(np.square((shares - drawn).T @ X).mean(axis=0))
     assert noise() == pytest.approx(np.sqrt(np.mean(lengths, axis=0)).mean(), rel=0.03)
 
 
@@ -93,7 +93,7 @@ def test_of_chains_whole_and_in_blocks():
     whole = problem.objective()
     shares = np.bincount(problem.targets, minlength=problem.n_states) / problem.targets.size
     lengths = np.sqrt((problem.matrix**2).sum(axis=0))
-    expected = np.sqrt(1.0 - np.sum(shares**2)) * lengths[lengths > 0].mean()
+    expected = np.sqrt((1.0 - np.sum(shares**2)) / problem.n_states) * lengths[lengths > 0].mean()
     assert gradient_noise(whole, NO_COORDS) == pytest.approx(expected, rel=1e-6)
     blocks = BlockedObjective.of_blocks(whole, 7)
     assert len(blocks.parts) > 2

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from crfqn import ChainCRF
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.sequences import Sequences
-from crfqn.data.windows import CHUNKING, WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.datasets import dataset
 from crfqn.datasets.reading import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
@@ -212,7 +213,11 @@ class TestRecipe:
         [
             ("pos[-1]|pos[0]", "tag[0]", r"\[features\] templates: .* a column 'tag'; there are: w, pos"),
             ('columns = "w pos"', "threshold = 3", "threshold = 3; allowed: kind, columns, templates, ends"),
-            ('"windows"\n', '"pixel-pairs"\n', 'use "attributes", or "windows" or "words" for files of columns'),
+            (
+                '"windows"\n',
+                '"pixel-pairs"\n',
+                'use "attributes", or "windows", "templates" or "words" for files of columns',
+            ),
             (
                 "all_possible_states",
                 "fit_intercept",
@@ -223,6 +228,32 @@ class TestRecipe:
     def test_bad_recipes(self, path, old, new, message):
         path.write_text(RECIPE.replace(old, new))
         with pytest.raises(RecipeError, match=message):
+            load_recipe(path)
+
+    def test_a_pattern_file(self, path, file, tmp_path, monkeypatch):
+        file("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\nB\n", "my.template")
+        path.write_text(
+            RECIPE.replace('"windows"', '"templates"').replace('"w[0] pos[-1]|pos[0]"', '"my.template"')
+        )
+        recipe = load_recipe(path)
+        assert "ends" not in recipe.as_dict()["features"]
+        data = prepare(recipe)
+        model = ChainCRF(l1=0.1, all_possible_states=False).fit(data.X_train, data.y_train)
+        assert model.predict(data.X_test)[1] == ["B-NP", "O"]
+        model.save(tmp_path / "mine.crfqn", {"recipe": recipe.as_dict(), "recipe_source": str(path)})
+        file("U9\n", "my.template")  # the model needs it no more
+        file("He PRP\n. .\n", "new.txt")
+        run = run_here(monkeypatch, tmp_path, "predict", "mine.crfqn", "new.txt")
+        assert (run.returncode, run.stdout) == (0, "B-NP\nO\n\n")
+        file("U0\n%x[0,0]\n", "my.template")
+        with pytest.raises(
+            RecipeError, match=r"my.template: line 2: expected a pattern that begins with U or B"
+        ):
+            prepare(recipe)
+
+    def test_a_recipe_of_templates_names_a_file(self, path):
+        path.write_text(RECIPE.replace('"windows"', '"templates"').replace("templates = ", "# "))
+        with pytest.raises(RecipeError, match="lacks the key templates: expected the name of a pattern file"):
             load_recipe(path)
 
     def test_images_have_no_columns(self, path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from typer.testing import CliRunner
 
 pytest.importorskip("matplotlib")
@@ -15,7 +16,7 @@ pytest.importorskip("pandas")
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_fbpd
-from fbpd_study import sources
+from fbpd_study import runs, sources
 from fbpd_study.publishing import PENALTIES
 from fbpd_study.runs import LOSSES
 
@@ -35,8 +36,11 @@ def rows_of(path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
-    result = run("--table", "1", "--figure", "3", "--quick", "--output", str(path))
-    assert result.exit_code == 0, result.output
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "MOST", 30)
+        for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
+            result = run(*choice, "--quick", "--output", str(path))
+            assert result.exit_code == 0, result.output
     return path
 
 
@@ -46,9 +50,11 @@ def test_table_1_has_all_losses_under_all_penalties(folder):
     by_case = {(row["penalty"], row["method"], float(row["alpha"])): row for row in rows}
     weak, strong = sorted({alpha for *_, alpha in by_case})
     for penalty in PENALTIES[1:]:
-        assert float(by_case[penalty, "hinge", weak]["zeros"]) < float(by_case[penalty, "hinge", strong]["zeros"])
+        assert float(by_case[penalty, "hinge", weak]["zeros"]) < float(
+            by_case[penalty, "hinge", strong]["zeros"]
+        )
     assert all(float(row["zeros"]) < 50 for row in rows if row["penalty"] == "l2")
-    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.25 * int(rows[0]["of"])
+    assert min(int(row["errors"]) for row in rows if row["method"] == "hinge") < 0.5 * int(rows[0]["of"])
 
 
 def test_figure_3_times_both_algorithms(folder):
@@ -58,7 +64,7 @@ def test_figure_3_times_both_algorithms(folder):
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert (folder / "figure-3.png").stat().st_size > 1000
     page = (folder / "page.md").read_text(encoding="utf-8")
-    assert "    python scripts/reproduce_fbpd.py --figure 3 --quick --subsets 1\n" in page
+    assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick --subsets 1\n" in page
 
 
 def levels(seed):
@@ -82,12 +88,10 @@ def expression(tmp_path):
 def test_levels_are_logarithms_within_the_scanner_s_range(expression):
     items = sources.leukemia(expression)
     assert items.y_train.tolist() == ["B", "T", "AML"] == items.y_test.tolist()
-    for x, seed in ((items.X_train, 0), (items.X_test, 1)):
-        assert x.shape == (3, GENES)
-        np.testing.assert_allclose(x.mean(axis=1), 0.0, atol=1e-12)
-        np.testing.assert_allclose(x.std(axis=1), 1.0)
-        expected = np.log(np.minimum(np.maximum(levels(seed), 100.0), 16000.0)).T
-        np.testing.assert_allclose([np.corrcoef(a, b)[0, 1] for a, b in zip(x, expected, strict=True)], 1.0)
+    expected = [scipy.stats.zscore(np.log(levels(seed).T.clip(100.0, 16000.0)), axis=1) for seed in (0, 1)]
+    means = expected[0].mean(axis=0)
+    np.testing.assert_allclose(items.X_train, expected[0] - means, atol=1e-12)
+    np.testing.assert_allclose(items.X_test, expected[1] - means, atol=1e-12)
 
 
 def test_a_folder_without_the_tables(tmp_path):

@@ -15,7 +15,7 @@ from benchmarks import crfsuite
 from benchmarks.items import stored
 from benchmarks.judge import judge
 from benchmarks.problem import Run
-from benchmarks.text import estimators, report, training
+from benchmarks.text import estimators, figures, report, training
 from benchmarks.text.measure import Measured, Training
 from benchmarks.text.problems import made_up
 
@@ -73,12 +73,12 @@ def test_seconds_and_ratios():
     stopped = made_up_run("crfqn", [0.5, 1.0], [150.0, 100.05], estimated=[1e-2, 1e-4], gaps=[0.1, 0.05])
     on = made_up_run("crfqn", [0.6, 1.5, 2.0], [150.0, 100.05, 99.9])
     of = Training("company", "", PENALTY, False, [(stopped, on)], [peer], {})
-    assert [report.speed_up(of, level) for level in report.LEVELS] == [4.0, 9.0, 6.5]
+    assert [figures.speed_up(of, level) for level in report.LEVELS] == [4.0, 9.0, 6.5]
     assert of.optimum == 99.9
     never = replace(of, ours=[(stopped, None)])
-    assert report.speed_up(never, 0.0) == 0.0
-    assert report.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
-    asked = {figure.what: figure.is_met for figure in report.training_figures([of])}
+    assert figures.speed_up(never, 0.0) == 0.0
+    assert figures.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
+    asked = {figure.what: figure.is_met for figure in figures.training_figures([of])}
     assert asked["l1, to 1e-3 above CRFsuite's end: worst"]
     assert asked["l1, to CRFsuite's end: worst"]  # three times are enough on the small sets
     assert not asked["l1, to CRFsuite's end: median"]

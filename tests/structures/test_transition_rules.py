@@ -148,3 +148,18 @@ def test_rules_and_targets():
         Chain(np.array([0, 2]), 2, rules=rules).check_targets(np.array([1, 0]))
     with pytest.raises(InputError, match="rules of 3 states, got 2"):
         Chain(np.array([0, 2]), 3, rules=rules)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lengths_that_have_labellings(seed):
+    """Cycles of two and three states among them: lengths are possible now and then."""
+    random = np.random.default_rng(seed)
+    transitions = random.random((4, 4)) < 0.3
+    if seed == 0:
+        transitions = np.roll(np.eye(4, dtype=bool), 1, axis=1)
+    start, end = np.eye(4, dtype=bool)[0], random.random(4) < 0.5
+    found = TransitionRules(transitions, start, end).possible_lengths(7)
+    with np.errstate(invalid="ignore"):  # a distribution over nothing
+        items = [ruled(np.zeros((4, n)), np.zeros((4, 4)), (transitions, start, end)) for n in range(1, 8)]
+    expected = [True, *(bool((item.scores > -np.inf).any()) for item in items)]
+    assert found.tolist() == expected

@@ -64,8 +64,9 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     Parameters
     ----------
-    l1, l2, group_l1 : float >= 0, optional
-        Strengths; those that the penalty's name has are 1 by default. l2 may be added to every penalty.
+    l1, l2, group_l1 : float >= 0, or "auto" for l1 and group_l1, optional
+        Strengths; of those that the penalty's name has l2 is 1 by default, l1 and group_l1 "auto", as in `ChainCRF`. l2
+        may be added to every penalty.
     loss : {"squared-hinge", "multitask-squared-hinge", "logistic", "hinge"}, default "squared-hinge"
         Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
         hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12); the
@@ -115,7 +116,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     kept_features_ : ndarray of int, the features with a weight; prediction reads no others
-    n_features_in_, feature_names_in_, result_, n_iter_, extra_
+    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes

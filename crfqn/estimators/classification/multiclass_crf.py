@@ -24,10 +24,11 @@ class MulticlassCRF(MulticlassClassifier):
 
     Parameters
     ----------
-    l1, l2 : float >= 0, optional
-        Strengths of the penalties, in nats; by default 1 where the penalty's name has them, else 0.
+    l1, l2 : float >= 0, or "auto" for l1, optional
+        Strengths of the penalties, in nats; by default "auto" (as in `ChainCRF`) and 1 where the penalty's name has
+        them, else 0.
     penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
-    group_l1 : float >= 0, optional
+    group_l1 : float >= 0 or "auto", optional
         As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
     fit_intercept : bool, default True
     penalize_intercept : bool, default False
@@ -50,6 +51,7 @@ class MulticlassCRF(MulticlassClassifier):
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
     n_features_in_ : int
     feature_names_in_ : ndarray of str, only if X had names
     result_ : Result

@@ -41,9 +41,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1, group_norm : float, default 0.0, and {"l2", "linf"}, default "l2"
+    l1, l2 : float or "auto", default "auto", and float, default 0.0
+        Strengths of the penalties, >= 0, in nats; "auto" as in `ChainCRF`.
+    group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     loss : {"logistic", "hinge"}, default "logistic"
         -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
@@ -71,7 +71,7 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
     tree_ : LabelTree of K nodes, with `names` and `parents`
     coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
     intercept_ : ndarray, shape (K,), zeros without intercept
-    n_features_in_, feature_names_in_, result_, n_iter_, extra_
+    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes

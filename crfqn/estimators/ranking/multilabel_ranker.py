@@ -68,7 +68,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
     threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
         The threshold of label k for an item of scores s is `threshold_intercept_[k] + threshold_coef_ . s`.
-    kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+    l1_, l2_, group_l1_, kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassClassifier`.
 
     Notes

@@ -17,6 +17,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.labels import encode_known_labels, encode_labels, lists_by_item, split_by_item
 from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
@@ -41,6 +42,7 @@ from crfqn.estimators.storage.content import (
     read_labels,
     read_matrix,
     read_size,
+    read_vocabulary,
 )
 from crfqn.estimators.strengths import HINGE, ByStrengths
 from crfqn.estimators.weights import csr, entries, merged
@@ -73,16 +75,20 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
 
     Parameters
     ----------
-    l1, l2 : float, default 1.0 and 0.0
-        Strengths of the penalties, >= 0, in nats.
-    group_l1 : float, default 0.0
+    l1 : float or "auto", default "auto"
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
+        on. With the loss "hinge" it is 0.
+    l2 : float, default 0.0
+        Strength of the L2 penalty, >= 0, in nats.
+    group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
     group_norm : {"l2", "linf"}, default "l2"
         The norm of w_f: its length, or its largest size.
     loss : {"logistic", "hinge"}, default "logistic"
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
-        network of Taskar et al. (2003), which needs l2 > 0 with l1 = 0 and has no probabilities. A sum over the items:
+        network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float, default 1e-3
         Stop when objective - optimum <= tol * objective.
@@ -131,6 +137,7 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
     rules_ : TransitionRules over the classes, None without any
     result_ : Result
         Its status, value, gap, passes and trace.
@@ -176,7 +183,8 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         ----------
         X : crfqn.Sequences, or list of items
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
-            or a list of lists of feature strings.
+            or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
+            takes token columns from then on, loaded from a file too.
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex
@@ -202,8 +210,7 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         sequences, labels, weights, rules = prepare(
             sequences, y, weights, given, self._trains_rules, self.on_violation
         )
-        names = None if vocabulary is None else vocabulary.names
-        begin = self._start(Axes(labels.classes.tolist(), sequences.n_features, names), start)
+        begin = self._start(labels.classes, sequences.n_features, vocabulary, start)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
@@ -228,7 +235,8 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         rules: TransitionRules | None,
         begin: SparseWeights | None,
     ) -> Result:
-        n_states, targets = len(labels.classes), labels.targets
+        n_states = len(labels.classes)
+        targets: Any = labels.targets
         chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
         if labels.allowed is not None:
             self._check_partial()
@@ -368,7 +376,10 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         return super()._from_settings(settings)
 
     def _encode(self, X: Any) -> Sequences:
-        if isinstance(X, Sequences) and X.feature_names is not None and self.vocabulary_ is not None:
+        is_encoded = isinstance(X, Sequences) and (
+            X.vocabulary is None or X.vocabulary is not self.vocabulary_
+        )
+        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
             X = X.with_names(self.vocabulary_.names)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
@@ -392,14 +403,16 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
 
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the fitted weights."""
-        names = None if self.vocabulary_ is None else self.vocabulary_.names
-        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+        return _axes(self.classes_, self.n_features_in_, self.vocabulary_)
 
-    def _start(self, new: Axes, start: Any) -> SparseWeights | None:
+    def _start(
+        self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, start: Any
+    ) -> SparseWeights | None:
         """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
         model = start_model(start, self, ChainCRF, "ChainCRF")
         if model is None:
             return None
+        new = _axes(classes, n_features, vocabulary)
         common, weights = match(model._axes(), new, start is not None), None
         if common is not None:
             n_states = len(new.labels)
@@ -443,7 +456,9 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
-        if self.vocabulary_ is not None:
+        if isinstance(self.vocabulary_, TemplateVocabulary):
+            content.metadata["templates"] = self.vocabulary_.stored_source()
+        if self.vocabulary_ is not None and not is_hashed(self.vocabulary_):
             used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
             content.arrays["node_feature"] = narrowed(renumbered)
             content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
@@ -454,12 +469,14 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         n_states = file.count("n_classes", 1)
         n_features = read_size(file, n_states)
         self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = None
-        if "feature_names" in file.strings:
-            self.vocabulary_ = Vocabulary(file.string_list("feature_names"))
-            if len(self.vocabulary_) != n_features:
-                raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
+        self.vocabulary_ = read_vocabulary(file)
+        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
+            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
         self.n_features_in_ = n_features
         self.rules_ = read_rules(file, n_states)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
+
+
+def _axes(classes: NDArray, n_features: int, vocabulary: Vocabulary | None) -> Axes:
+    return Axes(classes.tolist(), n_features, None if vocabulary is None else vocabulary.names)

@@ -17,6 +17,7 @@ from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.sequence.transitions import as_transitions, span_rules
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best, span_probabilities
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 
@@ -50,6 +51,7 @@ class SequenceDecoding(Fitted):
     scheme: str | None
     constraints: Any
     n_threads: int | None
+    rules_: TransitionRules | None = None  # models that were not trained here have none
 
     @abstractmethod
     def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:

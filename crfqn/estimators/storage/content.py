@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.templates.source import TemplateSource
+from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.weights import csr
 from crfqn.model_file import ModelFile, narrowed
@@ -112,6 +114,14 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
             f"{file.path}: classes: expected {n_classes} different labels, but one comes twice"
         )
     return classes
+
+
+def read_vocabulary(file: ModelFile) -> Vocabulary | None:
+    """Return the names of features, or the templates that make them; None where the file has neither."""
+    names = file.string_list("feature_names") if "feature_names" in file.strings else None
+    if "templates" not in file.metadata:
+        return None if names is None else Vocabulary(names)
+    return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
 
 
 def read_size(file: ModelFile, n_states: int) -> int:

@@ -103,16 +103,19 @@ def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
 
 
 def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:
-    """Set the strengths that the model was trained with.
+    """Set the strengths that the model was trained with; they stay unknown where "auto" is all that the file says.
 
     Files of before there were automatic ones have them among the settings, those that are not given being 1.
     """
     if "strengths" in file.metadata:
         strengths = file.table("strengths")
+        if strengths.keys() != set(STRENGTHS):
+            raise ModelFileError(
+                f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
+            )
     else:
-        strengths = {name: 1.0 if is_auto(value) else value for name, value in model._strengths.items()}
-    if strengths.keys() != set(STRENGTHS):
-        raise ModelFileError(f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}")
+        known = {name: 1.0 if is_auto(value) else value for name, value in model._strengths.items()}
+        strengths = {name: value for name, value in known.items() if not is_auto(getattr(model, name))}
     for name, value in strengths.items():
         check_nonnegative(name, value)
     model._adopt_strengths({name: float(value) for name, value in strengths.items()})

@@ -47,7 +47,7 @@ class DenseRows:
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> DenseRows | None:
         """Return the rows of some coordinates; None where single columns are cheaper."""
-        n_present = int(np.count_nonzero(np.diff(split.states, prepend=-1)))
+        n_present = int(np.count_nonzero(split.states[1:] != split.states[:-1])) + 1  # they are sorted
         n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
         if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:

@@ -31,14 +31,12 @@ def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: V
     if rows is not None:
         rows.add_image(weights, scores, pool)
         return
+    arrays = nodes.states, nodes.features, weights, store.indptr, store.indices, store.values, scores
+    if pool.n_threads == 1:
+        add_columns(0, nodes.n_nodes, *arrays)
+        return
     bounds = np.searchsorted(nodes.states, np.arange(scores.shape[0] + 1))
     present = np.flatnonzero(bounds[1:] > bounds[:-1])
-
-    def run(part: int) -> None:
-        state = present[part]
-        add_columns(
-            bounds[state], bounds[state + 1], nodes.states, nodes.features, weights,
-            store.indptr, store.indices, store.values, scores,
-        )  # fmt: skip
-
-    pool.each(present.size, run)
+    pool.each(
+        present.size, lambda part: add_columns(bounds[present[part]], bounds[present[part] + 1], *arrays)
+    )

@@ -105,7 +105,10 @@ class SparseMap:
         return out
 
     def _sweep(self, nodes: Split, run: Callable[[int, int], object]) -> None:
-        """Run a kernel over the nodes in parts of equal work."""
+        """Run a kernel over the nodes, each of which it handles alone, in parts of equal work."""
+        if self.pool.n_threads == 1:
+            run(0, nodes.n_nodes)
+            return
         work = np.zeros(nodes.n_nodes + 1, np.int64)
         np.cumsum(self.store.sizes[nodes.features], out=work[1:])
         parts = cut_into_parts(work)

@@ -8,13 +8,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.windows import CHUNKING, WindowFeatures
+from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
+from crfqn.readers.formats import FORMATS
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
 SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
 # Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
+
+DEFAULT_COLUMNS = {"windows": "w pos", "templates": "w pos", "words": "w"}
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,14 @@ class Split:
 class Data:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are CRFsuite's text for `attributes`, columns for `windows`, svmlight's for `given`, lines
-    `label TAB text` for `text`.
+    The files are in the `format` that is named (`crfqn.readers.formats`), or that their names tell; else CRFsuite's
+    text for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
     dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
     train: str = key("text", "", says="a file to train on, relative to this one")
-    test: str = key("text", "", says="a file to score the model on")
+    test: str = key("text", "", says="a file to score the model on; there need be none")
+    format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
     split: Split = Split("given")
 
 
@@ -49,26 +55,29 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.windows.WindowFeatures`. `words`: the word with its beginning, its end
-    and its shape, and the words around it, see `crfqn.data.words.word_features`. `given`: the numbers of the data, if
-    need be each feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
-    `crfqn.recipes.text_features`.
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
+    of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
+    the word with its beginning, its end and its shape, and the words around it, see
+    `crfqn.data.words.word_features`. `given`: the numbers of the data, if need be each feature divided by its
+    largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 
     kind: str = key(
         "text",
-        choices=("pixel-pairs", "attributes", "windows", "words", "given", "text"),
+        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text"),
         says="how observations become numbers",
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
     bias: bool = key("true or false", True, says="one feature more, which is always on")
-    columns: str = key("text", "w pos", says="names of the columns before the label")
+    columns: str = key("text", "", says="names of the columns before the label; default: w pos, of words: w")
     templates: str = key(
         "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
     )
     ends: bool = key(
         "true or false", True, says="whether places beyond the ends of an item have a value of their own"
     )
+    shapes: str = key("text", "", says="columns whose forms are features: prefixes, suffixes, shape, ...")
+    min_count: int = key("integer", 1, low=1, says="leave out features at fewer positions")
     scale: str = key(
         "text",
         "none",
@@ -81,6 +90,11 @@ class Features:
     norm: str = key("text", "l2", choices=("l2", "none"), says="l2 makes all texts equally long")
     min_df: int = key("integer", 1, low=1, says="leave out words of fewer texts")
     sublinear_tf: bool = key("true or false", False, says="1 + log(count) in the place of counts")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns of files in CoNLL's format, without the label."""
+        return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,8 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
-    "words": ("kind",),
+    "templates": ("kind", "columns", "templates", "shapes", "min_count"),
+    "words": ("kind", "columns"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }
@@ -224,7 +239,7 @@ OBJECTIVE_KEYS = {
     "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
 }
 FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows", "words"),
+    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
     "taxonomy": ("given", "text"),
     "flat": ("given", "text"),
     "ranking": ("given", "text"),
@@ -260,6 +275,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     _check_keys(source, parts, structure.kind, features.kind)
     if features.kind == "windows":
         _check_templates(source, features)
+    if features.kind == "templates" and "templates" not in parts["features"]:
+        raise RecipeError(
+            f"{source}: [features] lacks the key templates: expected the name of a pattern file"
+        )
     solver = parts["solver"]
     known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
     settings = _pass_through(source, solver)
@@ -298,8 +317,14 @@ def _check_data(source: str | Path, data: Data) -> None:
     has_files = bool(data.train or data.test)
     if bool(data.dataset) == has_files:
         raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
-    if has_files and not (data.train and data.test):
-        raise RecipeError(f"{source}: [data] has only one of train and test; both are needed")
+    if has_files and not data.train:
+        raise RecipeError(f"{source}: [data] has a test file and no train, a file to train on")
+    if data.format and not has_files:
+        raise RecipeError(f"{source}: [data] format is that of files (train, test), not of a dataset")
+    if data.format and data.format not in FORMATS:
+        raise RecipeError(
+            f"{source}: [data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
+        )
     split = data.split
     if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
         raise RecipeError(
@@ -328,12 +353,12 @@ def _check_kinds(
             f'"{structure.kind}"; use "given" (numbers) or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows", "words"):
+    if structure.kind == "chain" and features.kind not in (fitting, "windows", "templates", "words"):
         what = (
             "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         )
         columns = "for files of columns" if data.train else "if it has columns"
-        or_columns = f'or "windows" or "words" {columns}'
+        or_columns = f'or "windows", "templates" or "words" {columns}'
         raise RecipeError(
             f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
         )
@@ -357,7 +382,7 @@ def _check_kinds(
 def _check_templates(source: str | Path, features: Features) -> None:
     """Check that the window templates can be read, and ask for columns that are there."""
     try:
-        WindowFeatures.parse(features.templates, features.columns.split())
+        WindowFeatures.parse(features.templates, features.column_names)
     except InputError as error:
         raise RecipeError(f"{source}: [features] templates: {error}") from error
 

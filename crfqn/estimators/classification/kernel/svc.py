@@ -101,7 +101,9 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     Notes
     -----
     There is no intercept: a kernel has its own, such as coef0 > 0. A pass costs the kernel values of the items that
-    violate optimality with all others, as far as the cache does not hold them, O(items) each.
+    violate optimality with all others, as far as the cache does not hold them, O(items) each. With kernel="linear" that
+    is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
+    fit_intercept=False)` is the same model.
 
     Examples
     --------

@@ -9,7 +9,7 @@ Shapes: I items, N positions, F features, K states, E edge weights; width = K ro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import FrankWolfeView
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LARGEST_BYTES, LearnedRows
+from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 
@@ -98,7 +99,9 @@ class FrankWolfeItems(LearnedRows):
                 forest = (loss.structure.parents, loss.structure.is_label)
                 improve_trees(*data, counts.nodes, *forest, moves, gaps, *state)
             else:
-                improve_chains(*data, counts.nodes, counts.edges, moves, gaps, *state, loss.structure.mask)
+                improve_chains(
+                    *data, counts.nodes, counts.edges, moves, gaps, *state, cast(Chain, loss.structure).mask
+                )
         self.owner.n_passes += order.size / max(self.n_items, 1)
 
     def dual_value(self) -> float:

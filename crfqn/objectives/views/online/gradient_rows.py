@@ -6,6 +6,7 @@ Rows, items and their order are those of `learned_rows.py`, the steps those of `
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import OnlineView
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.online.learned_rows import LearnedRows, check_likelihood
+from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
@@ -98,7 +100,7 @@ class SGDState(LearnedRows):
         state = (self.table, self.shares, self.pattern_of, self.counters, self.rates)
         if isinstance(loss.structure, Taxonomy):
             return int(learn_tree(*data, loss.structure.parents, loss.structure.is_label, *state))
-        return int(learn_chains(*data, self.n_states, *state, loss.structure.mask))
+        return int(learn_chains(*data, self.n_states, *state, cast(Chain, loss.structure).mask))
 
 
 @dataclass(frozen=True)

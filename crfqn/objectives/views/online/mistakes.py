@@ -7,6 +7,7 @@ Penalties take no part; weights outside of the objective's support stay zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import MistakeView
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LearnedRows, check_likelihood
+from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 
@@ -74,7 +76,7 @@ class AveragedState(LearnedRows):
                 forest = (loss.structure.parents, loss.structure.is_label)
                 correct_tree(*data, *forest, aggressiveness, *state)
             else:
-                correct_chains(*data, self.n_states, aggressiveness, *state, loss.structure.mask)
+                correct_chains(*data, self.n_states, aggressiveness, *state, cast(Chain, loss.structure).mask)
         self.owner.n_passes += order.size / self.n_items
         return int(self.counters[N_WRONG] - before)
 

@@ -1,0 +1,79 @@
+"""Files of one's own that a recipe names, and new ones for its model: read in the format that they have.
+
+That is the format which the recipe says, else what the file's name tells, else that of the kind of features.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crfqn.data.lines import STANDARD_INPUT
+from crfqn.errors import InputError, RecipeError
+from crfqn.readers import formats
+from crfqn.readers.documents import Documents
+from crfqn.readers.labeled import Labeled
+from crfqn.recipes.schema import Recipe
+from crfqn.recipes.source import own_file, own_files
+
+OF_FEATURES = {
+    "windows": "conll",
+    "templates": "conll",
+    "words": "conll",
+    "text": "text",
+    "given": "svmlight",
+}
+Data = TypeVar("Data", Labeled, Documents)
+
+
+def format_of(recipe: Recipe, path: str | Path) -> str:
+    """Return the name of the format of a file."""
+    if recipe.data.format:
+        return recipe.data.format
+    try:
+        return formats.find_format(None, path).name
+    except InputError:  # the name tells nothing
+        return OF_FEATURES.get(recipe.features.kind, "crfsuite")
+
+
+def read_sequences(recipe: Recipe, path: str | Path) -> Labeled:
+    """Return the items of a file of sequences."""
+    name = format_of(recipe, path)
+    options: dict[str, Any] = {}
+    if name == "conll" and recipe.features.kind in ("windows", "templates", "words"):
+        options["columns"] = recipe.features.column_names
+    return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
+
+
+def read_documents(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:
+    """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`."""
+    name = format_of(recipe, path)
+    options: dict[str, Any] = {}
+    if name == "text":
+        options["keeps_blank"] = keeps_blank
+    elif name == "svmlight":
+        options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
+    return _of_kind(recipe, path, Documents, formats.read(path, name, **options))
+
+
+def _of_kind(recipe: Recipe, path: str | Path, kind: type[Data], data: Any) -> Data:
+    """Return the data; RecipeError for sequences in the place of documents or the other way."""
+    if isinstance(data, kind):
+        return data
+    has, fitting = (
+        ("sequences", '"chain"') if kind is Documents else ("documents", '"flat", "taxonomy" or "ranking"')
+    )
+    raise RecipeError(
+        f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
+    )
+
+
+def own_parts(recipe: Recipe, read: Callable[[Recipe, str | Path], Data]) -> list[Data]:
+    """Return the training part and, if there is one, the test part of a recipe's own files."""
+    parts = []
+    for name in (recipe.data.train, recipe.data.test):
+        if not name:
+            continue
+        with own_files():
+            path = name if name == STANDARD_INPUT else own_file(recipe.source.parent / name)
+            parts.append(read(recipe, path))
+    return parts

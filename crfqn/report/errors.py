@@ -1,0 +1,275 @@
+"""The worst errors of a model on labelled data, with the probabilities of labels, position by position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.report.evaluation import Evaluation
+from crfqn.report.images import Pixels, ink_of
+from crfqn.report.subject import INTERCEPT, Subject
+
+MOST_POSITIONS = 60  # shown of one sequence, around its first error
+TOP = 4  # most probable labels of a position
+MOST_REASONS = 8
+# Feature of the position itself, as window templates and CRFsuite's examples name it: w[0]=dog.
+HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
+
+
+class Probable(NamedTuple):
+    """A label and its probability."""
+
+    label: str
+    probability: float
+
+
+class Reason(NamedTuple):
+    """Feature of an item, and what it adds to the score of the predicted label above that of the given one."""
+
+    feature: str
+    value: float
+    advantage: float
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position of a sequence, or an item with one label."""
+
+    given: str
+    predicted: str
+    text: str = ""
+    image: str = ""
+    marginals: list[Probable] = field(default_factory=list)
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.given != self.predicted
+
+
+@dataclass(frozen=True)
+class Error:
+    """Item that was labelled wrongly.
+
+    Attributes
+    ----------
+    number : of the item in the data, from 1
+    log_likelihood : of the given labels in nats; nan where the model has none, -inf for labels unknown to it
+    n_wrong, n_positions : int
+    positions : those that are shown; n_before of them are left out at the start
+    reasons : of single items, what spoke for the predicted label
+    """
+
+    number: int
+    log_likelihood: float
+    n_wrong: int
+    n_positions: int
+    positions: list[Position]
+    n_before: int = 0
+    reasons: list[Reason] = field(default_factory=list)
+
+    @property
+    def n_after(self) -> int:
+        return self.n_positions - self.n_before - len(self.positions)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the model knows a probability of the given labels."""
+        return isfinite(self.log_likelihood)
+
+
+def worst_errors(
+    subject: Subject, found: Evaluation, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
+) -> list[Error]:
+    """Return the wrong items whose given labels have the least probability, the least first.
+
+    Without probabilities: those with the most wrong positions.
+
+    Parameters
+    ----------
+    n_errors : so many at most
+    texts : how items read, optional: of sequences a str for each position, else a str an item
+    pixels : of models of images, to show these
+    """
+    wrong = [
+        i for i, (a, b) in enumerate(zip(found.given, found.predicted, strict=True)) if _differs(a, b, found)
+    ]
+    if not wrong:
+        return []
+    likelihoods = _likelihoods(subject, found, wrong)
+    n_wrong = np.array([_count_wrong(found.given[i], found.predicted[i]) for i in wrong])
+    order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
+    items = [wrong[k] for k in order]
+    marginals = (
+        _marginals(subject, take(found.X, items)) if subject.has_probabilities else [None] * len(items)
+    )
+    make = _sequence_error if subject.is_sequence else _item_error
+    return [
+        make(subject, found, i, float(likelihoods[k]), table, texts, pixels)
+        for i, k, table in zip(items, order, marginals, strict=True)
+    ]
+
+
+def take(X: Any, items: list[int]) -> Any:
+    """Return some items of a list, a data frame, a matrix or Sequences."""
+    if hasattr(X, "iloc"):
+        return X.iloc[items]
+    if hasattr(X, "shape"):
+        return X[np.array(items, np.int64)]
+    values = X if hasattr(X, "__getitem__") else list(X)
+    return [values[i] for i in items]
+
+
+def _differs(given: Any, predicted: Any, found: Evaluation) -> bool:
+    return set(given) != set(predicted) if found.has_sets else given != predicted
+
+
+def _count_wrong(given: Any, predicted: Any) -> int:
+    if isinstance(given, str):
+        return 1
+    if len(given) != len(predicted):
+        return len(set(given) ^ set(predicted))
+    return sum(a != b for a, b in zip(given, predicted, strict=True))
+
+
+def _likelihoods(subject: Subject, found: Evaluation, items: list[int]) -> NDArray[np.float64]:
+    """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without probabilities."""
+    values = np.full(len(items), np.nan)
+    if not hasattr(subject.model, "log_likelihood") or found.has_sets:
+        return values
+    label_of = dict(zip(subject.labels, subject.model.classes_, strict=True))
+    known = []
+    for k, i in enumerate(items):
+        labels = [found.given[i]] if isinstance(found.given[i], str) else found.given[i]
+        if all(label in label_of for label in labels):
+            known.append(k)
+    values[:] = -np.inf
+    if known:
+        chosen = [found.given[items[k]] for k in known]
+        given = [label_of[a] if isinstance(a, str) else [label_of[b] for b in a] for a in chosen]
+        values[known] = subject.model.log_likelihood(take(found.X, [items[k] for k in known]), given)
+    return values
+
+
+def _marginals(subject: Subject, X: Any) -> list[Any]:
+    model = subject.model
+    return list(model.predict_marginals(X) if subject.is_sequence else model.predict_proba(X))
+
+
+def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
+    """Return the most probable labels of a position, and the given one if it is none of them."""
+    if row is None:
+        return []
+    best = np.argsort(-row, kind="stable")[:TOP].tolist()
+    labels = subject.labels
+    if given in labels and labels.index(given) not in best:
+        best[-1] = labels.index(given)
+    return [Probable(labels[k], float(row[k])) for k in best]
+
+
+def _sequence_error(
+    subject: Subject,
+    found: Evaluation,
+    i: int,
+    likelihood: float,
+    table: Any,
+    texts: Sequence[Any] | None,
+    pixels: Pixels | None,
+) -> Error:
+    given, predicted = found.given[i], found.predicted[i]
+    first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
+    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
+    item = take(found.X, [i])[0]
+    positions = [
+        Position(
+            given[t],
+            predicted[t],
+            _read(texts, i, t) if texts is not None else "" if pixels else _text(found.X, item, t),
+            ink_of(pixels, found.X, item, t),
+            _probable(subject, None if table is None else table[t], given[t]),
+        )
+        for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
+    ]
+    return Error(i + 1, likelihood, _count_wrong(given, predicted), len(given), positions, begin)
+
+
+def _read(texts: Sequence[Any], i: int, t: int) -> str:
+    """Return the text of a position that the caller gave, empty beyond its end."""
+    return str(texts[i][t]) if t < len(texts[i]) else ""
+
+
+def _text(X: Any, item: Any, t: int) -> str:
+    """Return the word at a position: the value of its first feature `x[0]=value`, else its first feature."""
+    first = ""
+    if isinstance(item, list):
+        features = item[t]
+        pairs = list(features.items() if isinstance(features, dict) else ((name, "") for name in features))
+        names = [
+            f"{name}={value}" if isinstance(value, str) and value else str(name) for name, value in pairs
+        ]
+        first = next((value for _, value in pairs[:1] if isinstance(value, str)), "")
+    else:
+        known = getattr(X, "feature_names", None)
+        if known is None or not hasattr(item, "indptr"):
+            return ""
+        names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
+    here = (found[1] for found in map(HERE.match, names) if found)
+    return next(here, first or (names[0] if names else ""))
+
+
+def _item_error(
+    subject: Subject,
+    found: Evaluation,
+    i: int,
+    likelihood: float,
+    table: Any,
+    texts: Sequence[Any] | None,
+    pixels: Pixels | None,
+) -> Error:
+    given, predicted = found.given[i], found.predicted[i]
+    if not isinstance(given, str):
+        position = Position(", ".join(given), ", ".join(predicted), "" if texts is None else str(texts[i]))
+        return Error(i + 1, likelihood, _count_wrong(given, predicted), 1, [position])
+    row = take(found.X, [i])
+    text = "" if texts is None else str(texts[i])
+    image = ink_of(pixels, found.X, row, 0)
+    position = Position(given, predicted, text, image, _probable(subject, table, given))
+    return Error(i + 1, likelihood, 1, 1, [position], reasons=_reasons(subject, row, given, predicted))
+
+
+def _reasons(subject: Subject, row: Any, given: str, predicted: str) -> list[Reason]:
+    """Return what features of an item add to the predicted label above the given one, the strongest first."""
+    from scipy.sparse import csr_array
+
+    if subject.weights is None or not {given, predicted} <= set(subject.rows):
+        return []
+    item = csr_array(np.asarray(row, np.float64) if not hasattr(row, "tocsr") else row)
+    gain = _row_weights(subject, predicted) - _row_weights(subject, given)
+    advantage = np.asarray(gain[item.indices] * item.data).ravel()
+    order = np.argsort(-np.abs(advantage), kind="stable")[:MOST_REASONS]
+    found = [
+        Reason(subject.name_of(int(item.indices[k])), float(item.data[k]), float(advantage[k]))
+        for k in order
+        if advantage[k]
+    ]
+    constant = _intercept(subject, predicted) - _intercept(subject, given)
+    return found + ([Reason(INTERCEPT, 1.0, constant)] if constant else [])
+
+
+def _nodes(subject: Subject, label: str) -> list[int]:
+    """Return the rows whose weights a label's score adds up: its own, and those of its ancestors."""
+    row = subject.rows.index(label)
+    return [row] if subject.tree is None else subject.tree.path(row).tolist()
+
+
+def _row_weights(subject: Subject, label: str) -> NDArray[np.float64]:
+    return np.asarray(subject.weights[_nodes(subject, label)].sum(axis=0)).ravel()
+
+
+def _intercept(subject: Subject, label: str) -> float:
+    return 0.0 if subject.intercepts is None else float(subject.intercepts[_nodes(subject, label)].sum())

@@ -1,0 +1,250 @@
+"""The page: what it shows of a model, put together by templates into one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from crfqn.data.whole_file import check_writable, replace_file
+from crfqn.data.wording import describe, printable
+from crfqn.errors import InputError
+from crfqn.plot.convergence import ConvergenceDisplay
+from crfqn.plot.path import PathDisplay
+from crfqn.plot.transitions import TransitionsDisplay
+from crfqn.report import overview, weights
+from crfqn.report.errors import worst_errors
+from crfqn.report.evaluation import Evaluation
+from crfqn.report.images import Pixels, characters
+from crfqn.report.pictures import SQUARE, Pictures
+from crfqn.report.subject import FeatureNames, Subject
+from crfqn.report.taxonomy import open_tree
+
+MOST_PATH_ROWS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a report shows besides the model itself; every part may be missing.
+
+    Parameters
+    ----------
+    title : str
+        Default: that of the recipe, or the estimator's name.
+    feature_names : names of the features by column, such as a list of str
+        Default: those that the model has, else numbers.
+    texts : sequence
+        How the items of the data read: of sequences a list of str, one a position; of others a str.
+    source : str
+        Where the data is from, for the reader.
+    regularization_path : RegularizationPath, or its `rows()`
+        Default: the one that `crfqn path` kept in the model file.
+    image_shape : (rows, columns)
+        Of a model whose features are pixels. Default: read from features named p3_5, p3_5&p7_2 (row, column).
+    n_features : int
+        Features of each label, the strongest.
+    n_errors : int
+        Items that were labelled wrongly, the worst.
+    """
+
+    title: str | None = None
+    feature_names: FeatureNames | None = None
+    texts: Sequence[Any] | None = None
+    source: str = ""
+    regularization_path: Any = None
+    image_shape: tuple[int, int] | None = None
+    n_features: int = 30
+    n_errors: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("n_features", "n_errors"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
+
+
+def write_report(model: Any, path: str | PathLike[str], data: Any = None, **contents: Any) -> None:
+    """Write a page about a model: one HTML file that asks nothing of any network.
+
+    Parameters
+    ----------
+    model : fitted estimator of crfqn, or the name of a model file
+    path : str or path-like
+        The file, replaced as a whole or not at all.
+    data : (X, y), optional
+        Labelled items for scores, confusion and the worst errors; as the estimator's `score` takes them.
+    **contents
+        Fields of `Contents`: title, feature_names, texts, source, regularization_path, image_shape, n_features,
+        n_errors.
+
+    Raises
+    ------
+    InputError
+        jinja2 or matplotlib is not installed; data or contents that do not fit.
+    ModelFileError
+        The model file cannot be read, or the page cannot be written.
+    sklearn.exceptions.NotFittedError
+
+    Examples
+    --------
+    >>> from crfqn import MulticlassCRF
+    >>> from crfqn.report import write_report
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
+    >>> model = MulticlassCRF(l1=0.1).fit(X, y)
+    >>> write_report(model, "report.html", data=(X, y), title="Heights")  # doctest: +SKIP
+    """
+    check_writable(path)
+    replace_file(path, make_report(model, data, **contents).encode("utf-8", "replace"))
+
+
+def make_report(model: Any, data: Any = None, **contents: Any) -> str:
+    """Return the page as text; parameters and errors as in `write_report`."""
+    environment = _environment()
+    try:
+        wanted = Contents(**contents)
+    except TypeError as error:
+        raise InputError(f"report: {error}") from None
+    file_facts = []
+    if isinstance(model, str | PathLike):
+        from crfqn.estimators.storage.persistence import load
+
+        file_facts = _file_facts(Path(model))
+        model = load(model)
+    subject = Subject(model, wanted.feature_names)
+    found = None if data is None else Evaluation.of(subject, data, wanted.source)
+    script = Markup(environment.get_template("page.js").render())
+    return environment.get_template("page.html").render(
+        title=wanted.title or subject.recipe.get("title") or f"A model of {type(model).__name__}",
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        subject=subject,
+        found=found,
+        result=model.result_,
+        headline=overview.headline(subject),
+        ending=overview.ending(model.result_, getattr(model, "stop", None), getattr(model, "tol", None)),
+        identity=overview.identity(subject, file_facts),
+        parameters=overview.parameters(model),
+        versions=overview.versions(),
+        **_of_training(subject, wanted),
+        **_of_weights(subject, wanted, found),
+        **_of_data(subject, wanted, found),
+    )
+
+
+def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
+    """Return convergence and regularisation path, as pictures and rows."""
+    pictures, trace = Pictures(), subject.model.result_.trace
+    by_passes = ConvergenceDisplay.of(subject.model, "passes") if trace else None
+    path = _path_rows(subject, wanted)
+    about = (
+        "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
+    )
+    return {
+        "convergence": [] if by_passes is None else pictures.panels(by_passes, about),
+        "trace": trace.rows,
+        "path": path,
+        "path_pictures": pictures.panels(
+            PathDisplay.from_rows(path), "Regularisation path: score, non-zeros, gap and seconds by strength"
+        )
+        if path
+        else [],
+        "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
+    }
+
+
+def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+    """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
+    content: dict[str, Any] = {"n_possible": overview.n_possible(subject), "features": [], "characters": []}
+    if subject.weights is not None:
+        pixels = Pixels.of(subject, wanted.image_shape)
+        rows, n_left_out = weights.strongest(subject, wanted.n_features)
+        content |= {"features": rows, "n_left_out": n_left_out, "densities": weights.densities(subject)}
+        content["characters"] = [] if pixels is None else characters(subject, pixels, found)
+    if subject.transitions is not None:
+        display = TransitionsDisplay.of(subject.model)
+        content["transitions"] = weights.transitions(subject)
+        about = "Weights of transitions from the label of a row to the label of a column"
+        content["transition_pictures"] = _prefixed("t", display, about)
+    by_node: dict[str, list[Any]] = {}
+    for row in content["features"] if subject.tree is not None else ():
+        by_node.setdefault(row.label, []).append(row)
+    return content | {"tree": open_tree(subject, found, by_node)}
+
+
+def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+    """Return scores, confusion and worst errors."""
+    if found is None:
+        return {}
+    if wanted.texts is not None and len(wanted.texts) != len(found.given):
+        raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
+    pixels = Pixels.of(subject, wanted.image_shape)
+    display = found.confusion()
+    about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
+    return {
+        "label_scores": found.by_label(),
+        "mistakes": [] if found.has_sets else found.mistakes(),
+        "confusion_pictures": [] if display is None else _prefixed("c", display, about),
+        "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
+    }
+
+
+def _prefixed(prefix: str, display: Any, about: str) -> list[Markup]:
+    return Pictures(prefix).panels(display, about, SQUARE)
+
+
+def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
+    """Return the rows of the regularisation path that was given or kept, checked."""
+    rows = wanted.regularization_path
+    if rows is None:
+        rows = subject.extra.get("regularization_path") or []
+    elif hasattr(rows, "rows"):
+        rows = rows.rows()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(
+            f"regularization_path: expected a RegularizationPath or its rows, got {describe(rows)}"
+        )
+    return rows[:MOST_PATH_ROWS]
+
+
+def _file_facts(path: Path) -> list[overview.Fact]:
+    try:
+        content = path.read_bytes()
+    except OSError:  # the reader of model files says why
+        return []
+    digest = hashlib.sha256(content).hexdigest()
+    return [overview.Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise InputError(
+            "reports need jinja2, which is not installed here: pip install 'crfqn[report]'"
+        ) from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("crfqn.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"name": _name, "text": printable, "number": _number}
+    return environment
+
+
+def _name(text: Any) -> Markup:
+    """Return a name for the page: escaped, control characters written out, its direction kept to itself."""
+    return Markup("<bdi>{}</bdi>").format(escape(printable(text)))
+
+
+def _number(value: Any, form: str) -> str:
+    """Return a number for the page, a dash for one that is not known."""
+    return format(value, form) if value is not None and isfinite(value) else "–"

@@ -1,0 +1,87 @@
+"""Compare a chain with CRFsuite over model files, both ways, on the data that the chain was trained on.
+
+    crfqn train conll2000 -o chunker.crfqn
+    python scripts/exchange_crfsuite.py chunker.crfqn
+
+The chain is written in CRFsuite's format, and python-crfsuite labels the test part with it. Then CRFsuite trains on the
+training part for some iterations, crfqn reads its file, and both label the test part. Reported are the labels that
+differ, the largest difference of a marginal, and whether the file that was read is written again byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycrfsuite
+
+from crfqn import Sequences, interchange
+from crfqn.cli.loading import load_model, recipe_of
+from crfqn.recipes import prepare
+
+
+def attributes_of(sequences: Sequences) -> list[list[dict[str, float]]]:
+    """Return items as CRFsuite takes them: dicts from the name of a feature to its value."""
+    names, matrix = sequences.feature_names, sequences.matrix
+    assert names is not None
+    ends, columns, values = matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist()
+    rows = [
+        {names[column]: value for column, value in zip(columns[first:last], values[first:last], strict=True)}
+        for first, last in pairwise(ends)
+    ]
+    cuts = sequences.offsets.tolist()
+    return [rows[first:last] for first, last in pairwise(cuts)]
+
+
+def compare(model: Any, path: Path, sequences: Sequences, items: list[list[dict[str, float]]]) -> str:
+    """Return in words how the model and python-crfsuite with the file differ on the items."""
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    classes = [str(label) for label in model.classes_]
+    n_positions, n_other, largest = 0, 0, 0.0
+    predicted, marginals = model.predict(sequences), model.predict_marginals(sequences)
+    for item, labels, table in zip(items, predicted, marginals, strict=True):
+        n_positions += len(item)
+        n_other += sum(a != b for a, b in zip(tagger.tag(item), labels, strict=True))
+        theirs = [[tagger.marginal(label, t) for label in classes] for t in range(len(item))]
+        largest = max(largest, float(np.abs(table - theirs).max()))
+    return f"{n_other} of {n_positions:,} labels differ, marginals by at most {largest:.1e}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path, help="a chain that `crfqn train` wrote")
+    parser.add_argument("--iterations", type=int, default=20, help="of CRFsuite's training")
+    given = parser.parse_args()
+    model = load_model(given.model)
+    recipe = recipe_of(model, given.model)
+    if recipe is None:
+        parser.error(f"{given.model}: not trained from a recipe")
+    data = prepare(recipe)
+    test = attributes_of(data.X_test)
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs, again = (Path(folder) / name for name in ("ours", "theirs", "again"))
+        interchange.write(model, ours, "crfsuite")
+        print(f"written by crfqn, {ours.stat().st_size:,} bytes: {compare(model, ours, data.X_test, test)}")
+        trainer = pycrfsuite.Trainer(
+            params={"c1": 1.0, "c2": 0.0, "max_iterations": given.iterations}, verbose=False
+        )
+        for item, labels in zip(attributes_of(data.X_train), data.y_train, strict=True):
+            trainer.append(item, labels)
+        trainer.train(str(theirs))
+        read = interchange.read(theirs)
+        print(
+            f"written by CRFsuite, {theirs.stat().st_size:,} bytes: {compare(read, theirs, data.X_test, test)}"
+        )
+        interchange.write(read, again, "crfsuite")
+        print(f"written again: {'the same' if again.read_bytes() == theirs.read_bytes() else 'other'} bytes")
+
+
+if __name__ == "__main__":
+    main()

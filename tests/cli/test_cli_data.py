@@ -1,0 +1,129 @@
+"""Training on files without a recipe, cross-validation, skeletons, and predictions in other formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from command_line import run_here
+
+COLUMNS = "the DT B-NP\ndog NN I-NP\nbarks VBZ B-VP\n\nit PRP B-NP\nsleeps VBZ B-VP\n\n"
+TEXTS = "text,label\ngood film,pos\nbad film,neg\nvery good,pos\nawful,neg\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files")
+    path.joinpath("train.conll.gz").write_bytes(gzip.compress((COLUMNS * 3).encode()))
+    path.joinpath("texts.csv").write_text(TEXTS)
+    with pytest.MonkeyPatch.context() as patch:
+        for arguments in (
+            ("--data", "train.conll.gz", "--l1", 0.1, "-o", "chunker.crfqn"),
+            ("--data", "texts.csv", "--structure", "flat", "--l1", 0.1),
+        ):
+            run = run_here(patch, path, "train", *arguments, "--threads", 1, "-q")
+            assert run.returncode == 0, run.stderr
+    return path
+
+
+class TestTraining:
+    def test_the_files_name_is_the_models(self, folder):
+        assert (folder / "texts.crfqn").is_file()
+
+    def test_from_standard_input_with_a_test_file(self, folder, monkeypatch):
+        run = run_here(
+            monkeypatch, folder,
+            *("train", "--data", "-", "--format", "conll", "--columns", "w pos", "--test", "train.conll.gz"),
+            *("--l1", 0.1, "-o", "piped.crfqn", "--json", "-q"), input=COLUMNS,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        facts = json.loads(run.stdout)
+        assert facts["model"] == "piped.crfqn"
+        assert facts["scores"]["accuracy"] == 1.0
+        assert facts["strengths"]["l1"] == 0.1
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((), "expected a recipe or --data FILE, got neither"),
+            (("digits", "--data", "texts.csv"), "--data: a recipe says so itself"),
+            (("--data", "gone.conll"), "gone.conll: no such file"),
+            (("--data", "texts.csv"), "format csv holds sequences or documents; say --structure"),
+            (("--data", "texts.csv", "--structure", "tree"), 'expected one of "chain", "taxonomy"'),
+            (("--data", "texts.csv", "--structure", "chain", "--format", "conll"), "texts.csv, line 1: "),
+            (("--data", "notes"), "notes: its name does not tell the format"),
+            (("--data", "-", "--format", "conll"), "the columns of standard input are not known"),
+            (("--data", "train.conll.gz", "--structure", "flat"), "train.conll.gz holds sequences"),
+        ],
+    )
+    def test_wrong_input(self, folder, monkeypatch, arguments, message):
+        before = sorted(folder.iterdir())
+        run = run_here(monkeypatch, folder, "train", *arguments, "-q")
+        assert run.returncode == 2
+        assert message in run.stderr
+        assert sorted(folder.iterdir()) == before
+
+
+class TestPredictions:
+    def test_the_input_with_one_more_column(self, folder, monkeypatch):
+        run = run_here(
+            monkeypatch, folder, "predict", "chunker.crfqn", "--to", "conll", input="the DT\ndog NN\n"
+        )
+        assert run.stdout.split() == ["the", "DT", "B-NP", "dog", "NN", "I-NP"]
+
+    def test_another_format_than_the_training_file_had(self, folder, monkeypatch):
+        run = run_here(
+            monkeypatch,
+            folder,
+            "predict",
+            "texts.crfqn",
+            "--format",
+            "text",
+            "--to",
+            "jsonl",
+            input="good day\n",
+        )
+        assert json.loads(run.stdout)["predicted"] == "pos"
+
+    def test_a_json_object_an_item(self, folder, monkeypatch):
+        run = run_here(
+            monkeypatch, folder, "predict", "chunker.crfqn", "--json", "--marginals", input=COLUMNS
+        )
+        items = [json.loads(line) for line in run.stdout.splitlines()]
+        assert [item["labels"] for item in items] == [["B-NP", "I-NP", "B-VP"], ["B-NP", "B-VP"]]
+        assert sum(items[0]["marginals"][1].values()) == pytest.approx(1.0, abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--to", "conll"), "format 'conll' holds sequences, and these are documents"),
+            (("--to", "text", "--score"), "--to text: writes labels alone; leave out --score"),
+            (("--format", "xml"), "format: expected one of conll, "),
+        ],
+    )
+    def test_wrong_options(self, folder, monkeypatch, options, message):
+        run = run_here(monkeypatch, folder, "predict", "texts.crfqn", "texts.csv", *options)
+        assert run.returncode == 2
+        assert message in run.stderr
+
+
+def test_cross_validation(folder, monkeypatch):
+    arguments = ("cv", "--data", "train.conll.gz", "--folds", 3, "--l1", 0.1, "--threads", 1, "-q")
+    run = run_here(monkeypatch, folder, *arguments, "--json")
+    content = json.loads(run.stdout)
+    assert [fold["accuracy"] for fold in content["folds"]] == [1.0, 1.0, 1.0]
+    assert content["summary"]["F1"] == {"mean": 1.0, "std": 0.0}
+    table = run_here(monkeypatch, folder, *arguments).stdout
+    assert "mean         1.0000" in table
+    run = run_here(monkeypatch, folder, "cv", "--data", "train.conll.gz", "--folds", 99, "-q")
+    assert "--folds 99: the recipe has 6 training items" in run.stderr
+
+
+def test_a_skeleton_is_written(folder, monkeypatch):
+    run = run_here(monkeypatch, folder, "recipe", "taxonomy", "-o", "recipe.toml")
+    assert run.returncode == 0
+    assert 'kind = "taxonomy"' in (folder / "recipe.toml").read_text()
+    run = run_here(monkeypatch, folder, "recipe", "tree")
+    assert run.returncode == 2
+    assert "expected one of chain, taxonomy, flat, ranking, got 'tree'" in run.stderr

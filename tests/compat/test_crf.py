@@ -1,0 +1,266 @@
+"""crfqn.compat against CRFsuite itself: the same features, the same optimum, the same labels; and its interface."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import random
+from collections import Counter
+
+import numpy as np
+import pycrfsuite
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV
+
+from crfqn import compat, interchange
+from crfqn.compat import CRF, attributes, metrics, scorers
+from crfqn.errors import InputError
+from crfqn.result import Status
+
+TAGGED = [
+    "Melbourne/NP/B-LOC (/Fpa/O Australia/NP/B-LOC )/Fpt/O ,/Fc/O 25/Z/O may/NC/O",
+    "El/DA/O Abogado/NC/B-PER General/AQ/I-PER del/SP/O Estado/NC/B-ORG ,/Fc/O Daryl/VMI/B-PER Williams/NC/I-PER",
+    "Santander/NC/B-LOC ,/Fc/O 23/Z/O may/NC/O (/Fpa/O EFECOM/NP/B-ORG )/Fpt/O ./Fp/O",
+    "La/DA/O petición/NC/O del/SP/O Abogado/NC/B-PER General/AQ/I-PER ./Fp/O",
+    "La/DA/B-ORG Coruña/NC/I-ORG ,/Fc/O 23/Z/O may/NC/O ./Fp/O",
+    "Las/DA/O reservas/NC/O del/SP/O Estado/NC/B-ORG",
+] * 3  # fmt: skip
+
+
+def word2features(sentence, i):
+    """The tutorial's kinds of features: strings, booleans, numbers."""
+    word, tag, _ = sentence[i]
+    features = {
+        "bias": 1.0,
+        "word.lower()": word.lower(),
+        "word[-3:]": word[-3:],
+        "word.isupper()": word.isupper(),
+        "word.istitle()": word.istitle(),
+        "postag[:2]": tag[:2],
+    }
+    if i > 0:
+        features.update({"-1:word.lower()": sentence[i - 1][0].lower(), "-1:postag": sentence[i - 1][1]})
+    else:
+        features["BOS"] = True
+    return features
+
+
+SENTENCES = [[tuple(token.rsplit("/", 2)) for token in line.split()] for line in TAGGED]
+X = [[word2features(sentence, i) for i in range(len(sentence))] for sentence in SENTENCES]
+Y = [[label for _, _, label in sentence] for sentence in SENTENCES]
+
+
+@pytest.fixture(scope="module")
+def crf():
+    return CRF(c1=0.1, c2=0.1, all_possible_transitions=True).fit(X, Y)
+
+
+def crfsuite(path, algorithm="lbfgs", **params):
+    """CRFsuite's own training to the end of its powers: the tagger, and the last line of its log."""
+    trainer = pycrfsuite.Trainer(algorithm, params=params, verbose=False)
+    for item, labels in zip(X, Y, strict=True):
+        trainer.append(item, labels)
+    trainer.train(str(path))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    return tagger, trainer.logparser
+
+
+PARAMETERS = [
+    {},
+    {"c1": 0.3, "c2": 0.01},
+    {"c1": 0.1, "c2": 0.1, "all_possible_states": True, "all_possible_transitions": True},
+    {"c2": 0.1, "min_freq": 3, "all_possible_states": True},
+    {"c2": 0.1, "min_freq": 4},
+]
+THEIR_NAMES = {
+    "min_freq": "feature.minfreq",
+    "all_possible_states": "feature.possible_states",
+    "all_possible_transitions": "feature.possible_transitions",
+}
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+def test_the_optimum_is_that_of_crfsuite(parameters, tmp_path):
+    crf = CRF(**parameters, delta=1e-9).fit(X, Y)
+    theirs = {THEIR_NAMES.get(name, name): value for name, value in parameters.items()}
+    exact = {"epsilon": 1e-9, "delta": 1e-13, "max_iterations": 3000}
+    tagger, log = crfsuite(tmp_path / "m", **theirs, **exact)
+    assert crf.training_log_.featgen_num_features == log.featgen_num_features
+    assert crf.training_log_.last_iteration["loss"] == pytest.approx(log.last_iteration["loss"], rel=1e-6)
+    assert [list(path) for path in crf.predict(X)] == [tagger.tag(item) for item in X]
+    tagger.set(X[0])
+    ours = crf.predict_marginals_single(X[0])
+    assert [p["O"] for p in ours] == pytest.approx(
+        [tagger.marginal("O", t) for t in range(len(X[0]))], abs=1e-4
+    )
+
+
+def test_sgd_ends_at_its_optimum(tmp_path):
+    crf = CRF("l2sgd", c2=0.1).fit(X, Y)
+    assert (
+        crf.training_log_.last_iteration["loss"]
+        <= crfsuite(tmp_path / "m", "l2sgd", c2=0.1)[1].last_iteration["loss"]
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["ap", "pa"])
+def test_online_methods_learn(algorithm):
+    crf = CRF(algorithm, max_iterations=10).fit(X, Y)
+    assert crf.model_.result_.status is Status.LEARNED
+    assert crf.score(X, Y) == 1.0
+
+
+class TestAttributes:
+    def test_they_are_those_of_python_crfsuite(self):
+        item = [
+            {"w": "a", "flag": True, "off": False, "x": 0.5},
+            {"set": {"u"}, "list": ["p", "q"], "d": {"e": {"f": 2}, "g": "h"}},
+            ["s", "t"],
+            {"unicode é": "ü"},
+        ]  # fmt: skip
+        assert attributes([item]) == [pycrfsuite.ItemSequence(item).items()]
+        assert attributes([pycrfsuite.ItemSequence(item)]) == attributes([item])
+
+    def test_what_comes_twice_adds_up(self):
+        assert attributes([[["a", "a"], {"a": ["b", "b"], "a:b": 0.5}]]) == [[{"a": 2.0}, {"a:b": 2.5}]]
+
+    @pytest.mark.parametrize(
+        ("items", "message"),
+        [
+            ([[{"a": None}]], "item 0, position 0: feature 'a': expected a number"),
+            ([[["a"], [1]]], "item 0, position 1: expected attributes that are strings"),
+            ([[["a"]], [3]], "item 1, position 0: expected a dict"),
+            ([{"a": 1}], "item 0: expected a list of positions"),
+            ({"a": 1}, "expected a list of items"),
+        ],
+    )
+    def test_mistakes_are_told_by_place(self, items, message):
+        with pytest.raises(InputError, match=message):
+            attributes(items)
+
+
+class TestInterface:
+    def test_it_has_the_constructor_and_names_of_sklearn_crfsuite(self):
+        theirs = pytest.importorskip("sklearn_crfsuite")
+        their_metrics = pytest.importorskip("sklearn_crfsuite.metrics")
+        ours = [(p.name, p.default) for p in inspect.signature(CRF).parameters.values()]
+        assert ours == [(p.name, p.default) for p in inspect.signature(theirs.CRF).parameters.values()]
+        assert {name for name in dir(theirs.CRF) if not name.startswith("_")} <= {
+            *dir(CRF), "training_log_", "set_fit_request", "modelfile",
+        }  # fmt: skip
+        names = {name for name in dir(their_metrics) if name.endswith(("_score", "_report"))}
+        assert names <= set(dir(metrics))
+
+    def test_the_steps_of_the_tutorial(self, crf):
+        labels = list(crf.classes_)
+        labels.remove("O")
+        predicted = crf.predict(X)
+        assert metrics.flat_f1_score(Y, predicted, average="weighted", labels=labels) > 0.95
+        order = sorted(labels, key=lambda name: (name[1:], name[0]))
+        assert "B-PER" in metrics.flat_classification_report(Y, predicted, labels=order, digits=3)
+        (best, weight), *_ = Counter(crf.transition_features_).most_common(1)
+        assert best[1] in crf.classes_
+        assert weight > 0
+        assert ("word.lower():may", "O") in crf.state_features_ or crf.num_attributes_ < 40
+        assert all(isinstance(name, str) for name in crf.attributes_)
+
+    def test_searches_over_its_parameters(self):
+        scorer = make_scorer(metrics.flat_f1_score, average="weighted")
+        search = GridSearchCV(CRF(delta=1e-2), {"c1": [0.01, 1.0]}, cv=2, scoring=scorer).fit(X, Y)
+        assert search.best_params_ == {"c1": 0.01}
+        assert scorers.flat_accuracy(search, X, Y) == search.best_estimator_.score(X, Y) > 0.9
+
+    def test_predictions_are_lists_whatever_the_lengths(self, crf):
+        for items in (X[:1] * 2, X[:2], []):
+            found = crf.predict(items)
+            assert (found.shape, found.dtype) == ((len(items),), object)
+            assert all(type(path) is list and all(type(label) is str for label in path) for path in found)
+        assert crf.predict_marginals(X[:1] * 2).shape == (2,)
+        assert sum(crf.predict_marginals_single(X[0])[0].values()) == pytest.approx(1)
+
+    def test_clone_pickle_and_repr(self, crf):
+        assert clone(crf).get_params() == crf.get_params()
+        assert pickle.loads(pickle.dumps(crf)).predict_single(X[0]) == crf.predict_single(X[0])
+        assert repr(CRF(c1=0.1)) == "CRF(c1=0.1)"
+
+    def test_the_tagger(self, crf, tmp_path):
+        interchange.write(crf.model_, tmp_path / "m.crfsuite")
+        theirs, ours = pycrfsuite.Tagger(), crf.tagger_
+        theirs.open(str(tmp_path / "m.crfsuite"))
+        assert ours.labels() == theirs.labels()
+        assert ours.tag(X[1]) == theirs.tag(X[1])
+        assert ours.probability(Y[1]) == pytest.approx(theirs.probability(Y[1]))
+        assert ours.marginal("O", 2) == pytest.approx(theirs.marginal("O", 2))
+        assert ours.info().transitions == pytest.approx(theirs.info().transitions, abs=1e-6)
+        assert crf.size_ == (tmp_path / "m.crfsuite").stat().st_size
+        with pytest.raises(InputError, match="y: expected one of the"):
+            ours.marginal("unheard of", 0)
+
+    def test_the_file_of_the_model(self, tmp_path):
+        path = tmp_path / "m.crfsuite"
+        with pytest.raises(NotFittedError):
+            CRF(model_filename=str(path)).predict(X)
+        crf = CRF(c1=0.1, model_filename=str(path)).fit(X, Y)
+        assert path.stat().st_size == crf.size_
+        assert CRF(model_filename=str(path)).predict_single(X[0]) == crf.predict_single(X[0])
+
+    def test_held_out_items(self):
+        crf = CRF(c1=0.1, delta=1e-2).fit(X, Y, X_dev=X[:2], y_dev=Y[:2])
+        assert crf.training_log_.last_iteration["item_accuracy_float"] == crf.score(X[:2], Y[:2])
+        with pytest.raises(InputError, match="both X_dev and y_dev"):
+            CRF().fit(X, Y, X_dev=X)
+
+    def test_before_a_fit(self):
+        with pytest.raises(NotFittedError):
+            CRF().predict(X)
+        assert not hasattr(CRF(), "classes_")
+
+    def test_parameters_without_effect_are_named(self):
+        with pytest.warns(
+            UserWarning, match=r"no effect with algorithm='lbfgs': period, linesearch, keep_tempfiles"
+        ):
+            CRF(delta=0.1, period=5, linesearch="Backtracking", keep_tempfiles=True).fit(X, Y)
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"algorithm": "arow"}, "'arow' is not here; nearest to it are 'pa'"),
+            ({"algorithm": "svm"}, "algorithm: expected one of"),
+            ({"c1": -1}, "c1: expected"),
+            ({"algorithm": "pa", "pa_type": 2}, "pa_type: expected 1, the only one that is here"),
+            ({"min_freq": -1}, "min_freq: expected"),
+        ],
+    )
+    def test_what_is_refused(self, parameters, message):
+        with pytest.raises(InputError, match=message):
+            CRF(**parameters).fit(X, Y)
+
+    def test_items_and_labels_of_different_numbers(self):
+        with pytest.raises(InputError, match="expected labels for 18 items, got 17"):
+            CRF().fit(X, Y[:-1])
+        with pytest.raises(InputError, match="item 1: expected 8 labels"):
+            CRF().fit(X, [Y[0], Y[1][:-1], *Y[2:]])
+
+
+def test_metrics_are_those_of_sklearn_crfsuite():
+    theirs = pytest.importorskip("sklearn_crfsuite.metrics")
+    rng = random.Random(0)
+    predicted = [[rng.choice(["O", "B-PER", label]) for label in labels] for labels in Y]
+    for name in ("flat_accuracy_score", "sequence_accuracy_score"):
+        assert getattr(metrics, name)(Y, predicted) == pytest.approx(getattr(theirs, name)(Y, predicted))
+    options = {"average": "macro", "zero_division": 0}
+    for name in ("flat_precision_score", "flat_recall_score", "flat_f1_score"):
+        assert getattr(metrics, name)(Y, predicted, **options) == getattr(theirs, name)(
+            Y, predicted, **options
+        )
+    assert metrics.flat_fbeta_score(Y, predicted, 2, **options) == theirs.flat_fbeta_score(
+        Y, predicted, 2, **options
+    )
+    with pytest.raises(InputError, match="item 0: expected 7 labels, got 1"):
+        metrics.flat_accuracy_score(Y, [["O"], *predicted[1:]])
+    assert metrics.sequence_accuracy_score([], np.array([])) == 0.0
+    assert compat.metrics is metrics

@@ -1,0 +1,174 @@
+"""JSON with all weights, the table of formats, and `crfqn convert`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_line import run_here
+
+import crfqn
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassSVC, StagewiseRegression, TaxonomyCRF, interchange
+from crfqn.errors import InputError, ModelFileError
+
+ROWS = np.array([[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0.1]] * 2)
+CLASSES = ["a/x", "a/x", "a/ü", "a/ü", "b", "b"] * 2
+SEQUENCES, LABELS = [[["x"], ["y"]], [["y", "z"]]], [["é", "N"], ["N"]]
+
+MODELS = {
+    "chain": lambda: ChainCRF(l1=0.01).fit(SEQUENCES, LABELS),
+    "taxonomy": lambda: TaxonomyCRF(l1=0.1, fit_intercept=True).fit(ROWS, CLASSES),
+    "flat": lambda: MulticlassClassifier(group_l1=0.1).fit(ROWS, [1, 1, 2, 2, 3, 3] * 2),
+    "kernel": lambda: MulticlassSVC().fit(ROWS, CLASSES),
+    "stages": lambda: StagewiseRegression(max_iter=2, random_state=0).fit(ROWS, CLASSES),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def chain():
+    return MODELS["chain"]()
+
+
+class TestJson:
+    def test_it_reads_back_equal(self, model, tmp_path):
+        path = tmp_path / "m.json"
+        interchange.write(model, path)
+        again = interchange.read(path)
+        X = SEQUENCES if isinstance(model, ChainCRF) else ROWS
+        found, expected = (np.concatenate(fitted.predict(X), axis=None) for fitted in (again, model))
+        assert found.tolist() == expected.tolist()
+        model.save(tmp_path / "m.crfqn")  # which leaves out names without a weight
+        for left, right in zip(again._weights(), crfqn.load(tmp_path / "m.crfqn")._weights(), strict=True):
+            assert np.array_equal(left, right)
+        assert again.result_.status is model.result_.status
+        assert again._settings() == model._settings()
+        interchange.write(again, tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+    def test_weights_stand_by_name(self, chain, tmp_path):
+        interchange.write(chain, tmp_path / "m.json")
+        content = json.loads((tmp_path / "m.json").read_text())
+        names, labels = content["strings"]["feature_names"], content["strings"]["classes"]
+        columns = (content["arrays"][f"node_{part}"]["values"] for part in ("feature", "state", "weight"))
+        weights = {(names[f], labels[k]): weight for f, k, weight in zip(*columns, strict=True)}
+        dense = chain.coef_.toarray()
+        assert weights["y", "N"] == dense[chain.classes_.tolist().index("N"), chain.vocabulary_["y"]]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda d: d.pop("format"), "'format' is 'crfqn-model'"),
+            (lambda d: d.update(version=2), "version: expected 1"),
+            (lambda d: d.update(kind="unheard-of"), "expected a model of kind"),
+            (lambda d: d.update(arrays=[]), "arrays: expected a JSON object"),
+            (lambda d: d["strings"].update(classes=[1]), "strings: classes: expected a list of strings"),
+            (lambda d: d["arrays"]["node_weight"].update(values=["x", 1.0]), "expected values of float64"),
+            (
+                lambda d: d["arrays"]["node_weight"]["values"].__setitem__(0, None),
+                "expected values of float64, got None",
+            ),
+            (lambda d: d["arrays"]["node_weight"].update(shape=[10**12]), "do not have the shape"),
+            (lambda d: d["arrays"]["node_weight"].update(dtype="object"), "expected a dtype"),
+            (
+                lambda d: d["arrays"]["node_feature"]["values"].__setitem__(0, 2**70),
+                "expected values of uint8",
+            ),
+            (lambda d: d["arrays"]["node_feature"]["values"].__setitem__(0, 77), "out of the range"),
+            (lambda d: d["arrays"]["node_weight"]["values"].__setitem__(0, "NaN"), "not finite"),
+            (lambda d: d["metadata"].pop("settings"), "settings: expected a table"),
+        ],
+    )
+    def test_damage(self, chain, tmp_path, change, message):
+        path = tmp_path / "m.json"
+        interchange.write(chain, path)
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError, match=message):
+            interchange.read(path)
+
+    def test_no_json(self, tmp_path):
+        (tmp_path / "m.json").write_text('{"a": ')
+        with pytest.raises(ModelFileError, match="not a JSON document"):
+            interchange.read(tmp_path / "m.json")
+
+
+class TestFormats:
+    def test_files_are_known_by_how_they_begin(self, chain, tmp_path):
+        for suffix in ("crfqn", "crfsuite", "json"):
+            interchange.write(chain, tmp_path / f"m.{suffix}")
+            (tmp_path / f"m.{suffix}").rename(tmp_path / "m")
+            assert interchange.read(tmp_path / "m").classes_.tolist() == chain.classes_.tolist()
+
+    def test_options_are_of_the_format(self, chain, tmp_path):
+        interchange.write(chain, tmp_path / "m.crfqn", dtype="float32")
+        read = interchange.read(tmp_path / "m.crfqn")
+        assert read.coef_.data.tolist() == chain.coef_.data.astype(np.float32).tolist()
+        with pytest.raises(
+            InputError, match=r"crfsuite: dtype: expected one of the options \['feature_names'\]"
+        ):
+            interchange.write(chain, tmp_path / "m.crfsuite", dtype="float32")
+
+    @pytest.mark.parametrize(
+        ("target", "format", "message"),
+        [
+            ("m.bin", None, r"expected one of the extensions .crfqn, .crfsuite, .json, .onnx"),
+            (
+                "m.bin",
+                "wapiti",
+                r"expected one of \['crfqn', 'crfsuite', 'json', 'onnx'\] to write, got 'wapiti'",
+            ),
+            ("m.onnx", None, "expected a MulticlassCRF, MulticlassClassifier or TaxonomyCRF, got a ChainCRF"),
+        ],
+    )
+    def test_formats_that_cannot_be_written(self, chain, tmp_path, target, format, message):
+        with pytest.raises(InputError, match=message):
+            interchange.write(chain, tmp_path / target, format)
+        assert not list(tmp_path.iterdir())
+
+    def test_other_models_are_no_chains(self, tmp_path):
+        with pytest.raises(InputError, match="crfsuite: expected a ChainCRF, got a MulticlassClassifier"):
+            interchange.write(MODELS["flat"](), tmp_path / "m.crfsuite")
+
+    def test_files_that_are_no_models(self, tmp_path):
+        (tmp_path / "m.onnx").write_bytes(b"\x08\x08")
+        with pytest.raises(ModelFileError, match="ONNX, of classifiers are written only"):
+            interchange.read(tmp_path / "m.onnx")
+        with pytest.raises(ModelFileError, match="no such file"):
+            interchange.read(tmp_path / "missing")
+        with pytest.raises(ModelFileError, match="a folder"):
+            interchange.read(tmp_path, "crfsuite")
+
+
+class TestCommand:
+    def test_there_and_back(self, chain, tmp_path, monkeypatch):
+        chain.save(tmp_path / "m.crfqn", {"note": "kept"})
+        there = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite")
+        assert (there.returncode, there.stdout) == (0, "")
+        assert there.stderr == f"wrote m.crfsuite: 2 labels, {chain._weights().coords.size} weights\n"
+        back = run_here(monkeypatch, tmp_path, "convert", "m.crfsuite", "back.bin", "--to", "crfqn", "-q")
+        assert (back.returncode, back.stdout, back.stderr) == (0, "", "")
+        assert crfqn.load(tmp_path / "back.bin").predict(SEQUENCES)[1].tolist() == ["N"]
+        run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.json")
+        assert interchange.read(tmp_path / "m.json").extra_ == {"note": "kept"}
+
+    def test_inspect_shows_no_settings_of_a_training_that_was_not_ours(self, chain, tmp_path, monkeypatch):
+        interchange.write(chain, tmp_path / "m.crfsuite")
+        run_here(monkeypatch, tmp_path, "convert", "m.crfsuite", "m.crfqn")
+        shown = run_here(monkeypatch, tmp_path, "inspect", "m.crfqn").stdout
+        assert "read from another tool's file" in shown
+        assert "l1" not in shown
+        assert "nan" not in shown
+
+    @pytest.mark.parametrize("arguments", [("m.crfqn", "m.foo"), ("m.crfqn", "m.json", "--dtype", "float16")])
+    def test_wrong_usage(self, chain, tmp_path, monkeypatch, arguments):
+        chain.save(tmp_path / "m.crfqn")
+        found = run_here(monkeypatch, tmp_path, "convert", *arguments)
+        assert (found.returncode, found.stdout) == (2, "")
+        assert found.stderr.startswith("crfqn: ")

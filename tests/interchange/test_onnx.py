@@ -1,0 +1,88 @@
+"""ONNX graphs of classifiers, run by onnxruntime: labels, scores and probabilities are the model's."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from crfqn import MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF, interchange
+from crfqn.errors import InputError
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 12)) * (RNG.random((60, 12)) < 0.4)
+PATHS = np.array(["a/x/1", "a/x/2", "a/ü", "b", "c/z"])[RNG.integers(0, 5, 60)]
+NUMBERS = np.unique(PATHS, return_inverse=True)[1]
+
+MODELS = {
+    "taxonomy": lambda: TaxonomyCRF(l1=0.5, fit_intercept=True).fit(X, PATHS),
+    "nodes": lambda: TaxonomyCRF(l1=0.5, labels="nodes").fit(X, PATHS),
+    "multinomial": lambda: MulticlassCRF(l1=1.0).fit(X, NUMBERS),
+    "rows": lambda: MulticlassClassifier(group_l1=2.0).fit(X, PATHS),
+    "two classes": lambda: MulticlassCRF(l1=1.0).fit(X, PATHS == "b"),
+    "nothing learnt": lambda: MulticlassCRF(l1=1e4).fit(X, PATHS),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def run(path, input, dtype):
+    session = onnxruntime.InferenceSession(path)
+    entries = scipy.sparse.coo_array(X)
+    order = np.random.default_rng(1).permutation(entries.nnz)
+    feed = {
+        "rows": entries.row[order].astype(np.int64),
+        "columns": entries.col[order].astype(np.int64),
+        "values": entries.data[order].astype(dtype),
+        "n_items": np.array([X.shape[0]]),
+    }
+    if input == "dense":
+        feed = {"X": X.astype(dtype)}
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, feed), strict=True))
+
+
+@pytest.mark.parametrize("input", ["dense", "sparse"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
+def test_outputs_are_those_of_the_model(model, input, dtype, tolerance, tmp_path):
+    path = tmp_path / "m.onnx"
+    interchange.write(model, path, dtype=dtype, input=input)
+    found = run(path, input, dtype)
+    expected = model.predict(X)
+    assert found["label"].tolist() == expected.tolist()
+    scores = model.decision_function(X)
+    scores = scores if scores.ndim == 2 else np.stack([np.zeros_like(scores), scores], 1)
+    shift = (found["scores"] - scores)[:, :1]  # of two classes only the difference is known
+    np.testing.assert_allclose(found["scores"] - shift, scores, atol=tolerance)
+    has_probabilities = hasattr(model, "predict_proba")
+    assert ("probabilities" in found) == has_probabilities
+    if has_probabilities:
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=tolerance)
+        assert found["probabilities"].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"dtype": "float16"}, "dtype: expected one of"), ({"input": "csr"}, "input: expected one of")],
+)
+def test_wrong_options(options, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        interchange.write(MODELS["nothing learnt"](), tmp_path / "m.onnx", **options)
+
+
+def test_other_models_are_refused(tmp_path):
+    with pytest.raises(InputError, match="got a MultilabelRanker"):
+        interchange.write(MultilabelRanker(), tmp_path / "m.onnx")
+
+
+def test_the_extra_is_named_where_the_package_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InputError, match=r"pip install 'crfqn\[onnx\]'"):
+        interchange.write(MODELS["nothing learnt"](), tmp_path / "m.onnx")

@@ -1,0 +1,187 @@
+"""Wapiti's and CRF++'s models against all labellings of short items, by the numbering that their manuals describe."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import pairwise, product
+
+import pytest
+
+from crfqn import interchange
+from crfqn.errors import ModelFileError
+
+LABELS = ["N", "V", "#"]
+UNIGRAMS = ["u:the", "u:dog", "u:é , x", "*01"]
+RNG = random.Random(0)
+STATE = {(o, k): RNG.uniform(-2, 2) for o in UNIGRAMS for k in range(3) if RNG.random() < 0.8}
+PAIRS = {(i, j): RNG.uniform(-2, 2) for i in range(3) for j in range(3)}
+ITEMS = [[["u:the"], ["u:dog", "*01"], ["u:é , x"]], [["u:dog"]], [["*01"], ["u:new"], ["u:the", "u:dog"]]]
+
+
+def best_labels(item, label_names=LABELS, names=lambda name: name):
+    """The labelling with the largest score, of all."""
+
+    def score(path):
+        nodes = sum(
+            STATE.get((name, k), 0)
+            for k, features in zip(path, item, strict=True)
+            for name in map(names, features)
+        )
+        return nodes + sum(PAIRS[pair] for pair in pairwise(path))
+
+    return [label_names[k] for k in max(product(range(3), repeat=len(item)), key=score)]
+
+
+def net(text: str) -> bytes:
+    return b"%d:%s,\n" % (len(text.encode()), text.encode())
+
+
+def wapiti_model(
+    kind="2#", templates=("u:%x[0,0]", "*01", "b"), bigrams=("b",), scale=1.0, last=b""
+) -> bytes:
+    """A model file in which `*01` and the bigram observations share the weights of pairs."""
+    observations = [*UNIGRAMS, *bigrams]
+    lines, number = [], 0
+    for name in observations:
+        if name[0] in "u*":
+            lines += [(number + k, STATE[name, k]) for k in range(3) if (name, k) in STATE]
+            number += 3
+        if name[0] in "b*":
+            share = scale / (len(bigrams) + 1)
+            lines += [(number + 3 * i + j, weight * share) for (i, j), weight in PAIRS.items()]
+            number += 9
+    weights = b"".join(b"%d=%s\n" % (at, weight.hex().encode()) for at, weight in lines)
+    parts = [b"#mdl#%s%d\n" % (kind.encode(), len(lines)), b"#rdr#%d/1/0\n" % len(templates)]
+    parts += [*map(net, templates), b"#qrk#3\n", *map(net, LABELS), b"#qrk#%d\n" % len(observations)]
+    return b"".join([*parts, *map(net, observations), weights, last])
+
+
+NUMBERS = re.findall(rb"\n(\d+)=", wapiti_model())
+
+
+def renumbered(number: bytes) -> bytes:
+    """The model with another number for the first weight."""
+    return wapiti_model().replace(b"\n%s=" % NUMBERS[0], b"\n%s=" % number, 1)
+
+
+def wapiti_dump() -> str:
+    lines = [f"{name}\t#\t{LABELS[k]}\t{weight:f}\n" for (name, k), weight in STATE.items() if name[0] == "u"]
+    lines += ["\n"] + [f"b\t{LABELS[i]}\t{LABELS[j]}\t{weight:f}\n" for (i, j), weight in PAIRS.items()]
+    return "".join(lines)
+
+
+def crfpp_model(bigram="B", factor=2.0, templates="U:%x[0,0]\nB\n") -> str:
+    names = [name.replace("u:", "U:").replace("*", "U") for name in UNIGRAMS]
+    table = [STATE.get((name, k), 0.0) for name in UNIGRAMS for k in range(3)] + [
+        PAIRS[divmod(n, 3)] for n in range(9)
+    ]
+    listed = "".join(f"{3 * n} {name}\n" for n, name in enumerate(names)) + f"12 {bigram}\n"
+    weights = "".join(f"{weight / factor:.16f}\n" for weight in table)
+    head = f"version: 100\ncost-factor: {factor}\nmaxid: {len(table)}\nxsize: 1\n\n"
+    return head + "N\nV\n#\n\n" + templates + "\n" + listed + "\n" + weights
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content, **options):
+        path = tmp_path / "model.txt"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return interchange.read(path, **options)
+
+    return read
+
+
+class TestWapiti:
+    @pytest.mark.parametrize("kind", ["2#", ""], ids=["typed", "of version 1.3"])
+    def test_a_model_predicts_the_labels_of_the_largest_score(self, read, kind):
+        model = read(wapiti_model(kind))
+        assert [list(path) for path in model.predict(ITEMS)] == [best_labels(item) for item in ITEMS]
+        assert model.extra_ == {"imported_from": "wapiti", "templates": ["u:%x[0,0]", "*01", "b"]}
+        assert model.classes_.tolist() == LABELS
+
+    def test_without_bigrams_it_is_a_model_of_single_positions(self, read):
+        model = read(wapiti_model("0#", scale=0.0))
+        best = max(range(3), key=lambda k: STATE.get(("u:dog", k), 0))
+        assert model.predict([[["u:dog"]] * 4])[0].tolist() == [LABELS[best]] * 4
+
+    def test_a_dump(self, read):
+        items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]
+        assert [list(path) for path in read(wapiti_dump()).predict(items)] == [
+            best_labels(item) for item in items
+        ]
+
+    @pytest.mark.parametrize("bigrams", [("b:the", "b:dog"), ("b:the",)])
+    def test_pairs_that_depend_on_tokens_are_refused(self, read, bigrams):
+        with pytest.raises(ModelFileError, match=r"'b:the'.*one table of transitions"):
+            read(wapiti_model(templates=("u:%x[0,0]", "*01", "b:%x[0,0]"), bigrams=bigrams))
+        with pytest.raises(ModelFileError, match="one table of transitions"):
+            read(wapiti_dump().replace("b\t", "b:the\t"))
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (wapiti_model("1#"), "expected a CRF, or a maximum-entropy model; it is of type 1"),
+            (wapiti_model(last=b"x"), "lines of weights instead of"),
+            (wapiti_model().replace(b"#rdr#3", b"#rdr#999999999999"), "expected a length and a colon"),
+            (wapiti_model().replace(b"=0x", b"=0y", 1), "expected number=weight"),
+            (renumbered(b"500"), "belongs to no observation"),
+            (renumbered(NUMBERS[1]), "a weight comes twice"),
+            (wapiti_model().replace(b"1:N,", b"2:N,"), "does not end with a comma"),
+            (wapiti_model().replace(b"5:u:the", b"5:x:the"), "another letter than u, b or"),
+            (wapiti_dump() + "u:x\t#\tN\n", "line 19: expected observation"),
+        ],
+    )
+    def test_damage(self, read, content, message):
+        with pytest.raises(ModelFileError, match=message):
+            read(content)
+
+
+class TestCRFpp:
+    def test_a_model_predicts_the_labels_of_the_largest_score(self, read):
+        model = read(crfpp_model())
+        items = [
+            [[name.replace("u:", "U:").replace("*", "U") for name in position] for position in item]
+            for item in ITEMS
+        ]
+        assert [list(path) for path in model.predict(items)] == [best_labels(item) for item in ITEMS]
+        assert model.extra_["templates"] == ["U:%x[0,0]", "B"]
+
+    def test_pairs_that_depend_on_tokens_are_refused(self, read):
+        with pytest.raises(ModelFileError, match="'B:the'"):
+            read(crfpp_model("B:the", templates="U:%x[0,0]\nB:%x[0,0]\n"))
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("version: 100", "version: 200", "version 200"),
+            ("maxid: 21", "maxid: 22", "21 lines of weights instead of 22"),
+            ("maxid: 21\n", "", "the settings lack a number: 'maxid:'"),
+            ("3 U:dog", "-3 U:dog", r"line 14: .*expected a number and the name"),
+            ("3 U:dog", "4 U:dog", "to no observation, or to more than one"),
+            ("N\nV\n#\n", "", "no labels"),
+            ("xsize: 1", "ysize: 1", "expected one of version:"),
+        ],
+    )
+    def test_damage(self, read, old, new, message):
+        content = crfpp_model()
+        assert old in content
+        with pytest.raises(ModelFileError, match=message):
+            read(content.replace(old, new), format="crfpp")
+
+
+@pytest.mark.parametrize("whole", [wapiti_model(), wapiti_dump().encode(), crfpp_model().encode()])
+def test_changed_files_are_told_or_give_a_model(read, whole):
+    rng, n_read = random.Random(1), 0
+    for _ in range(150):
+        changed = bytearray(whole[: rng.randrange(len(whole))] if rng.random() < 0.3 else whole)
+        for _ in range(rng.randint(1, 3)):
+            if changed:
+                changed[rng.randrange(len(changed))] = rng.choice(b"0129:#,=\n\t\xff-eub*")
+        for name in ("wapiti", "crfpp"):
+            try:
+                read(bytes(changed), format=name)
+                n_read += 1
+            except ModelFileError:
+                pass
+    assert n_read

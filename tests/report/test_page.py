@@ -1,0 +1,331 @@
+"""Reports: what they show, that nothing in them comes alive, and what they refuse."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections import Counter
+from copy import copy
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_cases import IMAGE, NUL, QUOTED, RTL, SCRIPT
+from sklearn.exceptions import NotFittedError
+
+import crfqn
+from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
+from crfqn.errors import InputError, ModelFileError
+from crfqn.report import make_report, write_report
+from crfqn.report.errors import MOST_POSITIONS, worst_errors
+from crfqn.report.evaluation import Evaluation
+from crfqn.report.images import Pixels
+from crfqn.report.overview import ending
+from crfqn.report.subject import Subject
+from crfqn.report.taxonomy import NodeScores, open_tree
+from crfqn.report.weights import strongest
+from crfqn.result import Result, Status, Trace
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+class Outline(HTMLParser):
+    """Tags, attributes and text of a page; `sections` by their id."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.sections, self.data = Counter(), [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.attributes += attributes
+        if tag == "section":
+            self.sections.append(dict(attributes)["id"])
+
+    def handle_data(self, data):
+        self.data.append(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("chain", "model convergence sparsity transitions features scores errors"),
+        ("taxonomy", "model convergence sparsity features taxonomy scores errors"),
+        ("flat", "model convergence path sparsity features scores errors"),
+        ("images", "model convergence sparsity transitions features characters scores errors"),
+    ],
+)
+def test_sections(pages, name, expected):
+    assert Outline(pages[name].read_text("utf-8")).sections == expected.split()
+
+
+@pytest.mark.parametrize("name", ["chain", "taxonomy", "flat", "images"])
+def test_names_stay_text(pages, name):
+    page = pages[name].read_text("utf-8")
+    outline = Outline(page)
+    assert outline.tags["script"] == 1
+    assert not [key for key, _ in outline.attributes if key.startswith("on")]
+    links = [value for key, value in outline.attributes if key in ("src", "href", "xlink:href")]
+    assert all(value.startswith(("#", "data:")) for value in links)
+    assert "\0" not in page
+    assert re.search(r"url\((?!#)", page) is None
+    assert "http-equiv" in page
+
+
+def test_nasty_names_are_shown_as_they_are(pages):
+    text = "".join(Outline(pages["chain"].read_text("utf-8")).data)
+    for name in (SCRIPT, QUOTED, RTL, "nul\\x00inside", "$x^2$"):
+        assert name in text
+    assert IMAGE in "".join(Outline(pages["taxonomy"].read_text("utf-8")).data)
+
+
+def test_the_same_model_gives_the_same_page(cases):
+    case = cases["chain"]
+    assert make_report(case.model, (case.X, case.y)) == make_report(case.model, (case.X, case.y))
+
+
+def test_from_a_file(cases, tmp_path):
+    case = cases["chain"]
+    rows = [{"l1": 2.0, "score": None, "n_nonzero": 3, "gap": 0.1, "seconds": 1.0}]
+    facts = {"data_fingerprint": "f00d", "regularization_path": rows}
+    case.model.save(tmp_path / "chain.crfqn", facts)
+    write_report(tmp_path / "chain.crfqn", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    outline = Outline(page)
+    assert {"path", "transitions", "features"} < set(outline.sections)
+    assert not {"scores", "errors"} & set(outline.sections)
+    assert "f00d" in page
+    assert "chain.crfqn, " in page
+    assert f"{crfqn.load(tmp_path / 'chain.crfqn').result_.value:,.6g}" in page
+
+
+def other_models():
+    X = np.tile(np.eye(3), (4, 1))
+    labels, sets = np.tile(["a", "b", "c"], 4), [["a"], ["a", "b"], ["c"]] * 4
+    yield "ranker", MultilabelRanker(group_l1=0.1).fit(X, sets), sets
+    yield "kernel machine", MulticlassSVC().fit(X, labels), labels
+    yield "stages", StagewiseRegression(max_iter=2).fit(X, labels), labels
+
+
+def test_models_of_other_kinds():
+    X = np.tile(np.eye(3), (4, 1))
+    for name, model, y in other_models():
+        sections = Outline(make_report(model, (X, y))).sections
+        assert {"model", "scores", "errors"} <= set(sections), name
+        assert ("features" in sections) == (name == "ranker")
+
+
+def test_strongest_features_are_those_of_the_model(cases):
+    model = cases["images"].model
+    rows, n_left_out = strongest(Subject(model), 3)
+    assert n_left_out == 0
+    for code, label in enumerate(model.classes_):
+        found = [(row.feature, row.weight) for row in rows if row.label == label]
+        weights = model.coef_.toarray()[code]
+        expected = np.argsort(-np.abs(weights), kind="stable")[:3]
+        assert [weight for _, weight in found] == weights[expected].tolist()
+        assert [name for name, _ in found] == [model.vocabulary_.names[column] for column in expected]
+
+
+class TestErrors:
+    def errors(self, case, n=20, texts=None):
+        subject = Subject(case.model)
+        return worst_errors(subject, Evaluation.of(subject, (case.X, case.y)), n, texts, None)
+
+    def test_the_least_probable_come_first(self, cases):
+        case = cases["images"]
+        found = self.errors(case, 3)
+        wrong = [
+            i
+            for i, (a, b) in enumerate(zip(case.y, case.model.predict(case.X), strict=True))
+            if list(a) != list(b)
+        ]
+        likelihood = case.model.log_likelihood(case.X, case.y)
+        expected = sorted(wrong, key=lambda i: likelihood[i])[:3]
+        assert [error.number - 1 for error in found] == expected
+        assert [error.log_likelihood for error in found] == pytest.approx(likelihood[expected])
+
+    def test_marginals(self, cases):
+        case = cases["images"]
+        (error,) = self.errors(case, 1)
+        table = case.model.predict_marginals(case.X)[error.number - 1]
+        for position, row in zip(error.positions, table, strict=True):
+            known = dict(zip(case.model.classes_, row, strict=True))
+            assert {one.label: one.probability for one in position.marginals} == pytest.approx(known)
+
+    def test_labels_that_the_model_does_not_know_are_the_worst(self, cases):
+        error = self.errors(cases["chain"])[0]
+        assert error.number == 3
+        assert not error.is_possible
+        assert [position.text for position in error.positions] == ["b", SCRIPT]
+
+    def test_texts(self, cases):
+        error = self.errors(cases["chain"], texts=[["x"], ["x"], ["first", "second"]])[0]
+        assert [position.text for position in error.positions] == ["first", "second"]
+
+    def test_long_items_are_cut(self):
+        X, y = [[{"w": "a"}, {"w": "b"}] * 60], [["A", "B"] * 60]
+        model = ChainCRF(l1=0.1).fit(X, y)
+        wrong = [[*y[0][:100], "B", *y[0][101:]]]
+        subject = Subject(model)
+        (error,) = worst_errors(subject, Evaluation.of(subject, (X, wrong)), 5, None, None)
+        assert len(error.positions) == MOST_POSITIONS
+        assert error.n_before + len(error.positions) + error.n_after == 120
+        assert [error.n_before + t for t, position in enumerate(error.positions) if position.is_wrong] == [
+            100
+        ]
+
+    def test_reasons_add_up_to_the_difference_of_scores(self, cases):
+        case = cases["flat"]
+        scores = case.model.decision_function(case.X)
+        for error in self.errors(case, 3):
+            (position,), item = error.positions, error.number - 1
+            expected = scores[item, int(position.predicted)] - scores[item, int(position.given)]
+            assert sum(reason.advantage for reason in error.reasons) == pytest.approx(expected)
+
+    def test_margins_have_no_marginals(self, cases):
+        case = cases["images"]
+        model = copy(case.model).set_params(
+            loss="hinge"
+        )  # a max-margin model has the same weights, and no probabilities
+        subject = Subject(model)
+        found = worst_errors(subject, Evaluation.of(subject, (case.X, case.y)), 20, None, None)
+        counts = [error.n_wrong for error in found]
+        assert counts == sorted(counts, reverse=True)
+        assert not any(
+            error.is_possible or position.marginals for error in found for position in error.positions
+        )
+        assert "Items with the most wrong labels." in make_report(model, (case.X, case.y))
+
+    def test_nothing_wrong(self, cases):
+        case = cases["images"]
+        assert "None: every label is right." in make_report(case.model, (case.X, case.model.predict(case.X)))
+
+
+def test_scores_of_nodes_are_those_of_the_items_below(cases):
+    case = cases["taxonomy"]
+    subject = Subject(case.model)
+    tree = open_tree(subject, Evaluation.of(subject, (case.X, case.y)), {})
+    predicted = case.model.predict(case.X).tolist()
+    for node in tree.nodes:
+        given = [label == node.path or label.startswith(f"{node.path}/") for label in case.y]
+        found = [label == node.path or label.startswith(f"{node.path}/") for label in predicted]
+        both = sum(a and b for a, b in zip(given, found, strict=True))
+        assert node.scores == NodeScores(sum(given), sum(found), both)
+    assert [node.name for node in tree.nodes if node.is_inner] == ["art", "science"]
+    assert sum(node.is_inner for node in tree.nodes) == sum(node.n_closing for node in tree.nodes)
+
+
+class TestPixels:
+    def test_weights_lie_on_their_pixels(self, cases):
+        subject = Subject(cases["images"].model)
+        pixels = Pixels.of(subject)
+        assert pixels.shape == (4, 3)
+        for row in range(2):
+            expected = np.zeros((4, 3))
+            weights = subject.weights.toarray()[row]
+            for column, weight in enumerate(weights):
+                at = re.findall(r"p(\d)_(\d)", subject.name_of(column))
+                for r, c in at:
+                    expected[int(r), int(c)] += weight / len(at)
+            assert pixels.weights_of(subject, row) == pytest.approx(expected)
+
+    def test_features_without_names(self, cases):
+        subject = Subject(cases["flat"].model)
+        assert Pixels.of(subject) is None
+        assert Pixels.of(subject, (2, 2)).weights_of(subject, 0).ravel() == pytest.approx(
+            subject.weights.toarray()[0]
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "shape", "message"),
+        [
+            ("flat", (2, 3), "expected 4 pixels, as many as features, got 2 x 3"),
+            ("flat", (2,), r"expected rows and columns, two integers >= 1, got \(2,\)"),
+            ("images", (2, 2), r"expected at least \(4, 3\), got \(2, 2\)"),
+        ],
+    )
+    def test_bad_shapes(self, cases, name, shape, message):
+        with pytest.raises(InputError, match=f"image_shape: {message}"):
+            make_report(cases[name].model, image_shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("status", "gap", "expected"),
+    [
+        (Status.CONVERGED, 1e-4, "The certificate ended the run"),
+        (Status.ESTIMATED, 0.5, "The estimate ended the run"),
+        (
+            Status.MAX_ITER,
+            np.nan,
+            "Neither the certificate nor the estimate ended the run; it stopped: the limit",
+        ),
+    ],
+)
+def test_what_ended_the_run(status, gap, expected):
+    empty = np.empty(0)
+    text = ending(
+        Result(empty, empty, 1.0, gap, 0.0, status, 1.0, 1, 1.0, Trace(), None, 1e-4), "estimate", 1e-3
+    )
+    assert text.startswith(expected)
+    assert ("proved: the optimum" in text.lower()) == np.isfinite(gap)
+    assert "asked for: 0.1 %" in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("data", "contents", "message"),
+    [
+        (3, {}, r"data: expected a pair \(X, y\), got 3"),
+        (([], []), {}, "at least one labelled item"),
+        (("X", [["A"]]), {}, "expected labels of 3 items or 7 positions, got 1"),
+        (("X", [["A"], ["A"], ["A"]]), {}, "item 0: expected 3 labels, got 1"),
+        (None, {"titel": "x"}, "unexpected keyword argument 'titel'"),
+        (None, {"n_errors": 0}, "n_errors: expected an integer >= 1, got 0"),
+        (None, {"regularization_path": 3}, "regularization_path: expected a RegularizationPath"),
+        (None, {"regularization_path": [{"l1": 1.0}]}, "expected numbers l1, score"),
+        ("pair", {"texts": [[]]}, "texts: expected one for each of 3 items, got 1"),
+    ],
+)
+def test_bad_input(cases, data, contents, message):
+    case = cases["chain"]
+    if data == "pair":
+        data = case.X, case.y
+    elif isinstance(data, tuple) and isinstance(data[0], str):
+        data = case.X, data[1]
+    with pytest.raises(InputError, match=message):
+        make_report(case.model, data, **contents)
+
+
+def test_what_cannot_be_written_or_read(cases, tmp_path):
+    with pytest.raises(ModelFileError, match=r"cannot write .*missing"):
+        write_report(cases["chain"].model, tmp_path / "missing" / "report.html")
+    with pytest.raises(ModelFileError, match="there is no such file"):
+        write_report(tmp_path / "none.crfqn", tmp_path / "report.html")
+    with pytest.raises(NotFittedError, match="expected a fitted estimator of crfqn, got ChainCRF"):
+        write_report(ChainCRF(), tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_jinja2(cases, monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *arguments, **options):
+        if name == "jinja2":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(InputError, match=r"pip install 'crfqn\[report\]'"):
+        make_report(cases["chain"].model)
+
+
+def test_names_without_a_letter_in_any_font(cases):
+    """Labels of any script are no reason to warn: the reader's fonts write them."""
+    X, y = [[{"w": "\U0001f600"}, {"w": "b"}]] * 3, [["\u6f22\u5b57", "\ud800"]] * 3
+    assert "\u6f22\u5b57" in make_report(ChainCRF(l1=0.1).fit(X, y), (X, y))
+
+
+def test_nul_is_a_label(cases):
+    assert NUL in cases["chain"].model.classes_

@@ -1,0 +1,105 @@
+"""The study of default strengths: a quick run from the command line, what it writes, and how rules are judged."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import defaults
+from defaults_study.curves import Curve, Row, folds
+from defaults_study.rules import Rule
+
+
+def run(*arguments):
+    return CliRunner().invoke(defaults.app, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study")
+    result = run("--quick", "--output", str(path))
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_a_set_has_its_curve_and_three_fits(folder):
+    found = json.loads((folder / "few-digits.json").read_text(encoding="utf-8"))
+    curve = Curve.of(found["curve"])
+    strengths = curve.column("l1")
+    assert (np.diff(strengths) < 0).all()
+    assert strengths[0] == pytest.approx(curve.l1_max / 16)
+    assert (np.diff(curve.column("n_nonzero")) > 0).all()
+    fits = {fit["chosen_by"]: fit for fit in found["fits"]}
+    assert [*fits] == ["validation", "before", "auto"]
+    assert fits["validation"]["l1"] == curve.tuned.l1
+    assert fits["before"]["l1"] == 1.0
+    # A fifth more items than the curve has: the noise of dense features grows as the root of their number.
+    assert fits["auto"]["l1"] == pytest.approx(0.1 * curve.noise * np.sqrt(240 / 192), rel=0.05)
+    assert fits["auto"]["test"] > fits["validation"]["test"] - 2.0
+    assert 50 < fits["before"]["test"] < 100
+
+
+def test_the_page_has_all_sets_and_rules(folder):
+    page = (folder / "page.md").read_text(encoding="utf-8")
+    for words in (
+        "few-digits",
+        "few-strings",
+        "noise of gradients",
+        "largest useful l1",
+        "each set left out once",
+    ):
+        assert words in page
+
+
+def test_what_is_in_the_folder_is_not_measured_again(folder):
+    before = {file: file.stat().st_mtime_ns for file in folder.glob("*.json")}
+    result = run("--quick", "--output", str(folder))
+    assert result.exit_code == 0
+    assert before == {file: file.stat().st_mtime_ns for file in folder.glob("*.json")}
+
+
+def test_without_data_it_says_which(monkeypatch, tmp_path):
+    monkeypatch.delenv("CRFQN_DATA", raising=False)
+    monkeypatch.setenv("CRFQN_CACHE", str(tmp_path / "cache"))
+    result = run("--data", "dutch", "--output", str(tmp_path))
+    assert result.exit_code == 3
+    assert "dutch-upos" in result.output
+
+
+def curve(noise, tests):
+    """Validation and test alike, at strengths 1, 1/10, ..."""
+    rows = [Row(0.1**i, 0.0, test, test, 1.0, 0.0) for i, test in enumerate(tests)]
+    return Curve(f"noise {noise}", "ChainCRF", "accuracy", "l1", 10, 2, 100.0, noise, 1.0, rows)
+
+
+def test_a_rule_is_judged_on_sets_that_did_not_choose_its_constant():
+    """Two sets are best at a tenth of the noise; at the third any constant of theirs loses all."""
+    curves = [curve(1.0, [80, 90, 80]), curve(0.1, [70, 80, 90]), curve(1.0, [90, 50, 40])]
+    rule = Rule("noise", lambda each: each.noise)
+    constants, losses = zip(*rule.left_out(curves), strict=True)
+    assert constants[2] == pytest.approx(0.1, rel=0.05)
+    assert losses[2] == pytest.approx(40, rel=0.05)
+    constant, _ = rule.best(curves[:2])
+    assert constant == pytest.approx(0.1, rel=0.05)
+
+
+def test_scores_between_strengths_are_interpolated():
+    found = curve(1.0, [80, 90, 80])
+    assert found.test_at(0.1**0.5) == pytest.approx(85)
+    assert found.test_at(50.0) == 80
+    assert found.lost_at(1.0) == pytest.approx(10)
+
+
+def test_folds_are_five_of_few_items():
+    assert len(folds(100)) == 5
+    assert sorted(np.concatenate([held_out for _, held_out in folds(100)])) == list(range(100))
+    ((train, held_out),) = folds(1000)
+    assert (train.size, held_out.size) == (800, 200)
+    assert not np.intersect1d(train, held_out).size
