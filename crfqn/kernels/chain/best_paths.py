@@ -10,7 +10,7 @@ Shapes: K states, N positions, I items, T positions of an item, n labellings.
 
 import numpy as np
 
-from crfqn.kernels import subkernel
+from crfqn.kernels import kernel, subkernel
 
 
 @subkernel
@@ -44,7 +44,7 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
     return size
 
 
-@subkernel
+@kernel
 def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
     """Find the n best labellings of the items first ... last - 1, or as many as there are.
 

@@ -13,11 +13,11 @@ Shapes: K states, N positions, I items, S spans.
 
 import numpy as np
 
-from crfqn.kernels import subkernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.logarithms import log_backward, log_forward, log_pairs, log_sum_exp
 
 
-@subkernel
+@kernel
 def pair_marginals(first, last, offsets, firsts, scores, edges, pairs):
     """Write P(y_t = j, y_{t+1} = k) of the items first ... last - 1 into pairs, float64 (M, K, K).
 
@@ -74,7 +74,7 @@ def end_span(at, scores, edges, continues, message, span, beta, work, others):
     return log_sum_exp(within, n_states) - log_sum_exp(total, n_states)
 
 
-@subkernel
+@kernel
 def span_log_probabilities(
     first, last, offsets, scores, edges, heads, starts, stops, kinds, type_of, continues, out
 ):
