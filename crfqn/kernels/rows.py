@@ -153,7 +153,7 @@ def aligned_rows(n_rows, width):
 
 @inner
 def copy_rows(target, source):
-    """target[: len(source)] = source, without what a slice's assignment compiles: messages about shapes, for seconds."""
+    """target[: len(source)] = source, without the messages about shapes that a slice assigned compiles, for seconds."""
     for i in range(source.shape[0]):
         for k in range(source.shape[1]):
             target[i, k] = source[i, k]
