@@ -55,7 +55,7 @@ def assert_same_model(left: ChainCRF, right: ChainCRF) -> None:
 
 
 def same_paths(left: list, right: list) -> bool:
-    return list(left) == list(right)
+    return list(map(list, left)) == list(map(list, right))
 
 
 class TestFit:

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
+from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.storage.content import Content, narrow_weights
 from crfqn.model_file import write_model
 from crfqn.result import Progress
@@ -50,10 +51,12 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
     content.metadata |= {
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
-        "strengths": getattr(model, "_fitted_strengths", {}),  # a kernel's model has C, among its settings
         "n_nonzero": model._weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name},
         "extra": extra or {},
     }
+    strengths = getattr(model, "_fitted_strengths", {})  # a kernel's model has C, among its settings
+    if not any(map(is_auto, strengths.values())):  # of another tool's model nobody knows them
+        content.metadata["strengths"] = strengths
     return content

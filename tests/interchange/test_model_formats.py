@@ -154,7 +154,7 @@ class TestCommand:
         assert there.stderr == f"wrote m.crfsuite: 2 labels, {chain._weights().coords.size} weights\n"
         back = run_here(monkeypatch, tmp_path, "convert", "m.crfsuite", "back.bin", "--to", "crfqn", "-q")
         assert (back.returncode, back.stdout, back.stderr) == (0, "", "")
-        assert crfqn.load(tmp_path / "back.bin").predict(SEQUENCES)[1].tolist() == ["N"]
+        assert crfqn.load(tmp_path / "back.bin").predict(SEQUENCES)[1] == ["N"]
         run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.json")
         assert interchange.read(tmp_path / "m.json").extra_ == {"note": "kept"}
 
