@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 from crfqn.errors import DataError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
@@ -65,7 +66,8 @@ def _words(*paths: Path) -> Labeled:
 
 
 def _joined(first: Labeled, second: Labeled) -> Labeled:
-    return Labeled(first.inputs + second.inputs, first.labels + second.labels)
+    inputs: Any = first.inputs
+    return Labeled(inputs + second.inputs, first.labels + second.labels)
 
 
 def _treebank(train: Path, test: Path, *, tag: str) -> Labeled:

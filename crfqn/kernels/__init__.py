@@ -13,6 +13,7 @@ from typing import Any
 import numba
 
 from crfqn.kernels.disk_cache import KernelCache
+from crfqn.kernels.linked_code import NO_ENTRIES, LinkedCompiler
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -22,7 +23,7 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
 
     counts : whether references to arrays are counted, which a kernel needs that makes or returns one
     """
-    result = numba.njit(nogil=True, error_model="numpy", fastmath=set(fastmath), _nrt=counts)(function)
+    result = numba.njit(no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath))(function)
     if numba.config.DISABLE_JIT:
         return result
     try:
@@ -50,6 +51,16 @@ def bare_kernel(function: Any) -> Any:
     return compiled(function, FAST_MATH, counts=False)
 
 
+def subkernel(function: Any) -> Any:
+    """Compile as a kernel that only kernels call, and keep with their code: a call from Python would crash."""
+    return linked(function, FAST_MATH, _nrt=True)  # which would be taken over from a caller without
+
+
+def bare_subkernel(function: Any) -> Any:
+    """Compile as a `bare_kernel` that only kernels call; see `subkernel`."""
+    return linked(function, FAST_MATH, _nrt=False)
+
+
 def strict_kernel(function: Any) -> Any:
     """Compile as a kernel whose sums keep their order.
 
@@ -68,13 +79,20 @@ def strict_inner(function: Any) -> Any:
     return inlined(function, ())
 
 
-def inlined(function: Any, fastmath: Iterable[str]) -> Any:
-    """Compile into the callers, without counting references to arrays."""
-    flags = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath), "_nrt": False}
-    return numba.njit(forceinline=True, **flags)(function)
-
-
 def exact_inner(function: Any) -> Any:
     """Compile into the callers, with fused multiply-adds but nothing re-associated."""
-    flags = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
-    return numba.njit(forceinline=True, **flags)(function)
+    return inlined(function, {"contract"})
+
+
+def inlined(function: Any, fastmath: Iterable[str]) -> Any:
+    """Compile into the callers, without counting references to arrays."""
+    return linked(function, fastmath, _nrt=False, forceinline=True)
+
+
+def linked(function: Any, fastmath: Iterable[str], **flags: bool) -> Any:
+    """Compile for the callers only (`linked_code.py`)."""
+    return numba.njit(pipeline_class=LinkedCompiler, **NO_ENTRIES, **flags, **_flags(fastmath))(function)
+
+
+def _flags(fastmath: Iterable[str]) -> dict[str, Any]:
+    return {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.forward_backward import forward_backward
 
 LARGEST_SHARE = 4.0  # s > 1 takes from the observed labels; far beyond, rounding of H would count
@@ -101,7 +101,7 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
             parts[e, i] = counts[chosen[e] // n_states, chosen[e] % n_states]
 
 
-@kernel
+@subkernel
 def coordinate_sum(j, parts, shares):
     """Return the gradient of coordinate j at the shares."""
     total = 0.0
@@ -110,7 +110,7 @@ def coordinate_sum(j, parts, shares):
     return total
 
 
-@kernel
+@subkernel
 def share_at(i, mixtures):
     """Return the share at which the slope of item i's part is its t."""
     others = mixtures.others[i]
@@ -119,7 +119,7 @@ def share_at(i, mixtures):
     return min(1.0 / (others + np.exp(exponent)), LARGEST_SHARE)
 
 
-@kernel
+@subkernel
 def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
     """Move the slopes along coordinate j until sign * gradient - l2 * move <= goal, by Newton's method."""
     moved = 0.0
@@ -148,7 +148,7 @@ def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
     return moved
 
 
-@kernel
+@subkernel
 def find_outside(look, bounds, margin, parts, shares, near, excess):
     """Return the coordinates outside of their bounds, the farthest first; `near` are all looked at until the next time.
 

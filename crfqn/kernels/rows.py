@@ -152,6 +152,14 @@ def aligned_rows(n_rows, width):
 
 
 @inner
+def copy_rows(target, source):
+    """target[: len(source)] = source, without the messages about shapes that a slice assigned compiles, for seconds."""
+    for i in range(source.shape[0]):
+        for k in range(source.shape[1]):
+            target[i, k] = source[i, k]
+
+
+@inner
 def add_products(out, matrix, begin, end, weights, offset, stride):
     """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1.
 

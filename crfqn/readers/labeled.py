@@ -80,7 +80,8 @@ class Labeled:
             f"item {item}, position {position}" if self.places is None else self.places.where(item, position)
         )
         raise DataError(
-            f"{where}: {is_known.count(False)} of {len(is_known)} positions have no label, here first; label all or none"
+            f"{where}: {is_known.count(False)} of {len(is_known)} positions have no label, here first; label all or "
+            "none"
         )
 
     def digest(self) -> str:

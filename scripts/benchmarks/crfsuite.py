@@ -115,7 +115,8 @@ def _trainer(parameters: dict[str, Any], algorithm: str) -> Any:
         """Notes when each iteration ends; `clock` begins when the features are generated."""
 
         def on_featgen_end(self, log: str) -> None:
-            self.clock, self.processor = [perf_counter()], []
+            self.clock: list[float] = [perf_counter()]
+            self.processor: list[float] = []
 
         def on_iteration(self, log: str, info: dict[str, Any]) -> None:
             self.clock.append(perf_counter())

@@ -102,7 +102,7 @@ def docstrings(estimator: type, fewest: int = 8) -> Source:
     from crfqn.readers.docstrings import collect_docstrings
 
     documents = collect_docstrings(fewest)
-    settings = {"taxonomy": documents.taxonomy} if estimator is TaxonomyCRF else {}
+    settings: dict[str, Any] = {"taxonomy": documents.taxonomy} if estimator is TaxonomyCRF else {}
     return texts(*cut(documents), tf_idf(), estimator=estimator, **settings)
 
 

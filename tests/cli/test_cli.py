@@ -176,7 +176,9 @@ class TestMistakes:
             assert word in run.stderr
 
     def test_unknown_recipe(self, here, tmp_path):
-        self.assert_mistake(here("train", "nope", cwd=tmp_path), 2, "nope", "digits, imageclef, lshtc1")
+        self.assert_mistake(
+            here("train", "nope", cwd=tmp_path), 2, "nope", "banking77, btc, conll2000, digits"
+        )
 
     def test_ocr_without_data(self, here, tmp_path):
         run = here("train", "models/ocr", cwd=tmp_path, CRFQN_DATA=None)
@@ -201,7 +203,6 @@ class TestMistakes:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ("train",),
             ("train", "digits", "--l1", "much"),
             ("train", "digits", "--l1=-1"),
             ("fly",),

@@ -68,9 +68,9 @@ class TestTraining:
 class TestPredictions:
     def test_the_input_with_one_more_column(self, folder, monkeypatch):
         run = run_here(
-            monkeypatch, folder, "predict", "chunker.crfqn", "--to", "conll", input="the DT\ndog NN\n"
+            monkeypatch, folder, "predict", "chunker.crfqn", "--to", "conll", input="it PRP\nsleeps VBZ\n"
         )
-        assert run.stdout.split() == ["the", "DT", "B-NP", "dog", "NN", "I-NP"]
+        assert run.stdout.split() == ["it", "PRP", "B-NP", "sleeps", "VBZ", "B-VP"]
 
     def test_another_format_than_the_training_file_had(self, folder, monkeypatch):
         run = run_here(

@@ -177,14 +177,6 @@ def test_memory_is_that_of_the_matrix_and_the_names():
         (["a", ["b"]], r"expected a list of strings, but it contains \['b'\] of type list"),
         (["a", {"b": 1}], r"expected a list of strings, but it contains {'b': 1} of type dict"),
         (
-            {"a": {"b": 1}},
-            r"feature 'a': expected a number, boolean, string, list or dict, got {'b': 1} of type dict",
-        ),
-        (
-            {"a": ["b"]},
-            r"feature 'a': expected a number, boolean, string, list or dict, got \['b'\] of type list",
-        ),
-        (
             {"a": b"b"},
             "feature 'a': expected a number, boolean, string, list or dict, got b'b' of type bytes",
         ),

@@ -187,7 +187,7 @@ def test_known_labels(model, data):
     labels = model.predict(X, known=known)
     assert labels[0][1] == "O"
     assert labels[0][2] in {"B-X", "O"}
-    assert labels[1].tolist() == model.predict(X[1:])[0]
+    assert labels[1] == model.predict(X[1:])[0]
     marginals = model.predict_marginals(X, known=known)
     np.testing.assert_allclose(marginals[0].sum(axis=1), 1.0)
     np.testing.assert_array_equal(marginals[0][1], [0.0, 0.0, 1.0])

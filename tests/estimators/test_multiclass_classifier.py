@@ -87,6 +87,7 @@ class Shown:
     share: float
     n_coords: int = 10**6
     n_positions: int = 1000
+    is_convex: bool = True
 
     @property
     def mean_occurrence(self) -> float:
@@ -400,6 +401,7 @@ class TestPath:
         below = MulticlassClassifier(**{**settings, path_parameter: 0.98 * path.l1_max}, tol=1e-6).fit(X, Y)
         assert below.kept_features_.size > 0
 
+    @pytest.mark.filterwarnings("ignore:the best score is that of the smallest")
     def test_values_that_are_given(self):
         path = crf_path(MulticlassClassifier(), X, Y, grid=Grid(group_l1=[1, 4]), validation=(X, Y))
         assert path.group_l1.tolist() == [4.0, 1.0]

@@ -103,7 +103,7 @@ class TestWapiti:
     def test_without_bigrams_it_is_a_model_of_single_positions(self, read):
         model = read(wapiti_model("0#", scale=0.0))
         best = max(range(3), key=lambda k: STATE.get(("u:dog", k), 0))
-        assert model.predict([[["u:dog"]] * 4])[0].tolist() == [LABELS[best]] * 4
+        assert model.predict([[["u:dog"]] * 4])[0] == [LABELS[best]] * 4
 
     def test_a_dump(self, read):
         items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]

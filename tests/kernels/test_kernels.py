@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from linked import from_python
 
 from crfqn import kernels
 from crfqn.data.features import FeatureStore
@@ -97,7 +98,7 @@ def test_sums_of_weighted_rows(width, begin, end):
         random.normal(size=width),
     )
     out = start.copy()
-    add_products(out, matrix, begin, end, weights, 5, 4)
+    from_python(add_products)(out, matrix, begin, end, weights, 5, 4)
     expected = start + weights[5:85:4][begin:end] @ matrix[begin:end]
     np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-14)
 
@@ -113,7 +114,7 @@ def test_sums_of_picked_rows(width, is_binary, dtype):
     scale = np.ones(15) if is_binary else values
     for begin, end in ((0, 15), (4, 9), (7, 7)):
         out = start.copy()
-        add_picked(out, matrix, indices, begin, end, values)
+        from_python(add_picked)(out, matrix, indices, begin, end, values)
         expected = start + scale[begin:end] @ matrix[indices[begin:end]]
         np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-14)
 
@@ -174,7 +175,7 @@ def test_log_sum_exp():
 def test_soft_threshold():
     points = [(3.0, 1.0, 2.0), (-3.0, 1.0, -2.0), (1.0, 1.0, 0.0), (-1.0, 1.0, 0.0), (0.3, 1.0, 0.0)]
     for x, threshold, expected in [*points, (0.0, 0.0, 0.0), (2.5, 0.0, 2.5)]:
-        assert soft_threshold(x, threshold) == expected
+        assert soft_threshold.py_func(x, threshold) == expected
 
 
 @pytest.mark.parametrize("size", range(10))

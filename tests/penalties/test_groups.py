@@ -388,12 +388,12 @@ class TestDescent:
         random = np.random.default_rng(0)
         sizes = np.concatenate([[60], random.integers(1, 25, 40), [41, 40, 1], np.ones(200, int)])
         starts, room = np.concatenate([[0], np.cumsum(sizes)]), np.empty(sizes.size + 1, np.int64)
-        clusters = room[: cut_clusters(starts, True, room) + 1]
+        clusters = room[: cut_clusters.py_func(starts, True, room) + 1]
         assert (clusters[0], clusters[-1]) == (0, sizes.size)
         for begin, end in pairwise(clusters):
             assert end - begin == 1 or starts[end] - starts[begin] <= MOST_CLUSTERED
             assert end == sizes.size or starts[end + 1] - starts[begin] > MOST_CLUSTERED
-        assert cut_clusters(starts, False, room) == sizes.size
+        assert cut_clusters.py_func(starts, False, room) == sizes.size
         np.testing.assert_array_equal(room, np.arange(sizes.size + 1))
 
 
@@ -652,7 +652,7 @@ class TestEstimators:
         ("settings", "message"),
         [
             ({"group_l1": -1}, r"^group_l1: expected a finite number >= 0, got -1$"),
-            ({"group_l1": "much"}, r"^group_l1: expected a finite number >= 0, got 'much'$"),
+            ({"group_l1": "much"}, r"^group_l1: expected 'auto' or a finite number >= 0, got 'much'$"),
             ({"group_norm": "l1"}, r"^group_norm: expected one of \['l2', 'linf'\], got 'l1'$"),
             ({"group_norm": None}, r"^group_norm: expected one of \['l2', 'linf'\], got None$"),
         ],

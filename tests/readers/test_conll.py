@@ -239,7 +239,7 @@ class TestRecipe:
         assert "ends" not in recipe.as_dict()["features"]
         data = prepare(recipe)
         model = ChainCRF(l1=0.1, all_possible_states=False).fit(data.X_train, data.y_train)
-        assert list(model.predict(data.X_test)[1]) == ["B-NP", "O"]
+        assert model.predict(data.X_test)[1] == ["B-NP", "O"]
         model.save(tmp_path / "mine.crfqn", {"recipe": recipe.as_dict(), "recipe_source": str(path)})
         file("U9\n", "my.template")  # the model needs it no more
         file("He PRP\n. .\n", "new.txt")

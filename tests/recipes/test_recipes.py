@@ -99,10 +99,10 @@ BAD = [
     (DIGITS.replace("l1 =", "lambda ="), r"\[objective\] has an unknown key: lambda = 2; allowed: l1, l2"),
     (DIGITS.replace("threshold", "treshold"), r"treshold = 8 \(did you mean threshold\?\)"),
     (DIGITS + "[penalty]\nl1 = 1", "the recipe has an unknown key: penalty = .*; allowed: name, title, data"),
-    (DIGITS.replace("l1 = 2", 'l1 = "2"'), r'\[objective\] l1 = "2": expected number >= 0'),
-    (DIGITS.replace("l1 = 2", "l1 = -2"), r"\[objective\] l1 = -2: expected number >= 0"),
-    (DIGITS.replace("l1 = 2", "l1 = nan"), r"\[objective\] l1 = nan: expected number >= 0"),
-    (DIGITS.replace("l1 = 2", "l1 = true"), r"\[objective\] l1 = true: expected number"),
+    (DIGITS.replace("l1 = 2", 'l1 = "2"'), r'\[objective\] l1 = "2": expected "auto" or number >= 0'),
+    (DIGITS.replace("l1 = 2", "l1 = -2"), r'\[objective\] l1 = -2: expected "auto" or number >= 0'),
+    (DIGITS.replace("l1 = 2", "l1 = nan"), r'\[objective\] l1 = nan: expected "auto" or number >= 0'),
+    (DIGITS.replace("l1 = 2", "l1 = true"), r"\[objective\] l1 = true: expected .auto. or number"),
     (DIGITS + "[solver]\ntol = 0", r"\[solver\] tol = 0: expected number > 0"),
     (DIGITS + "[solver]\nmax_iter = 2.5", r"\[solver\] max_iter = 2.5: expected integer >= 1"),
     (DIGITS + "[solver]\nspeed = [1]", r"\[solver\] speed = \[1\]: expected a number, a text, true or false"),
@@ -126,7 +126,7 @@ BAD = [
     (DIGITS + "[data.split]\nkind = 'permutation'\nseed = -1\ntrain = 5", "seed = -1: expected integer >= 0"),
     (DIGITS + "[data.split]\nkind = 'random'", 'kind = "random": expected one of "permutation", "given"'),
     (DIGITS.replace('dataset = "digits"', ""), r"\[data\] needs either dataset, or train and test"),
-    (ATTRIBUTES.replace('test = "test.txt"', ""), r"\[data\] has only one of train and test"),
+    (ATTRIBUTES.replace('train = "train.txt"', ""), r"\[data\] has a test file and no train"),
     (ATTRIBUTES + "threshold = 3", r"unknown key: threshold = 3; allowed: kind"),
     (
         ATTRIBUTES.replace('"attributes"', '"pixel-pairs"'),
@@ -253,7 +253,7 @@ def test_new_files_get_the_same_features(tmp_path):
     ("text", "message"),
     [
         ("1\tp0_0\n1\tp9_0\n", "item 1, position 2: 'p9_0' is no pixel; expected p<row>_<column> within 8x8"),
-        ("1\tp0_0\n\tp1_0\n", "1 of 2 positions have no label"),
+        ("1\tp0_0\n\tp1_0\n", "no label, as at 1 of 2 positions|1 of 2 positions have no label"),
         ("1\ta\t-1\t1\t1\t0\t0\t1\n", r"line 1: expected 70 columns \(64 of them pixels\), got 8"),
     ],
 )

@@ -331,7 +331,7 @@ class TestEstimators:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({}, "loss='hinge': expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2=0, l1=1, group_l1=0"),
+            ({}, "loss='hinge': expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2=0, l1=0, group_l1=0.0"),
             ({"l1": 0}, "got l2=0, l1=0"),
             ({"l1": 0, "l2": 1, "group_l1": 2}, "group_l1=2"),
             ({"l1": 0, "l2": 1, "solver": "l-bfgs"}, "expected 'auto' or 'block-frank-wolfe', got 'l-bfgs'"),

@@ -10,10 +10,10 @@ Shapes: K states, N positions, I items, T positions of an item, n labellings.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 
 
-@kernel
+@subkernel
 def keep_best(candidate, state, rank, size, values, states, ranks):
     """Put a candidate into a sorted list of `size` entries, behind equal ones; returns the new size."""
     n = values.size
@@ -29,7 +29,7 @@ def keep_best(candidate, state, rank, size, values, states, ranks):
     return size + 1
 
 
-@kernel
+@subkernel
 def keep_best_of(previous, sizes, edges_to, values, states, ranks):
     """Fill the list of a state from those of all states before it, (K, n) and their sizes; returns how many it has."""
     size = 0

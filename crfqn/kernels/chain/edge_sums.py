@@ -33,8 +33,8 @@ def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, in
             continue
         here[:], after[:] = 0.0, 0.0
         for t in range(begin - 1, end):
-            before[:], here[:] = here, after
             for k in range(n_states):
+                before[k], here[k] = here[k], after[k]
                 after[k] = residual[k, t + 1] * inverse if t + 1 < end else 0.0
             if t + 1 < end:
                 after[targets[t + 1]] += 1.0

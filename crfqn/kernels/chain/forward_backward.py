@@ -25,7 +25,7 @@ Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges:
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.rows import LANES, add_products, aligned_rows
@@ -145,7 +145,7 @@ def backward(psi, m_transposed, n_states, alpha, scale, p):
             b[k] *= a[k]
 
 
-@kernel
+@subkernel
 def add_outer(alpha, u, length, raw, n_states):
     """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache.
 
@@ -160,7 +160,7 @@ def add_outer(alpha, u, length, raw, n_states):
             add_products(raw[j], u, block, stop, flat, j - width, width)
 
 
-@kernel
+@subkernel
 def store_marginals(p, start, length, residual):
     """residual[k, start + t] = p[t, k] for one chunk."""
     whole = length // LANES * LANES
@@ -173,7 +173,7 @@ def store_marginals(p, start, length, residual):
             residual[k, start + t] = p[t, k]
 
 
-@kernel
+@subkernel
 def expected_scores(p, centred, shift, length, expected):
     """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift is added once."""
     width = p.shape[1]
@@ -202,7 +202,7 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
     return score
 
 
-@kernel
+@subkernel
 def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
     """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t.
 
@@ -245,7 +245,7 @@ def longest_item(items, offsets):
     return longest
 
 
-@kernel
+@subkernel
 def close_edges(raw, m, edges, edge_counts):
     """edge_counts += raw * M; returns the expected edge score <edges, raw * M>."""
     expected = 0.0

@@ -5,16 +5,16 @@ Shapes: as in `kernels/online/mistakes.py` and `kernels/chain/mistakes.py`; N po
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.mistakes import change_by_row, label_item
 from crfqn.kernels.chain.transition_mask import add_mask
 from crfqn.kernels.dual.frank_wolfe import step_on_rows
 from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
 from crfqn.kernels.online.mistakes import N_SEEN, AveragedRows
-from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.rows import add_picked, aligned_rows, copy_rows
 
 
-@kernel
+@subkernel
 def violated_margin(states, scores, edges, change, edge_change):
     """Subtract the counts of a labelling from those in change and edge_change; returns -<change, scores>."""
     lead = 0.0
@@ -68,7 +68,8 @@ def improve_chains(
             add_picked(scores[t], weights, features, indptr[a + t], indptr[a + t + 1], values)
             scores[t, targets[a + t]] -= 1.0  # the Hamming loss, less 1 for all states
         label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
-        change[:length], edge_change[:] = node_counts[a:b], edge_counts[i]
+        copy_rows(change, node_counts[a:b])
+        copy_rows(edge_change, edge_counts[i])
         gap = violated_margin(states, scores, edges, change, edge_change)
         gaps[i] = masses[i] * max(gap, 0.0)
         if not moves:

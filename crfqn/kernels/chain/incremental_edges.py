@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.forward_backward import CHUNK, add_outer
 from crfqn.kernels.chain.incremental_messages import (
     BACK,
@@ -72,7 +72,7 @@ def edge_slopes(s, g, h):
             h[j * n_states + k] += sums[j, k] * m[j, k] - squares[j, k] * m[j, k] * m[j, k]
 
 
-@kernel
+@subkernel
 def load_backward_factors(start, stop, weight, rows, positions, largest_edge, u):
     """u_t = weight psi_t b_t / (c_t sum_k a_t(k) b_t(k)), c_t the scale of the forward message; 0 at the start."""
     width = rows.shape[2]
@@ -86,7 +86,7 @@ def load_backward_factors(start, stop, weight, rows, positions, largest_edge, u)
             u[t - start, k] *= factor
 
 
-@kernel
+@subkernel
 def add_log_pairs(start, stop, weight, rows, positions, edges, g, h):
     """Add an item's pair marginals p to g and p (1 - p) to h, both weighted; its messages are in logarithms."""
     n_states = edges.shape[0]

@@ -21,7 +21,7 @@ numbers, K rounded up to LANES, are position-major.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, padded_edges
 from crfqn.kernels.chain.logarithms import log_sum_exp, normalise
 from crfqn.kernels.exp import exp_in_place
@@ -37,7 +37,7 @@ KNOWN, TRIED, COUNTS = range(3)  # of s.edges; COUNTS: weighted observed transit
 M, M_TRANSPOSED, LIMITS, SCRATCH = range(4)
 
 
-@kernel
+@subkernel
 def run_forward(first, last, start, is_log, alpha, psi, edges, m, largest_edge, gains, work):
     """Compute the forward messages of the positions first ... last of an item, and their log scales into `gains`.
 
@@ -69,7 +69,7 @@ def run_forward(first, last, start, is_log, alpha, psi, edges, m, largest_edge, 
         gains[t] = np.log(total) + largest_edge if t > start else np.log(total)
 
 
-@kernel
+@subkernel
 def run_backward(first, last, is_log, beta, psi, edges, m_transposed, work):
     """Compute the backward messages of the positions last, last - 1 ... first, given that of last + 1."""
     n_states, width = edges.shape[0], psi.shape[1]
@@ -94,7 +94,7 @@ def run_backward(first, last, is_log, beta, psi, edges, m_transposed, work):
             b[k] *= inverse
 
 
-@kernel
+@subkernel
 def extend_messages(s, i, first, last):
     """Make the forward messages of item i valid up to `last`, and its backward messages from `first` on."""
     front, back, is_log = s.marks[FRONT, i], s.marks[BACK, i], s.marks[IS_LOG, i] != 0
@@ -115,7 +115,7 @@ def extend_messages(s, i, first, last):
         s.marks[BACK, i] = first
 
 
-@kernel
+@subkernel
 def log_sum(a, b, is_log, n_states):
     """Return the logarithm of sum_k a(k) b(k), a and b messages of one position."""
     if is_log:
@@ -129,7 +129,7 @@ def log_sum(a, b, is_log, n_states):
     return np.log(total)
 
 
-@kernel
+@subkernel
 def log_z_within(first, last, is_log, alpha, beta, gains, shift, n_states):
     """Return the terms of log Z that belong to the positions first ... last, and to the backward message of `last`."""
     total = log_sum(alpha[last], beta[last], is_log, n_states)
@@ -138,7 +138,7 @@ def log_z_within(first, last, is_log, alpha, beta, gains, shift, n_states):
     return total
 
 
-@kernel
+@subkernel
 def load_row(t, rows, positions, delta, step, n_states):
     """Write psi = score + step * delta less the largest of it, at position t, and the position's shift and spread."""
     score, psi = rows[SCORES, t], rows[PSI, t]
@@ -154,7 +154,7 @@ def load_row(t, rows, positions, delta, step, n_states):
     positions[SHIFT, t], positions[SPREAD, t] = largest, largest - smallest
 
 
-@kernel
+@subkernel
 def exponentiate(psi, n_states, exponents):
     """exp(psi) in its place, zeros in the padding."""
     exp_in_place(psi, exponents)
@@ -162,7 +162,7 @@ def exponentiate(psi, n_states, exponents):
         psi[k] = 0.0
 
 
-@kernel
+@subkernel
 def needs_logarithms(start, stop, spread, largest_edge, smallest_edge):
     """Return whether the scores of an item, at start ... stop - 1, spread too far for scaled messages."""
     widest = 0.0
@@ -171,7 +171,7 @@ def needs_logarithms(start, stop, spread, largest_edge, smallest_edge):
     return not widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE
 
 
-@kernel
+@subkernel
 def choose_form(s, i):
     """Choose scaled messages or logarithms for item i by the spread of its scores; returns whether that is a change.
 
@@ -195,7 +195,7 @@ def choose_form(s, i):
     return True
 
 
-@kernel
+@subkernel
 def load_edges(edges, factors):
     """Write M and its transpose, and the largest and the smallest edge, into `factors`."""
     m, m_transposed, factors[LIMITS, 0, 0], factors[LIMITS, 0, 1] = padded_edges(edges)

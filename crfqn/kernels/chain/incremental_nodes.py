@@ -6,7 +6,7 @@ of `objectives/views/features/state.py`, and the names of its entries are explai
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.incremental_messages import (
     BACK,
     BACKWARD,
@@ -36,7 +36,7 @@ from crfqn.kernels.chain.logarithms import normalise
 from crfqn.kernels.exp import exp_in_place
 
 
-@kernel
+@subkernel
 def item_stop(e, end, indices, stop):
     """Return the first entry after e that lies at the position `stop` or behind, `end` if there is none."""
     e += 1
@@ -130,7 +130,7 @@ def try_nodes(s, feature, delta, step):
     return change
 
 
-@kernel
+@subkernel
 def move_scores(s, e, end, delta, step):
     """Load the moved scores of a feature's entries e ... end - 1, and choose the form of their items' messages.
 
@@ -158,7 +158,7 @@ def move_scores(s, e, end, delta, step):
     exponentiate_entries(begin, end, indices, item_of, is_log, rows[PSI], n_states, s.exponents)
 
 
-@kernel
+@subkernel
 def load_entries(e, stop, indices, values, rows, positions, delta, step, n_states):
     """Load the scores of an item's entries, moved by step x delta."""
     for c in range(e, stop):
@@ -166,7 +166,7 @@ def load_entries(e, stop, indices, values, rows, positions, delta, step, n_state
         load_row(np.int64(indices[c]), rows, positions, delta, step * x, n_states)
 
 
-@kernel
+@subkernel
 def exponentiate_entries(e, end, indices, item_of, is_log, psi, n_states, exponents):
     """Replace psi by exp(psi) at a feature's entries e ... end - 1, except for items in logarithms.
 

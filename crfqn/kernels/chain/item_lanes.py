@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.chain.forward_backward import (
     AGREEMENT,
     LARGEST_RANGE,
@@ -89,7 +89,7 @@ def new_group(longest, n_states):
     )
 
 
-@kernel
+@subkernel
 def interleave(scores, n_rows, group):
     """Write centred[t, k, lane] = scores[k, start of the lane's item + t], 0 behind its end, for t < n_rows."""
     n_states, n_positions = scores.shape
@@ -134,7 +134,7 @@ def exponentiate(n_states, n_rows, group):
     return forbid_lanes(n_states, n_rows, group) if most == np.inf else most
 
 
-@kernel
+@subkernel
 def forbid_lanes(n_states, n_rows, group):
     """Write zeros where a centred score is -inf; returns the widest range of the others."""
     centred, psi, most = group.centred, group.psi, 0.0
@@ -173,7 +173,7 @@ def four_sums(start, x, place, m, n_states, k):
     return s0, s1, s2, s3
 
 
-@kernel
+@subkernel
 def forward_lanes(m, n_states, n_rows, group):
     """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1].
 
@@ -230,7 +230,7 @@ def end_state(place, b, inverse, weighted_inverse, group):
     return expected
 
 
-@kernel
+@subkernel
 def backward_lanes(m_transposed, n_states, n_rows, group):
     """Run the backward recursion: u_t for psi_t, p_t for centred, weight a_t for x_t; expected scores into sums[2]."""
     psi, ends, weights = group.psi, load(group.ends, 0), load(group.weights, 0)
@@ -255,7 +255,7 @@ def backward_lanes(m_transposed, n_states, n_rows, group):
     store(group.sums, 2 * LANES, expected + shifts)
 
 
-@kernel
+@subkernel
 def add_pairs(n_rows, group):
     """raw[j, k] += sum_t alpha_t(j) u_{t+1}(k), lane by lane, by blocks of positions that stay in the first cache."""
     alpha, u, raw = group.alpha, group.psi, group.raw
@@ -287,7 +287,7 @@ def separate(n_rows, group, residual):
             )
 
 
-@kernel
+@subkernel
 def sum_lanes(raw, n_states):
     """Return the sums over the lanes of every pair of states, float64 (K, K)."""
     result = np.zeros((n_states, n_states))
@@ -298,7 +298,7 @@ def sum_lanes(raw, n_states):
     return result
 
 
-@kernel
+@subkernel
 def fill_lanes(items, first, offsets, weights, group):
     """Put items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
     n_rows, n_items = 0, min(LANES, items.size - first)

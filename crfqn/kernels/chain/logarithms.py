@@ -6,7 +6,7 @@ of magnitude that a scaled message would underflow. Shapes: K states.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 
 
 @kernel
@@ -23,7 +23,7 @@ def log_sum_exp(values, n):
     return largest + np.log(total)
 
 
-@kernel
+@subkernel
 def normalise(values, n):
     """Subtract log sum exp from the first n values; returns it."""
     total = log_sum_exp(values, n)
@@ -32,7 +32,7 @@ def normalise(values, n):
     return total
 
 
-@kernel
+@subkernel
 def log_forward(scores, edges, start, alpha, norms):
     """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
 
@@ -54,7 +54,7 @@ def log_forward(scores, edges, start, alpha, norms):
     return log_partition
 
 
-@kernel
+@subkernel
 def log_backward(scores, edges, start, beta):
     """Write the backward messages of one item into beta[t, k], each normalised."""
     n_states, length = scores.shape[0], beta.shape[0]
@@ -69,7 +69,7 @@ def log_backward(scores, edges, start, beta):
         normalise(beta[t], n_states)
 
 
-@kernel
+@subkernel
 def log_pairs(scores, edges, position, alpha, beta, pairs):
     """Write P(y_t = j, y_{t+1} = k) into pairs[j, k]; alpha, beta: messages of t and of t + 1, at `position`."""
     n_states = scores.shape[0]

@@ -6,7 +6,7 @@ after those of the features.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.transition_mask import add_mask
 from crfqn.kernels.chain.viterbi import came_from, extend_paths
 from crfqn.kernels.online.lazy_penalty import PositionRows, largest_item, new_item_columns, transpose_item
@@ -22,7 +22,7 @@ from crfqn.kernels.online.mistakes import (
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 
-@kernel
+@subkernel
 def label_item(scores, edges, mask, delta, states):
     """Find the best labelling of an item: states int32 (T,); scores, delta : float64 (T, width); edges (K, width).
 
@@ -55,7 +55,7 @@ def lead(labels, states, scores, edges):
     return total
 
 
-@kernel
+@subkernel
 def item_change(labels, states, change, edge_change):
     """Write Delta by position, float64 (T, width), and that of the edges, float64 (K, width)."""
     change[:] = 0.0
@@ -68,7 +68,7 @@ def item_change(labels, states, change, edge_change):
             edge_change[states[t - 1], states[t]] -= 1.0
 
 
-@kernel
+@subkernel
 def change_by_row(n, columns, change, edge_change, first, sums):
     """Write the change of each row of the weights that an item of n features has, and return the rows, int64.
 
@@ -83,7 +83,7 @@ def change_by_row(n, columns, change, edge_change, first, sums):
     return columns.present[: n + n_states]
 
 
-@kernel
+@subkernel
 def correct_item(a, labels, states, tau, data, first, rows):
     """w += tau Delta for an item whose positions begin at `a`; the edges' rows begin at `first`."""
     for t in range(labels.size):

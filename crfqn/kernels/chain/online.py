@@ -8,7 +8,7 @@ Shapes: as in `online/lazy_penalty.py`; T positions of an item.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, add_outer, forbid, padded_edges, pass_messages
 from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.chain.transition_mask import add_mask, mask_ends
@@ -30,7 +30,7 @@ from crfqn.kernels.online.lazy_penalty import (
 from crfqn.kernels.rows import aligned_rows
 
 
-@kernel
+@subkernel
 def centre_scores(scores, n_states, psi, exponents):
     """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores.
 
@@ -53,7 +53,7 @@ def centre_scores(scores, n_states, psi, exponents):
     return forbid_scores(scores, n_states, psi) if widest == np.inf else widest
 
 
-@kernel
+@subkernel
 def forbid_scores(scores, n_states, psi):
     """Write psi = 0 where a score is -inf; returns the widest range of the others."""
     centred, widest = np.empty(n_states), 0.0
@@ -79,7 +79,7 @@ def load_edges(chosen, rows, edges):
             edges[j, k] = rows.table[row, k] * (scale if share[k] > 0.0 else 1.0)
 
 
-@kernel
+@subkernel
 def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_counts):
     """Write weight * node marginals to p (T, width), weight * expected transitions to edge_counts (width, width)."""
     length, width = scores.shape
@@ -105,7 +105,7 @@ def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_coun
             p[t, k] *= weight
 
 
-@kernel
+@subkernel
 def subtract_labels(labels, weight, residual, edge_counts):
     """Subtract the observed labels and transitions, times the item's weight, from the expected ones."""
     for t in range(labels.size):
@@ -139,7 +139,8 @@ def learn_chains(
         a, b = offsets[i], offsets[i + 1]
         length, weight = b - a, item_weights[i]
         n = transpose_item(a, b, data, columns)
-        columns.present[n : n + n_states] = edge_rows
+        for k in range(n_states):
+            columns.present[n + k] = edge_rows[k]
         apply_lazy_penalty_to_rows(columns.present[: n + n_states], rows)
         score_item(a, b, n, data, columns, rows, scores[:length])
         load_edges(edge_rows, rows, edges)

@@ -13,7 +13,7 @@ Shapes: K states, N positions, I items, S spans.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.logarithms import log_backward, log_forward, log_pairs, log_sum_exp
 
 
@@ -34,7 +34,7 @@ def pair_marginals(first, last, offsets, firsts, scores, edges, pairs):
             log_pairs(scores, edges, start + t + 1, alpha[t], beta[t + 1], pairs[firsts[i] + t])
 
 
-@kernel
+@subkernel
 def begin_span(at, kind, before, scores, edges, type_of, continues, norm, span, work):
     """Write log g of the first position of a span of type `kind`; before : the forward message of the one before."""
     n_states = edges.shape[0]
@@ -46,7 +46,7 @@ def begin_span(at, kind, before, scores, edges, type_of, continues, norm, span, 
             span[k] = log_sum_exp(work, n_states) + scores[k, at] - norm
 
 
-@kernel
+@subkernel
 def extend_span(at, kind, scores, edges, type_of, continues, norm, span, there, work):
     """Write log g of the next position, `at`, into span; there : float64 (K,), scratch."""
     n_states = edges.shape[0]
@@ -56,10 +56,11 @@ def extend_span(at, kind, scores, edges, type_of, continues, norm, span, there, 
             for j in range(n_states):
                 work[j] = span[j] + edges[j, k] if continues[j, k] else -np.inf
             there[k] = log_sum_exp(work, n_states) + scores[k, at] - norm
-    span[:] = there
+    for k in range(n_states):
+        span[k] = there[k]
 
 
-@kernel
+@subkernel
 def end_span(at, scores, edges, continues, message, span, beta, work, others):
     """Return log of the sum over what may follow a span at `at`, less that of the unrestricted forward message."""
     n_states = edges.shape[0]

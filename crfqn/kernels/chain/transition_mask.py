@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import subkernel
 
 
 class TransitionMask(NamedTuple):
@@ -25,7 +25,7 @@ class TransitionMask(NamedTuple):
     end: np.ndarray
 
 
-@kernel
+@subkernel
 def add_mask(edges, mask, masked):
     """Return edges + mask.edges, written into `masked`, (K, width); `edges` itself where no transition is forbidden."""
     if mask.edges.shape[0] == 0:
@@ -36,7 +36,7 @@ def add_mask(edges, mask, masked):
     return masked
 
 
-@kernel
+@subkernel
 def mask_ends(scores, mask):
     """Add what the first and the last position of an item may not be, in place; scores float64 (T, width), T >= 1."""
     last = scores.shape[0] - 1

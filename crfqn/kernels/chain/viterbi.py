@@ -7,7 +7,7 @@ argument: it is one instruction for 8 states, four of them in flight (22 states:
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import LANES
 
 TOGETHER = 4  # rows of the edges: each pass over the states waits for the one before
@@ -19,7 +19,7 @@ def larger(x, y):
     return x if x > y else y
 
 
-@kernel
+@subkernel
 def extend_paths(previous, edges, delta):
     """delta[k] = max_j (previous[j] + edges[j, k]); edges (K, width), delta (width,)."""
     n_states, width = edges.shape
@@ -62,7 +62,9 @@ def viterbi(first, last, offsets, scores, edges, states, best):
         longest = length if length > longest else longest
     delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
     padded, edges_to = np.zeros((n_states, width)), edges.T.copy()
-    padded[:, :n_states] = edges
+    for j in range(n_states):
+        for k in range(n_states):
+            padded[j, k] = edges[j, k]
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         best[i] = 0.0

@@ -16,11 +16,11 @@ sum_k k w_k / sum_k k = w - 2 / (n (n + 1)) sum_k k (k - 1) / 2 (w_k - w_{k-1}),
 Shapes: as in `kernels/online/mistakes.py`.
 """
 
-from crfqn.kernels import kernel
+from crfqn.kernels import subkernel
 from crfqn.kernels.online.mistakes import N_SEEN, free_square
 
 
-@kernel
+@subkernel
 def step_on_rows(chosen, sums, gap, mass, rows):
     """Move the weights along the best part of the way to y', and return gamma.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel
+from crfqn.kernels import bare_subkernel, inner, kernel
 from crfqn.kernels.dual.subproblem import optimality, solve_block
 from crfqn.kernels.rows import add_picked, add_products
 
@@ -62,7 +62,7 @@ def scores_of(i, rows, weights, items, g):
     g[items.labels[i]] -= 1.0
 
 
-@bare_kernel
+@bare_subkernel
 def move_weights(i, rows, n_states, states, changes, weights):
     """weights[f, states] += x_if changes, for the features f that the item has."""
     for s in range(n_states):

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked, prefetch
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
@@ -134,13 +134,13 @@ def apply_lazy_penalty(table, shares, pattern_of, counters):
     counters[SCALE] = 1.0
 
 
-@kernel
+@subkernel
 def learning_rate(counters, rates):
     """Return eta_k = eta0 / (1 + k / N) for step k, counted from 0."""
     return rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
 
 
-@kernel
+@subkernel
 def end_step(eta, counters, rates):
     """u += eta l1 / N, then the quadratic penalty's proximal step, s /= 1 + eta l2 / N; returns if s is in range."""
     counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
@@ -149,7 +149,7 @@ def end_step(eta, counters, rates):
     return counters[SCALE] > SMALLEST_SCALE
 
 
-@kernel
+@subkernel
 def largest_item(order, offsets, indptr):
     """Return the most positions and the most entries that one of the items `order` has."""
     n_positions = n_entries = 0
@@ -160,7 +160,7 @@ def largest_item(order, offsets, indptr):
     return n_positions, n_entries
 
 
-@kernel
+@subkernel
 def new_item_columns(most, n_edge_rows, n_features, is_binary):
     """Return `ItemColumns` for items of up to `most` entries, and for so many rows of edges."""
     return ItemColumns(
@@ -169,7 +169,7 @@ def new_item_columns(most, n_edge_rows, n_features, is_binary):
     )  # fmt: skip
 
 
-@kernel
+@subkernel
 def transpose_item(a, b, data, columns):
     """Sort the entries of the positions a ... b - 1 by feature; returns the number of features.
 
@@ -202,7 +202,7 @@ def transpose_item(a, b, data, columns):
     return n
 
 
-@kernel
+@subkernel
 def score_item(a, b, n, data, columns, rows, scores):
     """scores[t] = sum_f x_tf w_f for the positions t of an item, to whose n features the penalty has been applied."""
     table, scale, x, first_of = rows.table, rows.counters[SCALE], columns.x, columns.first_of
@@ -224,7 +224,7 @@ def score_item(a, b, n, data, columns, rows, scores):
                     scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
 
 
-@kernel
+@subkernel
 def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
     """Take a gradient step on the rows of an item's n features.
 

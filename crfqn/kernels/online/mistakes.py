@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import inner, subkernel
 from crfqn.kernels.rows import add_picked
 
 N_SEEN, N_WRONG = 0, 1  # places in `counters`
@@ -46,7 +46,7 @@ def change_weight(row, state, tau, rows):
         rows.corrections[row, state] += rows.counters[N_SEEN] * tau
 
 
-@kernel
+@subkernel
 def feature_changes(n, columns, change, sums):
     """Write the part that each of an item's n features has in Phi's change: sums[j] = sum_t x_tj change[t].
 
@@ -60,7 +60,7 @@ def feature_changes(n, columns, change, sums):
         add_picked(sums[j], change, columns.positions, first_of[j], first_of[j + 1], columns.x)
 
 
-@kernel
+@subkernel
 def free_square(chosen, sums, rows):
     """Set to 0 what belongs to weights that stay zero, and return the sum of the squares of the rest.
 

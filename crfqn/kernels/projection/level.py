@@ -14,7 +14,7 @@ Shapes: v and the workspaces float64 (k,); random : uint64 (1,), the state of a 
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, strict_inner
+from crfqn.kernels import bare_subkernel, inner, strict_inner
 
 SORT, PIVOT, BISECTION = range(3)
 NEWTON_STEPS = 6  # each costs a sweep in registers, and leaves half of the entries of a uniform distribution
@@ -100,7 +100,7 @@ def sift_down(heap, root, n):
     heap[root] = x
 
 
-@bare_kernel
+@bare_subkernel
 def level_by_sorting(u, mass, slope):
     """Return pi(rho) for the last rho with mu_rho > pi(rho), mu being u in descending order (Algorithm 2); permutes u.
 
@@ -122,7 +122,7 @@ def level_by_sorting(u, mass, slope):
     return level
 
 
-@bare_kernel
+@bare_subkernel
 def level_by_pivots(u, mass, slope, random):
     """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2); permutes u.
 
@@ -151,7 +151,7 @@ def level_by_pivots(u, mass, slope, random):
     return (total - mass) / (count + slope) if count + slope > 0 else -mass
 
 
-@bare_kernel
+@bare_subkernel
 def level_by_bisection(u, below, mass, slope, tol):
     """Return a level whose sum is within tol * mass (Algorithm 3), from [below, 0] on; exact rounding ends it too."""
     low, high, level = below, 0.0, below

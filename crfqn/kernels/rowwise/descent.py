@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel
+from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.rowwise.penalty import (
     UNPENALISED,
@@ -107,7 +107,7 @@ def parts_of(work):
     return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
 
 
-@bare_kernel
+@bare_subkernel
 def prepare_row(upcoming, state, shared, work):
     """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others.
 
@@ -135,7 +135,7 @@ def add_slopes(ends, shared, work):
                 h[r] += found[p, 1, r]
 
 
-@bare_kernel
+@bare_subkernel
 def move_margins(ends, upcoming, step, state, shared, work):
     """Move the margins by step * d, each member its parts, and wait at the barrier; returns the change of the loss."""
     found = shared.changes[(work.barriers[0] + 1) % 2]
@@ -150,7 +150,7 @@ def move_margins(ends, upcoming, step, state, shared, work):
     return change
 
 
-@bare_kernel
+@bare_subkernel
 def propose(n, curvature, penalty, work):
     """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
 
@@ -188,7 +188,7 @@ def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
             break
 
 
-@bare_kernel
+@bare_subkernel
 def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`.
 
@@ -245,7 +245,8 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
     prepare_row(rows.ends[order[0]] if order.size > 0 else nothing, state, shared, work)
     for k in range(order.size):
         if k == 0 or order[k] != order[k - 1]:  # whose weights may only now be written
-            work.w[:n] = rows.weights[order[k]]
+            for m in range(n):
+                work.w[m] = rows.weights[order[k], m]
         upcoming = rows.ends[order[k + 1]] if k + 1 < order.size else nothing
         violation, excess = update_row(order[k], upcoming, state, rows, penalty, rule, shared, work)
         if member == 0:

@@ -7,14 +7,14 @@ Shapes: N positions, K states, width = K rounded up to LANES.
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, kernel
+from crfqn.kernels import bare_subkernel, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, MULTITASK, slopes
 from crfqn.kernels.rowwise.penalty import UNPENALISED, dual_norm, kkt_excess, largest_of, row_violation
 
 LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
 
 
-@bare_kernel
+@bare_subkernel
 def dual_slack(state, i, residual):
     """Return a position's term of the dual value, without its weight: entropy (LOGISTIC), or sum of the hinges' slacks.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel
+from crfqn.kernels import bare_kernel, inner, kernel, subkernel
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.rowwise.hinges import add_hinge_slopes, move_hinge
 
@@ -100,7 +100,7 @@ def logistic_slopes(state, begin, end, g, h, own):
         own[0, state.labels[i]] -= first
 
 
-@kernel
+@subkernel
 def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
     """Compute probabilities and losses of the positions `rows` from their margins.
 
@@ -126,7 +126,7 @@ def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
         losses[rows[k]] += np.log(total)
 
 
-@kernel
+@subkernel
 def logistic_move(state, begin, end, step, d):
     """Move the margins, probabilities and losses of the logistic loss, a batch of positions at a time.
 

@@ -36,8 +36,8 @@ def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, resid
             slack[i] += q
     for i in range(n):
         residual[y[i], first + i] = -twice[i] * slack[i]
-    losses[first:last] = loss
-    slacks[first:last] = slack
+    for i in range(n):
+        losses[first + i], slacks[first + i] = loss[i], slack[i]
 
 
 @kernel
@@ -54,8 +54,8 @@ def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residu
             out[i] = -sign * twice[i] * q
             loss[i] += q * q
             slack[i] += q
-    losses[first:last] = loss
-    slacks[first:last] = slack
+    for i in range(n):
+        losses[first + i], slacks[first + i] = loss[i], slack[i]
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner
+from crfqn.kernels import bare_kernel, bare_subkernel, inner
 from crfqn.kernels.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
 
 
@@ -96,7 +96,7 @@ def kkt_excess(w, g, penalty):
     return dual_norm(g, penalty.l1, penalty.is_linf) - penalty.group + min(largest_of(g) - penalty.l1, 0.0)
 
 
-@bare_kernel
+@bare_subkernel
 def row_violation(w, g, penalty, slope, spare):
     """Return the distance of -g to the subdifferential at w (equation 9, corrected), the length of `slope`, out.
 
@@ -117,7 +117,7 @@ def row_violation(w, g, penalty, slope, spare):
     return length_of(slope)
 
 
-@bare_kernel
+@bare_subkernel
 def shrink_row(v, curvature, penalty, spare):
     """v <- argmin_u curvature / 2 ||u - v||^2 + penalty(u)."""
     l1, l2, group, is_linf = penalty

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel
+from crfqn.kernels import inner, subkernel
 from crfqn.kernels.subproblem.coordinates import add_scaled
 
 COLUMN_MULTIPLE = (
@@ -47,7 +47,7 @@ def cut_clusters(starts, is_dense, clusters):
     return n_clusters
 
 
-@kernel
+@subkernel
 def gather_clusters(dense, order, starts, clusters):
     """Return the clusters' squares of a dense B0, which every sweep reads, and where each begins: see `Clusters`."""
     corners = np.zeros(clusters.size, np.int64)

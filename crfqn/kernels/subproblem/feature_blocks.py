@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
 from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
 from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
@@ -98,7 +98,7 @@ def write_block(block, w, weights):
             e += 1
 
 
-@kernel
+@subkernel
 def block_violation(w, g, l1, l2, shrink_share, shrink_slack):
     """Return the largest KKT violation of a block, and whether the block stays in the working set.
 
@@ -133,7 +133,7 @@ def newton_direction(w, g, h, l1, l2, floor, d):
     return slope + penalty_change(w, d, 1.0, l1, l2)
 
 
-@kernel
+@subkernel
 def penalty_change(w, d, step, l1, l2):
     """Return penalty(w + step d) - penalty(w)."""
     change = 0.0

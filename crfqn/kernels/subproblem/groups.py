@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel
+from crfqn.kernels import bare_subkernel, inner, kernel, subkernel
 from crfqn.kernels.proximal import shrink_block
 from crfqn.kernels.subproblem.clusters import (
     COLUMN_MULTIPLE,
@@ -175,7 +175,7 @@ def propose_block(b, members, bound, problem, work):
     return square, damped
 
 
-@bare_kernel
+@bare_subkernel
 def step_block(b, members, base_d, inside, corner, stride, problem, direction, work):
     """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2.
 
@@ -205,7 +205,7 @@ def step_block(b, members, base_d, inside, corner, stride, problem, direction, w
     return square
 
 
-@bare_kernel
+@bare_subkernel
 def descend_cluster(c, problem, clusters, direction, work):
     """Take a step along each block of cluster c; work.moves has them. Returns the largest move, ||L_b z||."""
     model, inside, starts, order = (
@@ -235,7 +235,7 @@ def descend_cluster(c, problem, clusters, direction, work):
     return largest_move
 
 
-@bare_kernel
+@bare_subkernel
 def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, clusters, direction, work):
     """Take one sweep; returns the largest move, and the number of barriers passed until now.
 
@@ -256,11 +256,13 @@ def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, cluste
     return largest_move, n_barriers
 
 
-@kernel
+@subkernel
 def new_workspace(problem, clusters):
     """Return a `Workspace` with the first bounds."""
     penalty, n, m = problem.penalty, problem.g.size, problem.model.q.shape[1]
-    widest = max(1, np.diff(penalty.starts[clusters.blocks]).max()) if clusters.blocks.size > 1 else 1
+    widest = 1
+    for c in range(clusters.blocks.size - 1):
+        widest = max(widest, penalty.starts[clusters.blocks[c + 1]] - penalty.starts[clusters.blocks[c]])
     work = Workspace(
         np.empty(penalty.starts.size - 1), np.empty(widest), np.empty(widest), np.empty((5, widest)),
         np.empty((2, m)), np.zeros(n),
@@ -290,7 +292,8 @@ def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_
     slot, size = join(threads, n_members, rank)
     if size == 0:
         return -1
-    n, n_barriers, is_dense = g.size, 1, model.dense.shape[0] > 0
+    n, is_dense = g.size, model.dense.shape[0] > 0
+    n_barriers = np.int64(1)  # not a literal, for which `sweep_clusters` would be compiled a second time
     first = n * slot // size // COLUMN_MULTIPLE * COLUMN_MULTIPLE
     last = n * (slot + 1) // size // COLUMN_MULTIPLE * COLUMN_MULTIPLE if slot < size - 1 else n
     if slot > 0:

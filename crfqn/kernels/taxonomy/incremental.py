@@ -15,21 +15,21 @@ Shapes: K nodes, N items.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 
 SUMS, P = range(2)  # of s.rows
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, TOTAL = range(6)  # of s.items
 
 
-@kernel
+@subkernel
 def sum_paths(parents, delta, out):
     """out(k) = the sum of delta over node k and all its ancestors; out may be delta itself."""
     for k in range(parents.size):
         out[k] = delta[k] if parents[k] < 0 else delta[k] + out[parents[k]]
 
 
-@kernel
+@subkernel
 def go_down(s, t, step):
     """Write exp(label score - largest) of item t's labels into its row of p; returns log Z.
 
@@ -52,7 +52,7 @@ def go_down(s, t, step):
     return largest + np.log(total)
 
 
-@kernel
+@subkernel
 def go_up(s, t):
     """Turn the exponentials in item t's row of p into node marginals."""
     p, parents, inverse = s.rows[P, t], s.parents, 1.0 / s.items[TOTAL, t]

@@ -21,7 +21,7 @@ Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: 
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES
 
@@ -66,7 +66,7 @@ def best_labels(first, last, is_label, sums, best, states):
                     best[t], states[t] = sums[k, t], k
 
 
-@kernel
+@subkernel
 def tile_down(start, width, parents, is_label, scores, tile, largest):
     """Write alpha of the items start ... start + width - 1 into the tile, and each item's largest label score."""
     for t in range(width):
@@ -84,7 +84,7 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
                 largest[t] = tile[row + t] if tile[row + t] > largest[t] else largest[t]
 
 
-@kernel
+@subkernel
 def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
     """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest).
 
@@ -113,7 +113,7 @@ def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponen
                     expected[t] += group[row + t] * shifted[row + t]
 
 
-@kernel
+@subkernel
 def tile_up(width, parents, tile, total):
     """Add to each node's exponential those of all nodes under it; total[t] = Z of the item over its largest term."""
     for t in range(width):
@@ -157,7 +157,7 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
             subtract_targets(start, start + width, parents, scores, targets, weights, residual, sums)
 
 
-@kernel
+@subkernel
 def subtract_targets(first, last, parents, scores, targets, weights, residual, sums):
     """Subtract the observed nodes, each target with its ancestors, from the residual, and add up their scores."""
     for t in range(first, last):

@@ -7,13 +7,13 @@ Shapes: as in `kernels/online/mistakes.py`; K nodes. parents : int32 (K,), -1 at
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.online.lazy_penalty import PositionRows
 from crfqn.kernels.online.mistakes import N_SEEN, N_WRONG, AveragedRows, change_weight, step_size
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 
-@kernel
+@subkernel
 def best_node(scores, parents, is_label, sums):
     """Return the label with the largest sum of scores on its way from the top; sums : float64 (K,), those sums, out."""
     best, most = -1, -np.inf
@@ -24,7 +24,7 @@ def best_node(scores, parents, is_label, sums):
     return best
 
 
-@kernel
+@subkernel
 def mark_path(node, parents, amount, signs):
     """Add `amount` to the signs of a node and of those above it."""
     while node >= 0:
@@ -62,7 +62,7 @@ def correct_tree(
         counters[N_SEEN] += 1.0
 
 
-@kernel
+@subkernel
 def path_square(t, data, signs, node, parents, rows):
     """Return a label's part of |Delta|^2: its nodes that the other label has not, times the item's features."""
     total, k = 0.0, node
@@ -76,7 +76,7 @@ def path_square(t, data, signs, node, parents, rows):
     return total
 
 
-@kernel
+@subkernel
 def correct_path(t, data, signs, node, parents, tau, rows):
     """w += tau Delta for a node and those above it."""
     k = node

@@ -7,7 +7,7 @@ Shapes: as in `online/lazy_penalty.py`; K nodes.
 
 import numpy as np
 
-from crfqn.kernels import kernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.online.lazy_penalty import (
     SCALE,
     LazyRows,
@@ -25,7 +25,7 @@ from crfqn.kernels.rows import aligned_rows
 from crfqn.kernels.taxonomy.marginals import tile_down, tile_exponentials, tile_up
 
 
-@kernel
+@subkernel
 def node_residual(scores, parents, is_label, target, weight, tile, shifted, exponents, residual):
     """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,).
 

@@ -16,14 +16,15 @@ SMALL = ("company", "person")  # of which less is asked
 
 def seconds_above_end(training: Training, level: float) -> tuple[list[float], list[float]]:
     """Seconds of crfqn and of CRFsuite, turn by turn, to `level` above CRFsuite's end; inf where it was not reached."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for (first, finished), peer in zip(training.ours, training.theirs, strict=True):
         end = float(peer.values.min())
         runs = (first, finished or first)
         seconds = next((s for run in runs if (s := run.seconds_to(end, level)) is not None), np.inf)
         ours.append(seconds)
         its = peer.seconds_to(end, level)
-        theirs.append(peer.facts["total"] if level == 0.0 else its)
+        theirs.append(peer.facts["total"] if level == 0.0 else np.nan if its is None else its)
     return ours, theirs
 
 

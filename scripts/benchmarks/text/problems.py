@@ -74,8 +74,11 @@ class Texts:
         n_train = source.n_train or data.n_train
         words = [[position["w"] for position in item] for item in data.inputs]
         train, test = order[: source.n_first or n_train], order[n_train:]
-        parts = [[rows[item] for item in part] for part in (train, test) for rows in (words, data.labels)]
-        return cls(name, *parts, all_pairs=source.all_pairs)
+        parts: list[Any] = [
+            [rows[item] for item in part] for part in (train, test) for rows in (words, data.labels)
+        ]
+        words_train, labels_train, words_test, labels_test = parts
+        return cls(name, words_train, labels_train, words_test, labels_test, source.all_pairs)
 
     @property
     def n_tokens(self) -> int:

@@ -1,0 +1,59 @@
+"""Kernels that are compiled for other kernels alone: nobody else may call them, which would end the process."""
+
+import ast
+from pathlib import Path
+
+import crfqn
+from crfqn.kernels import subkernel
+
+PACKAGE = Path(crfqn.__file__).parent
+KERNELS = PACKAGE / "kernels"
+LINKED = {"inner", "strict_inner", "exact_inner", "subkernel", "bare_subkernel"}
+
+
+def linked_kernels() -> dict[str, str]:
+    """The names of the linked kernels, and their modules."""
+    return {
+        node.name: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in KERNELS.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and LINKED & {ast.unparse(mark) for mark in node.decorator_list}
+    }
+
+
+def test_only_kernels_call_linked_kernels():
+    linked = linked_kernels()
+    assert len(linked) > 100
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if linked.get(alias.name) == node.module
+        }
+        if not path.is_relative_to(KERNELS):
+            assert not imported, f"{path}: {sorted(imported)} have no entry from Python"
+            continue
+        own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} & linked.keys()
+        for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.decorator_list:
+                names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+                assert not names & (imported | own), f"{path}: {node.name}"
+
+
+def test_a_linked_kernel_has_no_entry():
+    import numba
+
+    @subkernel
+    def doubled(x):
+        return 2 * x
+
+    @numba.njit
+    def four_times(x):
+        return doubled(doubled(x))
+
+    assert four_times(3) == 12
+    (compiled,) = doubled.overloads.values()
+    assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
