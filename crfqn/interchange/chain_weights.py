@@ -80,7 +80,7 @@ def chain_estimator(weights: ChainWeights, path: str, extra: dict[str, Any]) -> 
     metadata = {
         "n_features": len(weights.attributes),
         "n_classes": len(weights.labels),
-        "settings": ChainCRF()._settings(),
+        "settings": ChainCRF(l1=0.0)._settings(),  # of the training nothing is known
         "result": dict.fromkeys(SUMMARY)
         | {"status": Status.IMPORTED.name, "n_iter": 0, "n_proved_zeros": None},
         "extra": extra,
