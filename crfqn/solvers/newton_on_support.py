@@ -26,6 +26,7 @@ MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some 
 MOST_STEPS = 30
 RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
 LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
+NOISE = 10.0  # roundings that the sum over the items may be off
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
 
@@ -139,10 +140,10 @@ def accepted(
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
     there = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
-    unseen = ROUNDING * abs(here.value)
+    unseen = NOISE * ROUNDING * abs(here.value)
     if not there.value <= here.value + unseen:
         return None
-    is_visible = here.value - there.value > max(1e-4 * predicted_decrease, 10 * unseen)
+    is_visible = here.value - there.value > max(1e-4 * predicted_decrease, unseen)
     is_better = violation_of(there) <= LEAST_GAIN * violation_of(here)
     return there if is_visible or is_better else None
 
