@@ -184,7 +184,7 @@ def test_a_breach_is_seen(name, source, message):
 
 
 # How compiled code is kept, how threads are started for it, and a type that numba has to be told about.
-AROUND_KERNELS = {"kernels.disk_cache", "kernels.thread_group", "kernels.vectors"}
+AROUND_KERNELS = {"kernels.disk_cache", "kernels.thread_group", "kernels.vectors", "kernels.linked_code"}
 
 
 def is_record(node: ast.ClassDef) -> bool:
