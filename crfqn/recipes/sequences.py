@@ -60,17 +60,16 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
 
 
 def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
-    """Return the columns of a recipe's data; RecipeError for data that has images or attributes."""
-    if not isinstance(labeled.inputs, TokenColumns):
-        has, fitting = (
-            (f"the dataset {recipe.data.dataset!r} has images", "pixel-pairs")
-            if recipe.data.dataset
-            else ("the file has attributes", "attributes")
-        )
+    """Return the columns of a recipe's data; RecipeError for data that has images."""
+    inputs = labeled.inputs
+    if isinstance(inputs, TokenColumns):
+        return inputs
+    if inputs and isinstance(inputs[0], np.ndarray):
         raise RecipeError(
-            f'{recipe.source}: [features] kind = "{recipe.features.kind}": {has}; use "{fitting}"'
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
+            'images; use "pixel-pairs"'
         )
-    return labeled.inputs
+    return TokenColumns.from_items(inputs)
 
 
 def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
