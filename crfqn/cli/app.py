@@ -253,9 +253,9 @@ def report(
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> None:
-    """Write a page about a model: one HTML file with its training, weights, scores and worst errors.
+    r"""Write a page about a model: one HTML file with its training, weights, scores and worst errors.
 
-    It asks nothing of any network. Needs `pip install 'crfqn[report]'`.
+    It asks nothing of any network. Needs `pip install 'crfqn\[report]'`.
     """
     from crfqn.cli.report import report
 
