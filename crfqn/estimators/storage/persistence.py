@@ -113,7 +113,9 @@ def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:
             raise ModelFileError(
                 f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
             )
-        strengths = {name: value for name, value in strengths.items() if not is_auto(value)}  # of imported models
+        strengths = {
+            name: value for name, value in strengths.items() if not is_auto(value)
+        }  # of imported models
     else:
         known = {name: 1.0 if is_auto(value) else value for name, value in model._strengths.items()}
         strengths = {name: value for name, value in known.items() if not is_auto(getattr(model, name))}
