@@ -12,6 +12,7 @@ from crfqn.readers.conll import read_conll
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.formats import find_format
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
+from crfqn.recipes.from_options import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
         own = load_recipe(recipe.source) if recipe.source.is_file() else None
     except (RecipeError, OSError, ValueError):  # not to be read, or a name that no file can have
         own = None
+    if recipe.source.name == SOURCE:
+        raise InputError(
+            f"{path}: trained on {files[0]} by --data, without a recipe; name a labelled file to evaluate on"
+        )
     if own is None or (own.data.train, own.data.test, own.structure.taxonomy) != files:
         problem = "is not there" if own is None else "names other files"
         raise InputError(

@@ -31,7 +31,7 @@ CLASSES = {
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that are set, and not commented out
     "data": {"train": "train.txt", "test": "test.txt"},
-    "objective": {"l1": 1.0},
+    "objective": {"l1": "auto"},
     "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
 }
 STRUCTURED_LOSSES = ("logistic", "hinge")  # of chains and taxonomies
