@@ -115,6 +115,11 @@ class TestAgainstStrings:
     def test_rare_features_are_left_out(self, lines, train, min_count):
         check(lines, train, train, is_wapiti=False, min_count=min_count)
 
+    def test_all_features_of_many_combinations_are_rare(self, monkeypatch):
+        monkeypatch.setattr(combinations, "DENSE", 10)
+        items = [[[word, word] for word in text] for text in ("abcd", "dcba")]
+        check(["U%x[0,0]/%x[1,0]/%x[-1,0]/%x[2,0]"], items, items, is_wapiti=False, min_count=2)
+
     def test_many_values_need_several_stages(self, monkeypatch):
         monkeypatch.setattr(combinations, "LARGEST", 1000)
         monkeypatch.setattr(combinations, "DENSE", 30)

@@ -34,6 +34,8 @@ class Numbering(NamedTuple):
             table = np.full(size, NONE, np.int32)
             table[keys] = numbers
             return cls(np.empty(0, np.int64), table)
+        if not keys.size:  # a key that does not occur, since no keys at all would stand for a table of all
+            return cls(np.array([LARGEST]), np.array([NONE], np.int32))
         if (keys[1:] < keys[:-1]).any():
             order = np.argsort(keys)
             keys, numbers = keys[order], numbers[order]
