@@ -329,3 +329,12 @@ def test_names_without_a_letter_in_any_font(cases):
 
 def test_nul_is_a_label(cases):
     assert NUL in cases["chain"].model.classes_
+
+
+def test_without_a_library_the_extra_is_named(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'markupsafe'", name="markupsafe")
+
+    monkeypatch.setattr(crfqn.report, "_attached", missing)
+    with pytest.raises(InputError, match=r"reports need markupsafe, .* pip install 'crfqn\[report\]'"):
+        crfqn.report.__getattr__("write_report")
