@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.whole_file import StrPath, replace_file
-from crfqn.data.wording import describe
+from crfqn.data.files.whole_file import StrPath, replace_file
 from crfqn.errors import InputError, ModelFileError
+from crfqn.wording import describe
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"

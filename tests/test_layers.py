@@ -21,7 +21,7 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "threads", "kernels"},
+    {"errors", "arrays", "threads", "kernels", "wording"},
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
@@ -173,7 +173,7 @@ def test_a_circle_is_seen(lazy):
         ("kernels.new", "from ..data.features import FeatureStore", "above layer 0"),
         ("data.new", "try:\n    import sklearn\nexcept ImportError:\n    pass", "uses only"),
         ("data.new", "import networkx", "uses only"),
-        ("taxonomy.new", "from crfqn.readers.conll import read", "above layer 1"),
+        ("taxonomy.new", "from crfqn.readers.formats.conll import read", "above layer 1"),
         ("estimators.new", "from crfqn.cli.app import main", "above layer 4"),
         ("objectives.new", "from crfqn.unheard_of import anything", "above layer 2"),
         ("unheard_of", "", "stands in no layer"),

@@ -76,7 +76,7 @@ def quickstart(
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
-    from crfqn.cli.training import quickstart
+    from crfqn.cli.commands.training import quickstart
 
     return quickstart(output, n_threads=n_threads, is_quiet=is_quiet)
 
@@ -107,7 +107,7 @@ def train(
 
     Ctrl-C keeps the best model so far.
     """
-    from crfqn.cli.training import train
+    from crfqn.cli.commands.training import train
 
     dtype = "float32" if is_float32 else "float64"
     return train(recipe, data, output, asdict(overrides), dtype=dtype, as_json=as_json, is_quiet=is_quiet)
@@ -148,7 +148,7 @@ def path(
 
     Ctrl-C keeps the values so far.
     """
-    from crfqn.cli.path import path
+    from crfqn.cli.commands.path import path
 
     return path(recipe, data, output, asdict(overrides), options, is_quiet=is_quiet)
 
@@ -168,7 +168,7 @@ def cv(
     is_quiet: QuietOption = False,
 ) -> int:
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
-    from crfqn.cli.cross_validation import cross_validate
+    from crfqn.cli.commands.cross_validation import cross_validate
 
     return cross_validate(recipe, data, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
 
@@ -190,7 +190,7 @@ def predict(
     Labels in the input are not used. Control characters in a label are written out, as \\x1b. Of texts every line has
     its answer: a blank one is a document without words.
     """
-    from crfqn.cli.prediction import predict
+    from crfqn.cli.commands.prediction import predict
 
     predict(model, input, output, options)
 
@@ -215,7 +215,7 @@ def evaluate(
 
     In a taxonomy also how near misses are: hierarchical and LCA F1, tree-induced error, accuracy of each level.
     """
-    from crfqn.cli.evaluation import evaluate
+    from crfqn.cli.commands.evaluation import evaluate
 
     evaluate(model, input, format=format, as_json=as_json)
 
@@ -229,7 +229,7 @@ def inspect(
     as_json: JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
-    from crfqn.cli.inspection import inspect
+    from crfqn.cli.commands.inspection import inspect
 
     inspect(model, top, label, as_json=as_json)
 
@@ -257,7 +257,7 @@ def report(
 
     It asks nothing of any network. Needs `pip install 'crfqn\[report]'`.
     """
-    from crfqn.cli.report import report
+    from crfqn.cli.commands.report import report
 
     contents = {"title": title, "n_features": top, "n_errors": n_errors}
     report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
@@ -294,7 +294,7 @@ def convert(
     is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
-    from crfqn.cli.conversion import convert
+    from crfqn.cli.commands.conversion import convert
 
     options = {"dtype": dtype, "input": input}
     convert(source, target, source_format, target_format, options, is_quiet=is_quiet)
@@ -304,7 +304,7 @@ def convert(
 @command
 def data_list(as_json: JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
-    from crfqn.cli.data import list_all
+    from crfqn.cli.commands.data import list_all
 
     list_all(as_json=as_json)
 
@@ -313,7 +313,7 @@ def data_list(as_json: JsonOption = False) -> None:
 @command
 def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
-    from crfqn.cli.data import fetch
+    from crfqn.cli.commands.data import fetch
 
     fetch(name, as_json=as_json, is_quiet=is_quiet)
 
@@ -322,6 +322,6 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
 @command
 def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
-    from crfqn.cli.data import verify
+    from crfqn.cli.commands.data import verify
 
     return verify(name, as_json=as_json)

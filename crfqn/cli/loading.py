@@ -4,16 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.data.lines import STANDARD_INPUT
+from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.wording import describe
 from crfqn.errors import InputError, ModelFileError, RecipeError
-from crfqn.readers.conll import read_conll
-from crfqn.readers.crfsuite_text import read_crfsuite_text
-from crfqn.readers.formats import find_format
+from crfqn.readers.formats.conll import read_conll
+from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
+from crfqn.readers.formats.registry import find_format
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.from_options import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
+from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from crfqn.data.lines import STANDARD_INPUT
-from crfqn.data.whole_file import replace_file
+from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
 
 

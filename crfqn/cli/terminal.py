@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from crfqn.data.wording import CONTROL, printable, written_out
+from crfqn.wording import CONTROL, printable, written_out
 
 __all__ = ["printable", "printable_lines", "to_json"]
 

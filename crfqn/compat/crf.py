@@ -19,11 +19,11 @@ from crfqn.compat.observed_chain import Zeros
 from crfqn.compat.settings import make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.data.encoding import encode_sequences
-from crfqn.data.whole_file import check_writable
-from crfqn.data.wording import describe
+from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.interchange.crfsuite import model as crfsuite
+from crfqn.wording import describe
 
 
 @dataclass(eq=False, repr=False)

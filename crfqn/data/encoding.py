@@ -23,8 +23,8 @@ from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import UNSEEN, GrowingColumns, PairColumns, Unplain, Vocabulary
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 ONE = frozenset([1])
 COLLECTIONS = (list, tuple, set, frozenset, Mapping)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.features import check_offsets, locate
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 
 class TokenColumns(Sequence[Any]):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crfqn.data.lines import read_bytes
+from crfqn.data.files.lines import read_bytes
 from crfqn.errors import DataError
 
 

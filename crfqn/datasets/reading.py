@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.errors import DataError, InputError
-from crfqn.readers.arff import read_hierarchical_arff
-from crfqn.readers.cifar import read_cifar
-from crfqn.readers.conll import read_conll
-from crfqn.readers.digits import make_digit_strings
-from crfqn.readers.docstrings import collect_docstrings
+from crfqn.readers.collections.arff import read_hierarchical_arff
+from crfqn.readers.collections.cifar import read_cifar
+from crfqn.readers.collections.digits import make_digit_strings
+from crfqn.readers.collections.docstrings import collect_docstrings
+from crfqn.readers.collections.idx import read_labelled_images
+from crfqn.readers.collections.labelled_csv import read_labelled_csv
+from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
+from crfqn.readers.collections.newsgroups import read_newsgroups
+from crfqn.readers.collections.parserator import read_parserator
+from crfqn.readers.collections.treebank import read_treebank
 from crfqn.readers.documents import Documents, concatenate
-from crfqn.readers.idx import read_labelled_images
+from crfqn.readers.formats.conll import read_conll
+from crfqn.readers.formats.svmlight import read_svmlight
 from crfqn.readers.labeled import Labeled, append_test
-from crfqn.readers.labelled_csv import read_labelled_csv
-from crfqn.readers.letters import read_letter_matlab, read_letter_table
-from crfqn.readers.newsgroups import read_newsgroups
-from crfqn.readers.parserator import read_parserator
-from crfqn.readers.svmlight import read_svmlight
-from crfqn.readers.treebank import read_treebank
 from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
 
 Shape = tuple[int, int]

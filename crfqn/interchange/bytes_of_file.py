@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from crfqn.data.lines import check_regular, read_bytes
+from crfqn.data.files.lines import check_regular, read_bytes
 from crfqn.errors import DataError, ModelFileError
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.packing import PACKINGS
+from crfqn.data.files.packing import PACKINGS
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage.persistence import load
 from crfqn.interchange import crfpp, json_file, onnx_file, wapiti

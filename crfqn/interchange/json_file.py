@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.whole_file import replace_file
-from crfqn.data.wording import describe
+from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage.persistence import restore
 from crfqn.estimators.storage.saving import whole_content
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json
+from crfqn.wording import describe
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 1

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
 from crfqn.metrics.paths import compare_paths
+from crfqn.wording import describe
 
 
 class PrecisionRecallF1(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any
 
 from sklearn.metrics import make_scorer
 
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
 from crfqn.metrics.measures import (
     hierarchical_f1_score,
@@ -24,6 +23,7 @@ from crfqn.metrics.spans.scorers import MEASURES, make_span_scorer, sequence_acc
 from crfqn.metrics.spans.scores import AVERAGES
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
+from crfqn.wording import describe
 
 SCORES: dict[str, Callable[..., float]] = {
     "hierarchical_f1": hierarchical_f1_score,

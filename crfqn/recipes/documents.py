@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.wording import shorten
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.recipes.files import own_parts, read_documents
@@ -22,6 +21,7 @@ from crfqn.recipes.source import load_dataset, own_file, own_files, split
 from crfqn.recipes.text_features import TextFeatures
 from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.wording import shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

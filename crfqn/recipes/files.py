@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crfqn.data.lines import STANDARD_INPUT
+from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers import formats
 from crfqn.readers.documents import Documents
+from crfqn.readers.formats import registry as formats
 from crfqn.readers.labeled import Labeled
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import own_file, own_files

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.lines import STANDARD_INPUT
+from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.errors import InputError
-from crfqn.readers.conll import columns_of
-from crfqn.readers.formats import DOCUMENTS, SEQUENCES, find_format
+from crfqn.readers.formats.conll import columns_of
+from crfqn.readers.formats.registry import DOCUMENTS, SEQUENCES, find_format
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.source import own_file, own_files
 

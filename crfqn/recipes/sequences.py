@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.lines import STANDARD_INPUT, read_text, shown_name, text_lines
+from crfqn.data.files.lines import STANDARD_INPUT, read_text, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.words import word_features
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.words import word_features
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.readers.crfsuite_text import read_crfsuite_text
+from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
+from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
-from crfqn.readers.letters import read_letter_matlab, read_letter_table
 from crfqn.recipes.files import own_parts, read_sequences
 from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe

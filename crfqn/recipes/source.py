@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.lines import check_regular
+from crfqn.data.files.lines import check_regular
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, RecipeError
 from crfqn.readers.documents import Documents

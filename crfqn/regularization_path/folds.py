@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
-from crfqn.data.labels import split_by_item
+from crfqn.data.labels.codes import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.estimators.ranking.label_sets import are_sets
 from crfqn.estimators.sequence.chain import ChainCRF

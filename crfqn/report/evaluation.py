@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
 from crfqn.plot.confusion import ConfusionDisplay, flat_labels
 from crfqn.report.subject import Subject
+from crfqn.wording import describe
 
 MOST_CONFUSIONS = 200
 MOST_LABELS = 400  # in the picture of the confusion matrix

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
 from crfqn.report.evaluation import Evaluation
 from crfqn.report.pictures import ink_image, weight_image
 from crfqn.report.subject import Subject
+from crfqn.wording import describe
 
 PIXEL = re.compile(r"p(\d+)_(\d+)")
 MOST_CHARACTERS = 100

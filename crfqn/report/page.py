@@ -13,8 +13,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from crfqn.data.whole_file import check_writable, replace_file
-from crfqn.data.wording import describe, printable
+from crfqn.data.files.whole_file import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.plot.convergence import ConvergenceDisplay
 from crfqn.plot.path import PathDisplay
@@ -26,6 +25,7 @@ from crfqn.report.images import Pixels, characters
 from crfqn.report.pictures import SQUARE, Pictures
 from crfqn.report.subject import FeatureNames, Subject
 from crfqn.report.taxonomy import open_tree
+from crfqn.wording import describe, printable
 
 MOST_PATH_ROWS = 1000
 

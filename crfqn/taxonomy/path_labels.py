@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 
 @dataclass(frozen=True, eq=False)

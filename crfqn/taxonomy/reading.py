@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
 from crfqn.taxonomy.path_labels import PathLabels, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree, path_edges, plain_name
+from crfqn.wording import describe, shorten
 
 FORMS = (
     "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from crfqn.data.lines import text_lines
-from crfqn.data.wording import shorten
+from crfqn.data.files.lines import text_lines
 from crfqn.errors import DataError, InputError
 from crfqn.taxonomy.tree import LabelTree, path_edges
+from crfqn.wording import shorten
 
 
 def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:

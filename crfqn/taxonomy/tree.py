@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 if TYPE_CHECKING:  # a third of a second that flat models need not spend
     import networkx as nx

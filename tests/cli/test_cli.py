@@ -16,10 +16,10 @@ from command_line import crfqn, run_here
 
 from crfqn import MulticlassCRF
 from crfqn.cli import exits
+from crfqn.cli.commands.training import _fit
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.scores import log_likelihood, score_labels
-from crfqn.cli.training import _fit
 from crfqn.errors import DataUnavailableError, InputError, ModelFileError, RecipeError
 from crfqn.recipes import Prepared
 
@@ -42,7 +42,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="module")
 def digit_file(tmp_path_factory):
     """Two labelled digit strings in the text format."""
-    from crfqn.readers.digits import make_digit_strings
+    from crfqn.readers.collections.digits import make_digit_strings
 
     labeled = make_digit_strings()
     lines = []

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from command_line import crfqn, run_here
 
-from crfqn.cli.prediction import MOST_LABELS
+from crfqn.cli.commands.prediction import MOST_LABELS
 from crfqn.cli.scores import log_likelihood, score_documents
 from crfqn.datasets.reading import GENERATORS
 from crfqn.errors import InputError
-from crfqn.readers.docstrings import collect_docstrings
+from crfqn.readers.collections.docstrings import collect_docstrings
 from crfqn.taxonomy.tree import LabelTree
 
 QUICK = ("--l1", "1", "--threads", "1", "--tol", "1e-2")

@@ -17,7 +17,7 @@ from sklearn.feature_extraction import DictVectorizer
 from crfqn.data.columns import BLOCK
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.labels.codes import encode_known_labels, encode_labels, split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError

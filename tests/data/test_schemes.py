@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crfqn.data.schemes import BORDER, SCHEMES, Span, convert, find_scheme, labels_of, spans_of
+from crfqn.data.labels.schemes import BORDER, SCHEMES, Span, convert, find_scheme, labels_of, spans_of
 from crfqn.errors import InputError
 
 # The definition of each scheme as a pattern over the letters of one run of touching spans of one type.

@@ -7,8 +7,14 @@ from linked import from_python
 
 from crfqn import kernels
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.chain.forward_backward import CHUNK, chunk_end, load_scores, longest_item, padded_edges
-from crfqn.kernels.chain.logarithms import log_sum_exp
+from crfqn.kernels.chain.marginals.forward_backward import (
+    CHUNK,
+    chunk_end,
+    load_scores,
+    longest_item,
+    padded_edges,
+)
+from crfqn.kernels.chain.marginals.logarithms import log_sum_exp
 from crfqn.kernels.curvature.gather import gather_features
 from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members, mirror
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crfqn.errors import DataError
-from crfqn.readers.cifar import PIXELS, read_cifar
+from crfqn.readers.collections.cifar import PIXELS, read_cifar
 
 
 def write(path, n, seed=0, label=None):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.crfsuite_text import read_crfsuite_text
-from crfqn.readers.digits import make_digit_strings
+from crfqn.readers.collections.digits import make_digit_strings
+from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
+from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.letters import read_letter_matlab, read_letter_table
 
 N_PIXELS = 6
 

@@ -8,10 +8,10 @@ import pytest
 
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.conll import read_conll
-from crfqn.readers.labelled_csv import read_labelled_csv
-from crfqn.readers.parserator import read_parserator
-from crfqn.readers.treebank import read_treebank
+from crfqn.readers.collections.labelled_csv import read_labelled_csv
+from crfqn.readers.collections.parserator import read_parserator
+from crfqn.readers.collections.treebank import read_treebank
+from crfqn.readers.formats.conll import read_conll
 
 NAMES = """<NameCollection>
   <Name><GivenName>Drake</GivenName> <Surname>van der Rice</Surname></Name>

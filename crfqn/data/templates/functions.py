@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 Function = Callable[[dict[str, str]], Iterable[str]]
 

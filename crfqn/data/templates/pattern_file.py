@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from crfqn.data.templates.pattern import Macro, Pattern
 from crfqn.data.templates.views import TEXT, View, translate
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
 
 CRFPP, WAPITI = "crf++", "wapiti"
 # Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` stands for all behind 4.

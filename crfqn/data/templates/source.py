@@ -12,8 +12,8 @@ from crfqn.data.templates.pattern import Pattern
 from crfqn.data.templates.pattern_file import CRFPP, parse_patterns
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.templates.windows import parse_windows, word_shapes
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
+from crfqn.wording import describe
 
 LARGEST_WIDTH = 2**31 - 1
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from crfqn.data.wording import shorten
 from crfqn.errors import InputError
+from crfqn.wording import shorten
 
 TEXT, TEST, MATCH = "x", "t", "m"
 TRUE, FALSE = "true", "false"

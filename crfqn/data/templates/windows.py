@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from crfqn.data.templates.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
 from crfqn.data.templates.views import FORMS, View
-from crfqn.data.wording import shorten
 from crfqn.errors import InputError
+from crfqn.wording import shorten
 
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING = """

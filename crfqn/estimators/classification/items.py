@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.columns import check_sparse
-from crfqn.data.labels import encode_labels
+from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.checks import check_flags

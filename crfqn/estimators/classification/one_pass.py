@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
-from crfqn.data.labels import encode_known_labels
+from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes, check_size
 from crfqn.estimators.classification.labels.item_weights import item_weights

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
-from crfqn.data.wording import shorten
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import ItemModel
@@ -23,6 +22,7 @@ from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
+from crfqn.wording import shorten
 
 LABELS = ("leaves", "nodes")
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need

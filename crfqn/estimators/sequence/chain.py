@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels import encode_known_labels, encode_labels, lists_by_item, split_by_item
-from crfqn.data.partial_labels import PartialLabels, encode_constraints, flat_partial_labels, is_partial
+from crfqn.data.labels.codes import encode_known_labels, encode_labels, lists_by_item, split_by_item
+from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary

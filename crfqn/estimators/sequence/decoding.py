@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from crfqn.data.partial_labels import encode_constraints
-from crfqn.data.schemes import find_scheme
+from crfqn.data.labels.partial import encode_constraints
+from crfqn.data.labels.schemes import find_scheme
 from crfqn.errors import InputError
 from crfqn.estimators.base import Fitted
 from crfqn.estimators.classification.probabilistic import has_probabilities

@@ -13,10 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.vocabulary import Vocabulary
-from crfqn.data.wording import describe, shorten
 from crfqn.errors import InputError
 from crfqn.estimators.base import Fitted
 from crfqn.estimators.classification.probabilistic import has_probabilities
+from crfqn.wording import describe, shorten
 
 
 class Feature(NamedTuple):

@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.data.lines import read_text
+from crfqn.data.files.lines import read_text
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.source import TemplateSource
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
+from crfqn.wording import describe
 
 
 class Templates(TransformerMixin, BaseEstimator):

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.features import locate
-from crfqn.data.partial_labels import PartialLabels, encode_partial_labels, flat_partial_labels
+from crfqn.data.labels.partial import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.sequences import Sequences
-from crfqn.data.wording import shorten
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.transitions import Transitions
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
+from crfqn.wording import shorten
 
 ERROR, DROP = ON_VIOLATION = ("error", "drop")
 

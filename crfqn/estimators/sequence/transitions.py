@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
-from crfqn.data.schemes import BORDER, Scheme, find_scheme
-from crfqn.data.wording import describe, shorten
+from crfqn.data.labels.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.wording import describe, shorten
 
 ANY = "any"
 SEEN = "seen"

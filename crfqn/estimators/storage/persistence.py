@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.wording import describe
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.base import SparseCRF
@@ -31,6 +30,7 @@ from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import Progress, Result, Status, Trace
+from crfqn.wording import describe
 
 KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
     kind.KIND: kind

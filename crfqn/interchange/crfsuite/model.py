@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.whole_file import replace_file
+from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
-from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
+from crfqn.kernels.chain.incremental.edges import accept_edges, edge_slopes, try_edges
+from crfqn.kernels.chain.incremental.nodes import accept_nodes, node_slopes, try_nodes
 from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.schemes import Scheme, find_scheme
+from crfqn.data.labels.schemes import Scheme, find_scheme
 from crfqn.metrics.spans.encoding import encode_pair
 from crfqn.metrics.spans.finding import read_spans, same_borders
 

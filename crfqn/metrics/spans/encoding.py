@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.wording import describe
 from crfqn.errors import InputError
+from crfqn.wording import describe
 
 
 class LabelCodes(NamedTuple):

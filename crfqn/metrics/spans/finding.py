@@ -1,6 +1,6 @@
 """Spans in labels of a scheme, found in array operations: no loop over positions.
 
-What a scheme means is asked of `data.schemes.Scheme` once for each pair of roles. A span is a run of labels of which
+What a scheme means is asked of its `Scheme` once for each pair of roles. A span is a run of labels of which
 each continues the one before. In strict reading it counts only if its first label may open a span of the scheme, and
 its last may close one: an I without a B before it is no span of IOB2.
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
+from crfqn.data.labels.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
 from crfqn.metrics.spans.encoding import LabelCodes
 
 ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from crfqn.data.schemes import Scheme
+from crfqn.data.labels.schemes import Scheme
 from crfqn.metrics.measures import PrecisionRecallF1
 from crfqn.metrics.spans.scores import AVERAGES, SpanCounts, averaged, span_counts
 

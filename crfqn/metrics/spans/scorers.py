@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import make_scorer
 
-from crfqn.data.schemes import Scheme, find_scheme
-from crfqn.data.wording import describe
+from crfqn.data.labels.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.metrics.spans.encoding import encode_pair
 from crfqn.metrics.spans.scores import check_average, span_precision_recall_f1
+from crfqn.wording import describe
 
 MEASURES = "f1", "precision", "recall"
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.schemes import Scheme, find_scheme
-from crfqn.data.wording import describe
+from crfqn.data.labels.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.metrics.measures import PrecisionRecallF1
 from crfqn.metrics.spans.encoding import encode_pair
 from crfqn.metrics.spans.finding import read_spans, same_borders
+from crfqn.wording import describe
 
 AVERAGES = "micro", "macro", "weighted"
 

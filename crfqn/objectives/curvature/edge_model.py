@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.kernels.chain.edge_sums import count_transitions, edge_curvatures, list_transitions
+from crfqn.kernels.chain.marginals.edge_sums import count_transitions, edge_curvatures, list_transitions
 from crfqn.kernels.curvature.token_rows import FAINT
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.threads import N_PARTS, cut_into_parts

@@ -11,7 +11,7 @@ from typing import Any
 from crfqn.data.templates.window_features import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.formats import FORMATS
+from crfqn.readers.formats.registry import FORMATS
 from crfqn.recipes.schema.keys import check_names, key, read_section, read_table, shown
 
 SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
@@ -39,8 +39,8 @@ class Split:
 class Data:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are in the `format` that is named (`crfqn.readers.formats`), or that their names tell; else CRFsuite's
-    text for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
+    The files are in the `format` that is named (`readers/formats`), or that their names tell; else CRFsuite's text
+    for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
     dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
@@ -58,7 +58,7 @@ class Features:
     over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
     of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
     the word with its beginning, its end and its shape, and the words around it, see
-    `crfqn.data.words.word_features`. `given`: the numbers of the data, if need be each feature divided by its
+    `crfqn.data.templates.words.word_features`. `given`: the numbers of the data, if need be each feature divided by its
     largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
-from crfqn.data.labels import encode_labels
+from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_classes, check_nonnegative, is_number

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
-from crfqn.data.wording import shorten
 from crfqn.errors import InputError
+from crfqn.wording import shorten
 
 MOST_SHOWN = 5  # labels in an error message
 

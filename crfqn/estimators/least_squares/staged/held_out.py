@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import Vector
-from crfqn.data.labels import encode_known_labels
+from crfqn.data.labels.codes import encode_known_labels
 from crfqn.estimators.classification.items import Targets
 from crfqn.estimators.least_squares.base import HALF
 from crfqn.estimators.ranking.label_sets import LabelSets, SetSpace

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.chain.frank_wolfe import improve_chains
+from crfqn.kernels.chain.learning.frank_wolfe import improve_chains
 from crfqn.kernels.online.mistakes import N_SEEN
 from crfqn.kernels.rows import aligned_rows
 from crfqn.kernels.taxonomy.frank_wolfe import improve_trees

@@ -2,7 +2,7 @@
 
 A block is all states' weights of one raw feature; a chain has one block more, its edges. A move of a block re-runs
 inference on the items that hold the feature only, and in a chain on the stretch that is affected only
-(`kernels/chain/incremental_messages.py`); the loss changes by what these items' losses do.
+(`kernels/chain/incremental/messages.py`); the loss changes by what these items' losses do.
 
 Shapes: I items, B blocks, F features, K states, E edges.
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.chain.incremental_edges import accept_edges, edge_slopes, try_edges
-from crfqn.kernels.chain.incremental_nodes import accept_nodes, node_slopes, try_nodes
+from crfqn.kernels.chain.incremental.edges import accept_edges, edge_slopes, try_edges
+from crfqn.kernels.chain.incremental.nodes import accept_nodes, node_slopes, try_nodes
 from crfqn.kernels.subproblem.feature_blocks import SweepRule, mask_impossible, read_block, sweep, write_block
 from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 from crfqn.objectives.losses.likelihood import Likelihood

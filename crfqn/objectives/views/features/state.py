@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.kernels.chain.incremental_messages import load_chains
+from crfqn.kernels.chain.incremental.messages import load_chains
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.taxonomy.incremental import load_trees
 from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
@@ -23,7 +23,7 @@ AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
 
 class ChainState(NamedTuple):
-    """State of the chain kernels; `kernels/chain/incremental_messages.py` names the entries of the first axes.
+    """State of the chain kernels; `kernels/chain/incremental/messages.py` names the entries of the first axes.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.kernels.chain.online import learn_chains
+from crfqn.kernels.chain.learning.steps import learn_chains
 from crfqn.kernels.online.lazy_penalty import ETA0, apply_lazy_penalty
 from crfqn.kernels.rows import aligned_rows
 from crfqn.kernels.taxonomy.online import learn_tree

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
-from crfqn.kernels.chain.mistakes import correct_chains
+from crfqn.kernels.chain.learning.mistakes import correct_chains
 from crfqn.kernels.online.mistakes import N_SEEN, N_WRONG
 from crfqn.kernels.rows import aligned_rows
 from crfqn.kernels.taxonomy.mistakes import correct_tree

@@ -1,0 +1,1 @@
+"""What the commands do, a module each; their options are declared in `app.py`."""

@@ -1,0 +1,218 @@
+"""`crfqn path`: models for many strengths of the L1 penalty, a table of them, a picture, and the best as a file."""
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crfqn.cli.commands.evaluation import score
+from crfqn.cli.commands.training import describe_accuracy, recipe_facts, recipe_of, save_model
+from crfqn.cli.exits import ExitCode, say
+from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.options import DataOptions, PathOptions
+from crfqn.data.files.whole_file import check_writable
+from crfqn.errors import RecipeError
+from crfqn.recipes import Prepared, build_estimator, prepare
+
+if TYPE_CHECKING:
+    from crfqn.regularization_path import RegularizationPath
+
+SEED = 0  # for the choice of the items that are held out
+
+
+def path(
+    name_or_path: str | None,
+    data: DataOptions,
+    output: Path | None,
+    settings: Mapping[str, Any],
+    options: PathOptions,
+    *,
+    is_quiet: bool,
+) -> int:
+    """Train the regularisation path of a recipe; return the exit code.
+
+    settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
+    """
+    recipe = recipe_of(name_or_path, data)
+    if options.plot is not None:
+        from crfqn.plot.canvas import check_picture
+
+        check_picture(options.plot)
+    for file in (output, options.csv, options.plot):
+        if file is not None:
+            check_writable(file)
+    with Interrupts() as interrupts:
+        prepared = prepare(recipe)
+        model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
+        models = _walk(model, prepared, options, interrupts, is_quiet)
+        if models is None:
+            say("Interrupted before the first model; nothing was saved.")
+            return interrupts.code
+        with interrupts.saving():
+            if options.csv is not None:
+                models.write_csv(options.csv)
+            if options.plot is not None:
+                _draw(models, options.plot)
+            if output is not None:
+                best = models.best_model
+                best.set_params(callback=None)  # what stopped this training is no part of the model
+                facts = recipe_facts(recipe, prepared, best) | {"regularization_path": _rows(models)}
+                save_model(best, output, facts)
+        print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
+        if not is_quiet:
+            _say_end(models)
+        return _code(models, interrupts)
+
+
+def _walk(
+    model: Any, prepared: Prepared, options: PathOptions, interrupts: Interrupts, is_quiet: bool
+) -> "RegularizationPath | None":
+    from sklearn.exceptions import ConvergenceWarning
+
+    from crfqn.regularization_path import Grid, crf_path
+
+    started = time.perf_counter()
+    model.set_params(
+        callback=lambda record: (
+            interrupts.is_requested
+            or (options.max_seconds is not None and time.perf_counter() - started >= options.max_seconds)
+        )
+    )
+    X, y, validation = prepared.take_train(), prepared.y_train, None
+    if options.cv is None:
+        X, y, validation = _held_out(X, y, options.holdout)
+    with (
+        warnings.catch_warnings(),
+        interrupts.training(),
+        _progress(options.n_values, model._path_parameter, is_quiet) as callback,
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
+        warnings.filterwarnings("ignore", "the best score is that of the", UserWarning)
+        warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
+        models = crf_path(
+            model,
+            X,
+            y,
+            grid=Grid(options.n_values, smallest=options.l1, patience=options.patience),
+            validation=validation,
+            cv=options.cv,
+            callback=callback,
+        )
+    return models if len(models) else None
+
+
+def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
+    """Split off a share of the items as held out: return X and y of the others, and (X, y) of the held-out ones."""
+    order = np.random.RandomState(SEED).permutation(len(y))
+    n_held = max(1, round(share * len(y)))
+    if n_held >= len(y):
+        raise RecipeError(f"--holdout {share:g} leaves none of the {len(y)} training items to train on")
+    parts = [np.sort(order[n_held:]), np.sort(order[:n_held])]
+    (X_train, X_held), (y_train, y_held) = (
+        [values[part] if hasattr(values, "shape") else [values[i] for i in part] for part in parts]
+        for values in (X, y)
+    )
+    return X_train, y_train, (X_held, y_held)
+
+
+@contextmanager
+def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
+    """Return a callback that shows each step of the regularisation path: a bar on a terminal, lines elsewhere."""
+    if is_quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("path", total=n_values)
+
+        def show(step: Any) -> None:
+            result, value = step.model.result_, getattr(step.model, parameter)
+            accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
+            text = (
+                f"{parameter} = {value:.4g}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
+            )
+            bar.update(task, advance=1, description=text)
+            if not console.is_terminal:
+                say(text)
+
+        yield show
+
+
+def _draw(models: "RegularizationPath", file: Path) -> None:
+    from crfqn.plot import PathDisplay
+    from crfqn.plot.canvas import save_picture
+
+    save_picture(PathDisplay.from_rows(models.rows()), file)
+
+
+def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
+    name = models.path_parameter
+    lines = [f"{name:>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
+    best = None if np.isnan(models.score).all() else models.best_index
+    for i, row in enumerate(models.rows()):
+        note = "  best" if i == best else ""
+        note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
+        lines.append(
+            f"{row[name]:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
+            f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
+        )
+    lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
+    if best is not None and prepared.y_test:
+        found = score(models.best_model, prepared.X_test, prepared.y_test)
+        lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
+        lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
+    if output is not None:
+        lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
+    return "\n".join(lines)
+
+
+def _say_end(models: "RegularizationPath") -> None:
+    """Tell the user if the best value is at an end of the grid, and how to extend it."""
+    if models.best_end == "smallest":
+        further = models.values[-1] / 10
+        say(f"Note: {models.note}; `--l1 {further:.3g}` walks on to them.")
+    elif models.note:
+        say(f"Note: {models.note}.")
+
+
+def _number(value: float, pattern: str) -> str:
+    return "-" if math.isnan(value) else format(value, pattern)
+
+
+def _rows(models: "RegularizationPath") -> list[dict[str, Any]]:
+    """Return the rows as JSON values; numbers that are not known (NaN) are None."""
+    return [
+        {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in row.items()
+        }
+        for row in models.rows()
+    ]
+
+
+def _json(models: "RegularizationPath") -> str:
+    best = None if np.isnan(models.score).all() else models.best_index
+    content = {
+        "l1_max": models.l1_max,
+        "best": best,
+        "best_end": models.best_end,
+        "path": _rows(models),
+    }
+    return json.dumps(content, indent=2)
+
+
+def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
+    statuses = {model.result_.status.name for model in models.models}
+    if interrupts.is_requested or "INTERRUPTED" in statuses:
+        say("Interrupted; the table has the values so far.")
+        return interrupts.code
+    return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED

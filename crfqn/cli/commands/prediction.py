@@ -1,0 +1,154 @@
+"""`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or JSON lines.
+
+Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
+among them), which would break the lines or steer a terminal, are these written out (`crfqn.cli.terminal`).
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crfqn.cli.exits import say
+from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
+from crfqn.cli.options import PredictOptions
+from crfqn.cli.output import write_text
+from crfqn.cli.terminal import printable
+from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.errors import InputError
+from crfqn.readers.formats.registry import write
+
+BLOCK = 1000  # documents at a time
+MOST_LABELS = 10  # with their probabilities, unless the user says how many
+
+
+def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
+    """Write a label a line for the items of `source`, to `output` or stdout."""
+    model = load_model(path)
+    _check(model, path, options)
+    if source == STANDARD_INPUT and sys.stdin.isatty():
+        say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
+    seen = read_input(model, path, source, format=options.format, keeps_blank=True)
+    inputs = seen.X
+    if options.to is not None:
+        write(seen.data, output or STANDARD_INPUT, options.to, predicted=_predicted(model, inputs))
+        return
+    blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
+    write_text(output, blocks)
+
+
+def _predicted(model: Any, inputs: Any) -> list[Any]:
+    """Return the labels of each item as text."""
+    if ranks_labels(model):
+        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+    labels = model.predict(inputs)
+    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
+
+
+def _check(model: Any, path: Path, options: PredictOptions) -> None:
+    if options.threshold is not None and tree_of(model) is None:
+        raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
+    if options.top is not None and labels_sequences(model):
+        raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
+    needs = [
+        name
+        for name, is_asked in (
+            ("--marginals", options.with_marginals),
+            ("--top", options.top),
+            ("--score", options.with_score),
+            ("--threshold", options.threshold is not None),
+        )
+        if is_asked
+    ]
+    if options.to is not None and (needs or options.as_json):
+        raise InputError(
+            f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
+        )
+    if needs and not hasattr(model, "decode"):
+        raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
+
+
+def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
+    """Yield the text of each sequence, blank line included."""
+    if options.with_score:
+        paths, scores = model.decode(inputs)
+    else:
+        paths, scores = model.predict(inputs), None
+    marginals = model.predict_marginals(inputs) if options.with_marginals else None
+    names = [printable(label) for label in model.classes_]
+    for item, labels in enumerate(paths):
+        if options.as_json:
+            yield json_line(
+                labels=[str(label) for label in labels],
+                log_probability=None if scores is None else float(scores[item]),
+                marginals=None if marginals is None else by_label(model, marginals[item]),
+            )
+            continue
+        lines = [printable(label) for label in labels]
+        if marginals is not None:
+            for position, row in enumerate(marginals[item].tolist()):
+                probabilities = (f"{name}:{value:.6f}" for name, value in zip(names, row, strict=True))
+                lines[position] = "\t".join([lines[position], *probabilities])
+        if scores is not None:
+            lines.insert(0, f"@log-probability\t{scores[item]:.6f}")
+        yield "\n".join(lines) + "\n\n"
+
+
+def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
+    """Yield a line a document: its log-probability and the most probable labels if asked for, its label always."""
+    for first in range(0, inputs.shape[0], BLOCK):
+        part = inputs[first : first + BLOCK]
+        labels, scores = _best(model, part, options)
+        if options.as_json:
+            yield from _document_objects(model, part, labels, scores, options)
+            continue
+        columns = [[printable(label)] for label in labels]
+        if options.with_score:
+            columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
+        if options.with_marginals or options.top:
+            top = options.top or MOST_LABELS
+            for line, row in zip(columns, model.predict_proba(part), strict=True):
+                best = np.argsort(-row, kind="stable")[:top]
+                line += [f"{printable(model.classes_[label])}:{row[label]:.6f}" for label in best]
+        yield "".join("\t".join(line) + "\n" for line in columns)
+
+
+def _document_objects(
+    model: Any, part: Any, labels: Any, scores: Any, options: PredictOptions
+) -> Iterator[str]:
+    """Yield a JSON line a document."""
+    rows = model.predict_proba(part) if options.with_marginals or options.top else []
+    best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
+    for item, label in enumerate(labels):
+        yield json_line(
+            label=str(label),
+            log_probability=float(scores[item]) if options.with_score else None,
+            probabilities={str(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
+            if best
+            else None,
+        )
+
+
+def by_label(model: Any, rows: Any) -> list[dict[str, float]]:
+    """Return the probabilities of each position by label."""
+    return [dict(zip(map(str, model.classes_), np.round(row, 6).tolist(), strict=True)) for row in rows]
+
+
+def json_line(**facts: Any) -> str:
+    """Return the facts that there are as a line of JSON."""
+    known = {name: value for name, value in facts.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False) + "\n"
+
+
+def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
+    """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
+    if ranks_labels(model):
+        return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
+    if options.threshold is None:
+        return model.decode(inputs) if hasattr(model, "decode") else (model.predict(inputs), None)
+    nodes = model.predict(inputs, threshold=options.threshold)
+    probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
+    return nodes, np.log(np.minimum(probabilities, 1.0))

@@ -1,0 +1,303 @@
+"""`crfqn train` and `crfqn quickstart`: train by a recipe, save the model and print a summary."""
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crfqn.cli.commands.evaluation import score
+from crfqn.cli.exits import ExitCode, say
+from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
+from crfqn.cli.options import DataOptions
+from crfqn.cli.scores import DocumentScores, Scores
+from crfqn.cli.terminal import to_json
+from crfqn.data.files.whole_file import check_writable
+from crfqn.datasets import dataset
+from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
+from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes.from_options import recipe_of_options
+
+if TYPE_CHECKING:
+    from crfqn.recipes.schema import Recipe
+    from crfqn.result import Result
+
+FIRST_CHOICE = "ocr"
+FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
+
+
+def train(
+    name_or_path: str | None,
+    data: DataOptions,
+    output: Path | None,
+    settings: Mapping[str, Any],
+    *,
+    dtype: str = "float64",
+    as_json: bool = False,
+    is_quiet: bool,
+) -> int:
+    """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
+    recipe = recipe_of(name_or_path, data)
+    output = output or recipe.output_path
+    check_writable(output)
+    with Interrupts() as interrupts:
+        prepared = prepare(recipe)
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json)
+
+
+def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
+    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
+    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    if name_or_path is not None:
+        if chosen:
+            raise InputError(f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE")
+        return load_recipe(name_or_path)
+    if options.data is None:
+        raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
+    kind = options.features or ("windows" if options.templates else None)
+    features = {"kind": kind, "columns": options.columns, "templates": options.templates}
+    return recipe_of_options(
+        options.data,
+        options.test,
+        options.format,
+        options.structure,
+        {name: value for name, value in features.items() if value is not None},
+    )
+
+
+def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
+    """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
+    tell = _silent if is_quiet else say
+    with Interrupts() as interrupts:
+        recipe, prepared = _first_data(tell)
+        output = output or recipe.output_path
+        check_writable(output)
+        tell("The first run on a machine compiles for some seconds before the first line appears.")
+        settings = {"n_threads": n_threads}
+        code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
+    steps = {
+        f"crfqn inspect {output}": "what the model has learned",
+        f"crfqn evaluate {output}": "precision and recall of each label",
+    }
+    if isinstance(recipe.objective.l1, float):
+        half = f"crfqn train models/{recipe.name} --l1 {recipe.objective.l1 / 2:g}"
+        steps[half] = "more weights, more accuracy"
+    width = max(map(len, steps))
+    print("\nNext:", *(f"  {step:<{width}}  {what}" for step, what in steps.items()), sep="\n")
+    return code
+
+
+def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
+    words = dataset(FIRST_CHOICE)
+    try:
+        if words.locate() is None:
+            tell(f"Fetching handwritten words (at most {FETCH_LIMIT:.0f} s) ...")
+        words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
+        recipe = load_recipe(FIRST_CHOICE)
+        return recipe, prepare(recipe)
+    except DataUnavailableError:
+        tell(f"They are not to be had here and now; `crfqn data get {FIRST_CHOICE}` says why.")
+    except DataError as error:
+        tell(f"They cannot be used: {error}")
+    tell("Instead: handwritten digits, which are built in.\n")
+    recipe = load_recipe(EMBEDDED)
+    return recipe, prepare(recipe)
+
+
+def _fit_and_save(
+    recipe: "Recipe",
+    prepared: Prepared,
+    output: Path,
+    settings: Mapping[str, Any],
+    interrupts: Interrupts,
+    is_quiet: bool,
+    dtype: str = "float64",
+    as_json: bool = False,
+) -> int:
+    tell = _silent if is_quiet else say
+    model: Any = build_estimator(
+        recipe,
+        taxonomy=prepared.given_taxonomy,
+        verbose=int(not is_quiet),
+        callback=lambda record: interrupts.is_requested,
+        **settings,
+    )
+    tell(_describe(recipe, prepared, model))
+    _fit(model, prepared, interrupts)
+    is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
+    if is_interrupted and model.result_.n_nonzero == 0:
+        say("Interrupted before the first weights; nothing was saved.")
+        return interrupts.code
+    with interrupts.saving():
+        save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
+    if is_interrupted:
+        say(f"Interrupted; the best model so far is saved in {output}.")
+        code = interrupts.code
+    elif model.result_.status.is_regular:
+        code = ExitCode.OK
+    else:
+        say(f"Not converged ({model.result_.message}); the model is saved and usable.")
+        code = ExitCode.NOT_CONVERGED
+    scores = None
+    if not is_interrupted and prepared.y_test:
+        scores = score(model, prepared.X_test, prepared.y_test)
+    describe = summary_json if as_json else _summary
+    print(describe(model, output, scores, is_interrupted), flush=True)
+    return code
+
+
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(), interrupts.training():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
+        try:
+            model.fit(prepared.take_train(), prepared.y_train)
+        except KeyboardInterrupt:
+            if not hasattr(model, "result_"):  # else it has kept what it had
+                raise
+    model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
+
+
+def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "float64") -> None:
+    """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
+    try:
+        model.save(output, extra=extra, dtype=dtype)
+    except ModelFileError as error:
+        rescue = Path(tempfile.mkdtemp(prefix="crfqn-")) / output.name
+        model.save(rescue, extra=extra, dtype=dtype)
+        raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
+
+
+def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
+    """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
+    extra: dict[str, Any] = {
+        "recipe": recipe.as_dict(),
+        "data_fingerprint": prepared.fingerprint,
+        "n_features": model.n_features_in_,  # the file itself keeps those with a weight
+    }
+    if prepared.features is not None:
+        extra["features"] = prepared.features.as_dict(used_features(model))
+    if not recipe.data.dataset:  # its data files lie beside the recipe
+        extra["recipe_source"] = str(recipe.source.resolve())
+    return extra
+
+
+def used_features(model: Any) -> Any:
+    """Return the features that prediction reads: those with a weight, or all where features are made of them."""
+    has_weights = hasattr(model, "coef_")
+    return np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
+
+
+def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+    from crfqn.estimators.automatic_strengths import described
+
+    if labels_sequences(model):
+        n_labels = len({label for item in prepared.y_train for label in item})
+        sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
+    else:
+        tree = prepared.taxonomy
+        n_labels = len(
+            set(chain.from_iterable(prepared.y_train) if ranks_labels(model) else prepared.y_train)
+        )
+        if tree is not None:  # what can be predicted: labels without training items as well
+            n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
+        sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
+    if prepared.taxonomy is not None:
+        sizes += f" in a taxonomy of {prepared.taxonomy.n_nodes:,} nodes"
+    return (
+        f"{recipe.title}\n"
+        f"{len(prepared.y_train):,} items, {sizes} for training; "
+        f"{described(model._strengths)}, tol = {model.tol:g}\n"
+    )
+
+
+def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
+    from crfqn.estimators.automatic_strengths import described, is_auto
+    from crfqn.result import Status
+
+    result = model.result_
+    message = Status.INTERRUPTED.value if is_interrupted else result.message
+    rows = [
+        ("status", message),
+        ("objective", f"{result.value:,.3f} nats"),
+        ("gap", _gap(result) + _proved(result.n_proved_zeros) + _estimated(result)),
+        ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
+        ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
+    ]
+    if any(is_auto(value) for value in model._strengths.values()):
+        rows.insert(1, ("strengths", described(model._fitted_strengths)))
+    if scores is not None:
+        rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))
+    rows.append(("model", f"{output} ({output.stat().st_size:,} bytes)"))
+    return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def summary_json(
+    model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
+) -> str:
+    """Return what the summary says as JSON; numbers that are not known are null."""
+    result = model.result_
+    status = "INTERRUPTED" if is_interrupted else result.status.name
+    numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
+    facts |= {name: _known(getattr(result, name)) for name in numbers}
+    facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
+    facts |= {"scores": None if scores is None else scores.as_json()}
+    return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _weights(model: Any) -> str:
+    """Return words for the number of weights that the model could have."""
+    if not hasattr(model, "coef_"):
+        return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
+    n_states, n_features = model.coef_.shape
+    if labels_sequences(model):
+        return f"{n_states * (n_states + n_features):,} weights"
+    constant = " and a constant" if model.fit_intercept else ""
+    rows = "labels" if tree_of(model) is None else "nodes"
+    n_weights = n_states * (n_features + bool(constant))
+    return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
+
+
+def describe_accuracy(scores: Scores | DocumentScores) -> str:
+    """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
+    if isinstance(scores, Scores):
+        return (
+            f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
+            f"{scores.n_items:,} whole items"
+        ) + ("" if scores.chunks is None else f", F1 of chunks {scores.chunks.f1:.4f}")
+    nearness = "" if scores.hierarchy is None else f", hierarchical F1 {scores.hierarchy.f1:.4f}"
+    return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
+
+
+def _gap(result: "Result") -> str:
+    gap = result.gap
+    if not math.isnan(gap):
+        return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+    if math.isnan(result.violation):
+        return "unknown: stopped before the first look at all weights"
+    return "unknown: no certificate exists for this objective"
+
+
+def _estimated(result: "Result") -> str:
+    estimate = result.estimated_gap
+    return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
+
+
+def _proved(n_proved_zeros: int | None) -> str:
+    return f"; {n_proved_zeros:,} zeros proved" if n_proved_zeros else ""
+
+
+def _silent(message: str = "") -> None:
+    pass

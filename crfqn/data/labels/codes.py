@@ -1,0 +1,184 @@
+"""Codes 0 ... K - 1 of the labels of positions, and labels cut into items.
+
+Labels may be flat, by position, or nested, a list an item; classes come out sorted, so that the result does not
+depend on the order of the items.
+
+Shapes: I items, N positions.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.data.features import locate
+from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
+
+
+def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
+    """Return the classes, and the code 0 ... K - 1 of each label among them.
+
+    Parameters
+    ----------
+    y : array-like of labels, shape (N,), or list of I array-likes
+        Labels by position, all of them strings, numbers or booleans.
+    offsets : ndarray of int64, shape (I + 1,)
+
+    Returns
+    -------
+    classes : ndarray, shape (K,)
+        The distinct labels, sorted.
+    codes : ndarray of int32, shape (N,)
+        Label of position n: classes[codes[n]].
+
+    Raises
+    ------
+    InputError
+        For numbers of labels that do not fit the positions, missing or mixed labels (named by item and
+        position).
+    """
+    labels = flat_labels(y, offsets)
+    _check_labels(labels, offsets)
+    if isinstance(labels, np.ndarray):
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.astype(np.int32)
+    distinct = sorted(set(labels))
+    classes = np.asarray(distinct) if distinct else np.empty(0, np.int64)
+    if classes.dtype.kind not in "biufU":
+        raise InputError(f"expected labels that fit 64-bit integers, got {shorten(distinct[-1])}")
+    return classes, _codes(labels, distinct)
+
+
+def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
+    """Return the codes of labels in `classes` (K,), int32 (N,); `y` and errors as in `encode_labels`.
+
+    Raises
+    ------
+    InputError
+        Also for a label that is not in `classes` (named with item and position).
+    """
+    labels = flat_labels(y, offsets)
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
+    known = classes.tolist()
+    try:
+        return _codes(labels, known)
+    except (KeyError, TypeError):
+        _check_labels(labels, offsets)
+    n = next(n for n, label in enumerate(labels) if label not in known)
+    label = shorten(labels[n])
+    raise InputError(f"{_locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
+
+
+def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
+    """Cut an array of N rows, one for each position, into one view for each item."""
+    rows = np.asarray(flat)
+    cuts = offsets.tolist()
+    return [rows[start:stop] for start, stop in pairwise(cuts)]
+
+
+def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
+    found, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
+    labels = flat.tolist()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        found[i] = labels[start:stop]
+    return found
+
+
+def _codes(labels: list, classes: list) -> NDArray[np.int32]:
+    code_of: Callable[[Any], int] = dict(zip(classes, range(len(classes)), strict=True)).__getitem__
+    return np.fromiter(map(code_of, labels), np.int32, len(labels))
+
+
+def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+    """Return the labels by position: an array of numbers, or a list of Python objects; `y`, errors: `encode_labels`."""
+    n_items, n_positions = offsets.size - 1, int(offsets[-1])
+    if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
+        raise InputError(f"expected labels by position, or one list of labels an item, got {describe(y)}")
+    if hasattr(y, "__array__"):
+        y = np.asarray(y)
+        if y.ndim == 1 and y.dtype.kind in "biuf":
+            labels: NDArray | list = y
+        else:
+            y = labels = y.tolist() if y.ndim == 1 else list(y)
+    else:
+        y = labels = list(y)
+    if isinstance(labels, list):
+        one_of_each_type = {type(label): label for label in labels}.values()
+        if any(map(_is_label_list, one_of_each_type)):
+            return _joined_labels(labels, offsets)
+    if len(labels) != n_positions:
+        raise InputError(
+            f"expected one label for each of the {n_positions} positions (or one list for each of the "
+            f"{n_items} items), got {len(labels)} labels"
+        )
+    return labels
+
+
+def _is_label_list(label: Any) -> bool:
+    is_array = hasattr(label, "__array__") and not isinstance(label, np.generic)
+    return is_array or isinstance(label, (list, tuple))
+
+
+def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
+    lengths = np.diff(offsets).tolist()
+    if len(y) != len(lengths):
+        raise InputError(f"expected labels for {len(lengths)} items, got {len(y)} lists of labels")
+    pieces = []
+    for i, (piece, length) in enumerate(zip(y, lengths, strict=True)):
+        if not _is_label_list(piece):
+            raise InputError(f"item {i}: expected a list of {length} labels, got {describe(piece)}")
+        piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
+        if not isinstance(piece, (list, tuple)) or len(piece) != length:
+            n = len(piece) if isinstance(piece, (list, tuple)) else 0
+            raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
+        pieces.append(piece)
+    return list(chain.from_iterable(pieces))
+
+
+def _locate(offsets: NDArray[np.int64], n: int) -> str:
+    """Return where position n lies, in words; where every item has one position only, its item is enough."""
+    return (
+        f"item {n}"
+        if offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
+        else locate(offsets, n)
+    )
+
+
+def _label_kind(kind: type) -> str | None:
+    if issubclass(kind, str):
+        return "strings"
+    if issubclass(kind, (bool, np.bool_)):
+        return "booleans"
+    return "numbers" if issubclass(kind, (int, float, np.integer, np.floating)) else None
+
+
+def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
+    """Raise InputError for missing labels and for labels of different kinds."""
+    if isinstance(labels, np.ndarray):
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            n = int(np.argmin(np.isfinite(labels)))
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
+        return
+    kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
+    suspects = {
+        kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
+    }
+    for n, label in enumerate(labels) if suspects else ():
+        if kinds[type(label)] is None:
+            reason = f"expected a string or number as label, got {describe(label)}"
+            raise InputError(f"{_locate(offsets, n)}: {reason}")
+        if type(label) in suspects and not math.isfinite(label):
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {label}")
+    if len(set(kinds.values())) > 1:
+        first = kinds[type(labels[0])]
+        n = next(n for n, label in enumerate(labels) if kinds[type(label)] != first)
+        raise InputError(
+            f"expected labels of one kind, got {first} like {shorten(labels[0])} ({_locate(offsets, 0)}) "
+            f"and {kinds[type(labels[n])]} like {shorten(labels[n])} ({_locate(offsets, n)})"
+        )

@@ -1,0 +1,1 @@
+"""The best labellings of chains, the n best, and the rules that they obey."""

@@ -1,0 +1,1 @@
+"""Messages of chains kept from move to move, for block coordinate descent."""

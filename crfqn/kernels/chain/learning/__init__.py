@@ -1,0 +1,1 @@
+"""Steps over chains, an item at a time: stochastic gradients, mistakes, Frank-Wolfe."""

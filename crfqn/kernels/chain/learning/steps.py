@@ -1,0 +1,168 @@
+"""Stochastic gradient steps over chains: one item's forward-backward, then its step.
+
+For the SGD solver. The recursions are those of `forward_backward.py`, called for a single item: scores come position by
+position, so nothing is transposed. Edge rows belong to every item, and come after the rows of the features.
+
+Shapes: as in `online/lazy_penalty.py`; T positions of an item.
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel, subkernel
+from crfqn.kernels.chain.decoding.transition_mask import add_mask, mask_ends
+from crfqn.kernels.chain.marginals.forward_backward import (
+    LARGEST_RANGE,
+    add_outer,
+    forbid,
+    padded_edges,
+    pass_messages,
+)
+from crfqn.kernels.chain.marginals.logarithms import log_item
+from crfqn.kernels.exp import exp_in_place
+from crfqn.kernels.online.lazy_penalty import (
+    SCALE,
+    LazyRows,
+    PositionRows,
+    apply_lazy_penalty_to_rows,
+    end_step,
+    largest_item,
+    learn_features,
+    learning_rate,
+    new_item_columns,
+    score_item,
+    step_row,
+    transpose_item,
+)
+from crfqn.kernels.rows import aligned_rows
+
+
+@subkernel
+def centre_scores(scores, n_states, psi, exponents):
+    """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores.
+
+    Scores of -inf are no part of the range; psi is 0 there.
+    """
+    length, width = scores.shape
+    widest = 0.0
+    for t in range(length):
+        largest = smallest = scores[t, 0]
+        for k in range(n_states):
+            largest = scores[t, k] if scores[t, k] > largest else largest
+            smallest = scores[t, k] if scores[t, k] < smallest else smallest
+        widest = largest - smallest if largest - smallest > widest else widest
+        for k in range(width):
+            psi[t, k] = scores[t, k] - largest if k < n_states else 0.0
+    exp_in_place(psi.reshape(length * width), exponents)
+    for t in range(length):
+        for k in range(n_states, width):
+            psi[t, k] = 0.0
+    return forbid_scores(scores, n_states, psi) if widest == np.inf else widest
+
+
+@subkernel
+def forbid_scores(scores, n_states, psi):
+    """Write psi = 0 where a score is -inf; returns the widest range of the others."""
+    centred, widest = np.empty(n_states), 0.0
+    for t in range(scores.shape[0]):
+        largest = scores[t, 0]
+        for k in range(n_states):
+            largest = scores[t, k] if scores[t, k] > largest else largest
+        for k in range(n_states):
+            centred[k] = scores[t, k] - largest
+        spread = forbid(centred, psi[t], n_states)
+        widest = spread if spread > widest else widest
+    return widest
+
+
+@kernel
+def load_edges(chosen, rows, edges):
+    """Write the edge weights s v of the rows `chosen` into edges, float64 (K, width)."""
+    scale = rows.counters[SCALE]
+    for j in range(chosen.size):
+        row = chosen[j]
+        share = rows.shares[rows.pattern_of[row]]
+        for k in range(share.size):
+            edges[j, k] = rows.table[row, k] * (scale if share[k] > 0.0 else 1.0)
+
+
+@subkernel
+def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_counts):
+    """Write weight * node marginals to p (T, width), weight * expected transitions to edge_counts (width, width)."""
+    length, width = scores.shape
+    n_states = edges.shape[0]
+    for j in range(n_states):
+        for k in range(width):
+            edge_counts[j, k] = 0.0
+    widest = centre_scores(scores, n_states, psi, exponents)
+    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    log_scale = np.nan
+    if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
+        log_scale = pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight)
+    if not np.isnan(log_scale):
+        add_outer(alpha, psi, length, edge_counts, n_states)
+        for j in range(n_states):
+            for k in range(n_states):
+                edge_counts[j, k] *= m[j, k]
+    else:
+        by_state = np.ascontiguousarray(scores[:, :n_states].T)
+        log_item(by_state, edges, np.int64(0), weight, psi, alpha, p, edge_counts)
+    for t in range(length):
+        for k in range(width):
+            p[t, k] *= weight
+
+
+@subkernel
+def subtract_labels(labels, weight, residual, edge_counts):
+    """Subtract the observed labels and transitions, times the item's weight, from the expected ones."""
+    for t in range(labels.size):
+        residual[t, labels[t]] -= weight
+        if t > 0:
+            edge_counts[labels[t - 1], labels[t]] -= weight
+
+
+@kernel
+def learn_chains(
+    order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, counters,
+    rates, mask,
+):  # fmt: skip
+    """Take a step on each item of `order` while the scale is in range; returns the number of steps.
+
+    table and counters change in place. Parameters as in `LazyRows` and `PositionRows`; order : items; offsets : int64
+    (I + 1,); targets : int32 (positions,); item_weights : float64 (I,); mask : TransitionMask
+    """
+    rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
+    width, n_features = shares.shape[1], table.shape[0] - n_states
+    longest, most = largest_item(order, offsets, indptr)
+    columns = new_item_columns(most, n_states, n_features, values.size == 0)
+    scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
+    alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
+    edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
+    scale, exponents = np.empty(longest), np.empty(longest * width, np.int64)
+    edge_rows, edges = n_features + np.arange(n_states), aligned_rows(n_states, width)
+    masked = aligned_rows(n_states, width)
+    for done in range(order.size):
+        i = order[done]
+        a, b = offsets[i], offsets[i + 1]
+        length, weight = b - a, item_weights[i]
+        n = transpose_item(a, b, data, columns)
+        for k in range(n_states):
+            columns.present[n + k] = edge_rows[k]
+        apply_lazy_penalty_to_rows(columns.present[: n + n_states], rows)
+        score_item(a, b, n, data, columns, rows, scores[:length])
+        load_edges(edge_rows, rows, edges)
+        if length > 0:
+            mask_ends(scores[:length], mask)
+        infer_item(
+            scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length],
+            exponents, edge_counts,
+        )  # fmt: skip
+        subtract_labels(targets[a:b], weight, p, edge_counts)
+        eta = learning_rate(counters, rates)
+        scaled_eta = eta / counters[SCALE]
+        learn_features(n, columns, p, gradient, rows, eta, scaled_eta)
+        for j in range(n_states):
+            row = edge_rows[j]
+            step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
+        if not end_step(eta, counters, rates):
+            return done + 1
+    return order.size

@@ -1,0 +1,145 @@
+"""Reader and writer of CoNLL-U, the format of Universal Dependencies, through the package `conllu`.
+
+Positions are the syntactic words; lines of multiword tokens ("3-4") and of empty nodes ("8.1") are no positions.
+Format: https://universaldependencies.org/format.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import DataError, InputError
+from crfqn.readers.extras import import_extra
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.places import Places
+from crfqn.wording import describe
+
+FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+WITH_KEYS = ("feats", "misc")
+EMPTY = "_"
+
+
+def read_conllu(
+    path: Readable, columns: Sequence[str] = ("form", "lemma", "xpos", "feats"), *, label: str = "upos"
+) -> Labeled:
+    """Read a file in CoNLL-U.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    columns : sequence of str
+        Fields of the words that become columns: form, lemma, upos, xpos, feats, head, deprel, deps, misc, or one key of
+        two of them, such as "feats:Case" and "misc:NER". What is not there is the text "_".
+    label : str, default "upos"
+        The field that is the label, where "_" stands for none.
+
+    Returns
+    -------
+    Labeled
+        `inputs` are TokenColumns.
+
+    Raises
+    ------
+    DataError
+        A sentence that is no CoNLL-U (its first line is named), none at all, the package `conllu` is not installed.
+    InputError
+        An unknown field.
+    """
+    for name in (*columns, label):
+        field, colon, key = name.partition(":")
+        if field not in FIELDS or (colon and (field not in WITH_KEYS or not key)):
+            raise InputError(
+                f"expected a field out of {', '.join(FIELDS)}, feats:<key>, misc:<key>, got {describe(name)}"
+            )
+    conllu = import_extra("conllu", "formats", "CoNLL-U")
+    texts: dict[str, list[str]] = {name: [] for name in columns}
+    labels: list[list[str]] = []
+    lines: list[list[int]] = []
+    for block in _blocks(path):
+        words = _words(conllu, shown_name(path), block)
+        if not words:
+            continue
+        for name, column in texts.items():
+            column.extend(_text(word, name) for _, word in words)
+        labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word in words])
+        lines.append([number for number, _ in words])
+    if not labels:
+        raise DataError(f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word")
+    offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
+    return Labeled(TokenColumns(texts, offsets), labels, places=Places.of_items(shown_name(path), lines))
+
+
+def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
+    """Yield each item in CoNLL-U: its columns in the fields of their names, its labels in the field `label`."""
+    for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
+        rows = []
+        for t, (position, own) in enumerate(zip(item, labels, strict=True)):
+            fields = dict.fromkeys(FIELDS, EMPTY)
+            for name, text in [*position.items(), (label, own or EMPTY)]:
+                field, _, key = name.partition(":")
+                if field not in FIELDS:
+                    raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELDS)}")
+                if "\t" in text or "\n" in text:
+                    raise InputError(f"item {i}, position {t}: a tab or a line's end in {name!r}")
+                if key:
+                    kept = [
+                        pair
+                        for pair in fields[field].split("|")
+                        if pair != EMPTY and pair.partition("=")[0] != key
+                    ]
+                    text = "|".join([*kept, *([f"{key}={text}"] if text != EMPTY else [])]) or EMPTY
+                fields[field] = text
+            rows.append("\t".join([str(t + 1), *fields.values()]) + "\n")
+        yield "".join(rows) + "\n"
+
+
+def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:
+    """Yield the numbered lines of each sentence, comments among them."""
+    block: list[tuple[int, str]] = []
+    for number, line in text_lines(path):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any]]:
+    """Return the words of a sentence, each with its line."""
+    numbers = [number for number, line in block if not line.startswith("#")]
+    for number, line in block:
+        n_fields = line.count("\t") + 1
+        if not line.startswith("#") and n_fields != len(FIELDS) + 1:
+            raise DataError(
+                f"{shown}, line {number}: expected 10 tab-separated columns of CoNLL-U, got {n_fields}: {line[:60]!r}"
+            )
+    if not numbers:
+        return []
+    try:
+        (sentence,) = conllu.parse(
+            "\n".join(line for _, line in block) + "\n", fields=conllu.parser.DEFAULT_FIELDS
+        )
+    except (conllu.exceptions.ParseException, ValueError) as error:
+        raise DataError(f"{shown}, line {block[0][0]}: the sentence is no CoNLL-U: {error}") from error
+    pairs = zip(numbers, sentence, strict=True)
+    return [(number, word) for number, word in pairs if isinstance(word["id"], int)]
+
+
+def _text(word: Any, name: str) -> str:
+    """Return a field of a word, or one key of it, as it is written; "_" where there is nothing."""
+    field, _, key = name.partition(":")
+    value = word[field]
+    if key:
+        value = (value or {}).get(key)
+    if isinstance(value, dict):
+        return "|".join(k if v is None else f"{k}={v}" for k, v in value.items()) or EMPTY
+    if isinstance(value, list):  # `deps`: pairs of relation and head
+        return "|".join(f"{head}:{relation}" for relation, head in value) or EMPTY
+    return EMPTY if value is None else str(value)

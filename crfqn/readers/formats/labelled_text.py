@@ -1,0 +1,76 @@
+"""Reader and writer of texts with labels, a document a line: `label TAB text`.
+
+The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
+a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input
+for models of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.errors import DataError, InputError
+from crfqn.readers.documents import Documents
+from crfqn.readers.places import Places
+
+
+def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
+    """Read texts; `-` reads standard input.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    keeps_blank : bool
+        Whether a blank line is a document without words, so that there are as many documents as lines.
+
+    Returns
+    -------
+    Documents
+        `inputs` is a list of texts; a label that is not known is an empty text.
+
+    Raises
+    ------
+    DataError
+        No documents at all; bad UTF-8 (file and line are named).
+    """
+    texts: list[str] = []
+    labels: list[str] = []
+    numbers: list[int] = []
+    lines = list(text_lines(path))
+    if not lines[-1][1]:  # what follows the last line's end
+        lines.pop()
+    for number, line in lines:
+        if keeps_blank or has_text(line):
+            numbers.append(number)
+            before, tab, after = line.partition("\t")
+            texts.append(after if tab else before)
+            labels.append(before.strip() if tab else "")
+    if not texts:
+        raise DataError(
+            f"{shown_name(path)}: no documents; expected lines of a label, a tab and a text, or of a text"
+        )
+    return Documents(texts, labels, places=Places(shown_name(path), np.array(numbers, np.int64)))
+
+
+def labelled_lines(documents: Documents) -> Iterator[str]:
+    """Yield a line a document, `label TAB text`, the text alone where no label is known.
+
+    Raises
+    ------
+    InputError
+        The documents are no texts, or a text or label has a line's end (a label: a tab) in it.
+    """
+    if not isinstance(documents.inputs, list):
+        raise InputError("the documents are numbers, not texts: write them as svmlight")
+    for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
+        if "\n" in text or any(character in label for character in "\t\n"):
+            raise InputError(f"item {i}: a line's end in its text, or a tab or a line's end in its label")
+        yield f"{label}\t{text}\n" if label or "\t" in text else f"{text}\n"
+
+
+def has_text(line: str) -> bool:
+    """Return whether a line is not blank: a label without a text counts."""
+    return bool(line.strip()) or "\t" in line

@@ -1,0 +1,349 @@
+"""Registry of file formats: reading by name or extension, and writing predictions back in the same form.
+
+`read("train.conll.gz")` tells format and compression by the extensions; `format=` says it where these do not. The
+readers themselves are functions of the modules beside this one, with options of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import PurePath
+from typing import Any
+
+from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
+from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
+from crfqn.data.files.whole_file import replace_data_file
+from crfqn.errors import DataError, InputError
+from crfqn.readers.documents import Documents
+from crfqn.readers.formats.conll import STYLES, conll_lines, read_conll
+from crfqn.readers.formats.conllu import conllu_lines, read_conllu
+from crfqn.readers.formats.crfsuite_text import crfsuite_lines, read_crfsuite_text
+from crfqn.readers.formats.json_lines import json_lines, read_json_lines
+from crfqn.readers.formats.labelled_text import labelled_lines, read_labelled_texts
+from crfqn.readers.formats.svmlight import read_svmlight_documents, svmlight_lines
+from crfqn.readers.formats.tables import (
+    delimited_lines,
+    from_frame,
+    parquet_bytes,
+    read_delimited,
+    read_parquet,
+)
+from crfqn.readers.labeled import Labeled, with_labels
+from crfqn.wording import describe, shorten
+
+Data = Labeled | Documents
+SEQUENCES, DOCUMENTS = "sequences", "documents"
+
+
+@dataclass(frozen=True)
+class Format:
+    """File format.
+
+    Parameters
+    ----------
+    name, title : str
+    extensions : tuple of str
+        By which it is told, in small letters, with the dot.
+    holds : tuple of str
+        "sequences", "documents".
+    read : callable
+        `read(source, **options) -> Labeled or Documents`.
+    write : callable
+        `write(data, predicted or None) -> bytes or pieces of text`; predictions in a column of their own where the
+        format has room for one, else in the place of the labels.
+    """
+
+    name: str
+    title: str
+    extensions: tuple[str, ...]
+    holds: tuple[str, ...]
+    read: Callable[..., Data]
+    write: Callable[[Any, Any], bytes | Iterable[str]]
+
+    def options(self) -> tuple[str, ...]:
+        """Return the names of the options that reading takes."""
+        return _options_of(self.read)
+
+
+def _options_of(reader: Callable[..., Data]) -> tuple[str, ...]:
+    return tuple(inspect.signature(reader).parameters)[1:]
+
+
+def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:
+    known = _options_of(reader)
+    for name in options:
+        if name not in known:
+            raise InputError(f"format {what} has no option {name!r}; it has {', '.join(known) or 'none'}")
+
+
+def _instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Any, Any], Iterable[str]]:
+    """Return a writer that puts predictions in the place of labels."""
+
+    def write(data: Data, predicted: Any) -> Iterable[str]:
+        return lines(data if predicted is None else _relabeled(data, predicted))
+
+    return write
+
+
+def _any_columns(
+    path: Any,
+    columns: Sequence[str] | None = None,
+    is_labeled: bool = True,
+    comment: str | None = None,
+    separator: str | None = None,
+) -> Labeled:
+    return read_conll(path, columns, is_labeled=is_labeled, comment=comment, separator=separator)
+
+
+def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:
+    def read(path: Any, comment: str | None = None, separator: str | None = None) -> Labeled:
+        return read_conll(path, names, comment=comment, separator=separator)
+
+    return read
+
+
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        Format(
+            "conll",
+            "columns, a position a line; the last one is the label",
+            (".conll", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes"),
+            (SEQUENCES,),
+            _any_columns,
+            conll_lines,
+        ),
+        *(
+            Format(
+                style,
+                f"columns {' '.join(names)} label",
+                (f".{style}",),
+                (SEQUENCES,),
+                _columns_like(names),
+                conll_lines,
+            )
+            for style, names in STYLES.items()
+        ),
+        Format(
+            "conllu",
+            "Universal Dependencies",
+            (".conllu",),
+            (SEQUENCES,),
+            read_conllu,
+            _instead(conllu_lines),
+        ),
+        Format(
+            "crfsuite",
+            "label TAB attribute[:value] TAB ..., a position a line",
+            (".crfsuite",),
+            (SEQUENCES,),
+            read_crfsuite_text,
+            _instead(crfsuite_lines),
+        ),
+        Format(
+            "svmlight",
+            "label[,label] id:value id:value ..., a document a line",
+            (".svmlight", ".svm", ".libsvm"),
+            (DOCUMENTS,),
+            read_svmlight_documents,
+            _instead(svmlight_lines),
+        ),
+        Format(
+            "jsonl",
+            "a JSON object a line: tokens or features with labels, or text and label",
+            (".jsonl", ".ndjson"),
+            (SEQUENCES, DOCUMENTS),
+            read_json_lines,
+            json_lines,
+        ),
+        Format(
+            "csv",
+            "table with a header: a position or a text a row",
+            (".csv",),
+            (SEQUENCES, DOCUMENTS),
+            read_delimited,
+            delimited_lines,
+        ),
+        Format(
+            "tsv",
+            "the same, with tabs",
+            (".tsv",),
+            (SEQUENCES, DOCUMENTS),
+            partial(read_delimited, delimiter="\t"),
+            partial(delimited_lines, delimiter="\t"),
+        ),
+        Format(
+            "parquet",
+            "the same, as Parquet",
+            (".parquet", ".pq"),
+            (SEQUENCES, DOCUMENTS),
+            read_parquet,
+            parquet_bytes,
+        ),
+        Format(
+            "text",
+            "label TAB text, a document a line",
+            (".text", ".labels"),
+            (DOCUMENTS,),
+            read_labelled_texts,
+            _instead(labelled_lines),
+        ),
+    )
+}
+
+
+def find_format(name: str | None, origin: Any = None) -> Format:
+    """Return a format by its name or, for None, by the extension of a file's name.
+
+    Raises
+    ------
+    InputError
+        An unknown name; none, and an extension that tells nothing: the message lists the formats.
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
+        return FORMATS[name]
+    shown = shown_name(origin)
+    suffixes = [suffix.lower() for suffix in PurePath(shown).suffixes]
+    if suffixes and suffixes[-1] in SUFFIXES:
+        suffixes.pop()
+    for format in FORMATS.values():
+        if suffixes and suffixes[-1] in format.extensions:
+            return format
+    known = ", ".join(f"{format.name} ({' '.join(format.extensions)})" for format in FORMATS.values())
+    raise InputError(f"{shown}: its name does not tell the format; say format=, one of {known}")
+
+
+def read(
+    origin: Any,
+    format: str | None = None,
+    *,
+    encoding: str = "utf-8",
+    largest_size: int = LARGEST_SIZE,
+    **options: Any,
+) -> Data:
+    """Read sequences or documents from a file, a stream or a data frame.
+
+    Parameters
+    ----------
+    origin : str or path-like, stream of bytes or text, or pandas frame
+        `-` is standard input. Compression (gzip, bzip2, xz, zstd) is told by the content.
+    format : str, optional
+        A name out of `FORMATS`; by default what the extension says.
+    encoding : str, default "utf-8"
+    largest_size : int, default 4 GiB
+        Bytes that a compressed file may unpack to.
+    **options
+        Of the format: `FORMATS[name].options()`; `read_conll`, `read_delimited`, ... say what they mean.
+
+    Returns
+    -------
+    Labeled or Documents
+        `inputs`, `labels` ("" where unknown), `places` (file and line of each).
+
+    Raises
+    ------
+    DataUnavailableError
+        There is no such file.
+    DataError
+        Malformed content: file, line, what was expected and what came.
+    InputError
+        An unknown format or option, an encoding that does not exist.
+
+    Examples
+    --------
+    >>> import io
+    >>> data = read(io.StringIO("the DT B-NP\\ndog NN I-NP\\n"), "conll")
+    >>> data.inputs[0], data.labels[0], data.places.where(0, 1)
+    ([{'w': 'the', 'pos': 'DT'}, {'w': 'dog', 'pos': 'NN'}], ['B-NP', 'I-NP'], 'the stream, line 2')
+    """
+    if hasattr(origin, "columns") and hasattr(origin, "shape"):
+        _check_options("of data frames", from_frame, options)
+        return from_frame(origin, **options)
+    if not isinstance(origin, (str, PathLike)) and not hasattr(origin, "read"):
+        raise InputError(f"expected the name of a file, a stream or a data frame, got {describe(origin)}")
+    found = find_format(format, origin)
+    _check_options(repr(found.name), found.read, options)
+    return found.read(Source(origin, encoding, largest_size), **options)
+
+
+def write(
+    data: Data, target: Any, format: str | None = None, *, predicted: Any = None, encoding: str = "utf-8"
+) -> None:
+    """Write sequences or documents, with predictions if there are any.
+
+    Parameters
+    ----------
+    data : Labeled or Documents
+        As `read` returns it.
+    target : str or path-like, or stream of bytes or text
+        `-` is standard output. A file is written as a whole or not at all, compressed as its extension says.
+    format : str, optional
+        A name out of `FORMATS`; by default what the extension says.
+    predicted : sequence, optional
+        A sequence of labels for each sequence, a label (or several) for each document: one more column (CoNLL's
+        columns, tables, `predicted` in JSON), or in formats without room for it (crfsuite, conllu, svmlight, text)
+        the labels.
+    encoding : str, default "utf-8"
+        Of a file; a stream of text has its own.
+
+    Raises
+    ------
+    InputError
+        Data that the format cannot hold, predictions that do not fit the items.
+    DataError
+        The file cannot be written.
+    """
+    found = find_format(format, target)
+    kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
+    if kind not in found.holds:
+        raise InputError(f"format {found.name!r} holds {' and '.join(found.holds)}, and these are {kind}")
+    if predicted is not None:
+        predicted = list(predicted)
+        _relabeled(data, predicted)  # which checks that they fit
+    written = found.write(data, predicted)
+    content = written if isinstance(written, bytes) else "".join(written).encode(encoding)
+    if hasattr(target, "write"):
+        _to_stream(target, content, encoding)
+    elif str(target) == STANDARD_INPUT:
+        sys.stdout.flush()
+        stream = getattr(sys.stdout, "buffer", sys.stdout)  # a text in its place, where somebody listens
+        _to_stream(stream, content, encoding)
+        stream.flush()
+    else:
+        replace_data_file(target, pack(content, str(target)))
+
+
+def _to_stream(target: Any, content: bytes, encoding: str) -> None:
+    try:
+        target.write(content)
+    except TypeError:  # a stream of text
+        target.write(content.decode(encoding))
+
+
+def _relabeled(data: Data, predicted: Sequence[Any]) -> Data:
+    """Return the data with predictions in the place of labels."""
+    try:
+        if isinstance(data, Labeled):
+            return with_labels(data, predicted)
+    except DataError as error:
+        raise InputError(f"predicted: {error}") from error
+    if len(predicted) != data.n_items:
+        raise InputError(f"predicted: expected labels for {data.n_items} documents, got {len(predicted)}")
+    names = [label if isinstance(label, str) else _joined(label) for label in predicted]
+    return Documents(data.inputs, names, data.taxonomy, data.n_train, data.feature_names, data.places)
+
+
+def _joined(label: Any) -> str:
+    """Return the label, or the labels, of a document as one text."""
+    if hasattr(label, "__iter__") and not isinstance(label, (str, bytes)):
+        return ",".join(map(str, label))
+    if isinstance(label, bytes):
+        raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
+    return str(label)
