@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.features import check_offsets, locate
+from crfqn.data.items import Items
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
 
-class TokenColumns(Sequence[Any]):
+class TokenColumns(Items, Sequence[Any]):
     """Items of positions that have a text in each of several columns.
 
     Parameters
@@ -96,19 +97,6 @@ class TokenColumns(Sequence[Any]):
     @property
     def n_positions(self) -> int:
         return int(self.offsets[-1])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of positions of each item, shape (I,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
 
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         return (self._item(i) for i in range(len(self)))
