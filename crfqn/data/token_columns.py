@@ -55,7 +55,9 @@ class TokenColumns(Items, Sequence[Any]):
             _check_texts(name, column, self.offsets)
 
     @classmethod
-    def from_items(cls, items: Any, names: Sequence[str] | None = None) -> TokenColumns:
+    def from_items(
+        cls, items: Any, names: Sequence[str] | None = None, used: Sequence[str] | None = None
+    ) -> TokenColumns:
         """Return items of any form as columns.
 
         Parameters
@@ -66,6 +68,8 @@ class TokenColumns(Items, Sequence[Any]):
         names : sequence of str, optional
             The columns: of dicts, those that are read (by default all that the first position has); of sequences, what
             they are called (by default "0", "1", ...).
+        used : sequence of str, optional
+            Those of the names that dicts and TokenColumns need to have; by default all.
 
         Raises
         ------
@@ -73,7 +77,7 @@ class TokenColumns(Items, Sequence[Any]):
             Another form; a position that lacks a column or has something else than a text there (both are named).
         """
         if isinstance(items, cls):
-            missing = [name for name in names or () if name not in items.texts]
+            missing = [name for name in used or names or () if name not in items.texts]
             if missing:
                 raise InputError(f"expected a column {missing[0]!r}; there are: {', '.join(items.texts)}")
             return items
@@ -87,6 +91,8 @@ class TokenColumns(Items, Sequence[Any]):
         positions = [position for item in listed for position in item]
         if not positions:
             return cls({name: [] for name in names or ()}, offsets)
+        if used is not None and isinstance(positions[0], Mapping):
+            names = used
         return cls(_columns_of(positions, names, offsets), offsets)
 
     @property

@@ -63,6 +63,7 @@ class Prepared:
     taxonomy : of documents whose recipe has one, else None
     features : of documents, None for sequences
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
+    sample_weight : weights of the training items, where their file gives any; else None
     """
 
     X_train: Any
@@ -74,6 +75,7 @@ class Prepared:
     taxonomy: LabelTree | None = None
     features: Features | None = None
     is_inferred: bool = False
+    sample_weight: list[float] | None = None
 
     @property
     def given_taxonomy(self) -> LabelTree | None:
