@@ -9,6 +9,7 @@ Shapes: I items, N positions, C columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,13 @@ class TokenColumns(Items, Sequence[Any]):
     @property
     def n_positions(self) -> int:
         return int(self.offsets[-1])
+
+    def first_texts(self) -> list[list[str]]:
+        """Return the first column item by item: the words, as a rule. Empty texts where there is no column."""
+        if not self.texts:
+            return [[""] * n for n in self.lengths.tolist()]
+        first, ends = next(iter(self.texts.values())), self.offsets.tolist()
+        return [first[begin:end] for begin, end in pairwise(ends)]
 
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         return (self._item(i) for i in range(len(self)))

@@ -69,7 +69,9 @@ class Features:
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
     bias: bool = key("true or false", True, says="one feature more, which is always on")
-    columns: str = key("text", "", says="names of the columns before the label; default: those of the file, w pos of windows")
+    columns: str = key(
+        "text", "", says="names of the columns before the label; default: those of the file, w pos of windows"
+    )
     templates: str = key(
         "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
     )
