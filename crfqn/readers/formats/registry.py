@@ -217,7 +217,7 @@ def find_format(name: str | None, origin: Any = None) -> Format:
         if suffixes and suffixes[-1] in format.extensions:
             return format
     known = ", ".join(f"{format.name} ({' '.join(format.extensions)})" for format in FORMATS.values())
-    raise InputError(f"{shown}: its name does not tell the format; say format=, one of {known}")
+    raise InputError(f"{shown}: its name does not tell the format; name one (--format, format=): {known}")
 
 
 def read(
