@@ -236,7 +236,8 @@ class TestRegistry:
             "csv", "jsonl", "conllu",
         ]  # fmt: skip
         with pytest.raises(
-            InputError, match=r"a.txt.gz: its name does not tell the format; name one \(--format, format=\): conll"
+            InputError,
+            match=r"a.txt.gz: its name does not tell the format; name one \(--format, format=\): conll",
         ):
             read("a.txt.gz")
         with pytest.raises(InputError, match="format: expected one of conll"):
