@@ -35,6 +35,8 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     """
     if n_parts < 1:
         raise InputError(f"n_parts must be at least 1, got {n_parts}")
+    if n_parts == 1:
+        return np.array([0, ends.size - 1])
     goals = int(ends[-1]) * np.arange(n_parts + 1) // n_parts
     after = np.searchsorted(ends, goals)
     before = np.maximum(after - 1, 0)

@@ -212,8 +212,9 @@ class Chain:
     ) -> NDArray[np.intp]:
         """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
         if allowed is None:
+            if self.rules is None:
+                return np.empty(0, np.intp)
             lengths = np.diff(self.offsets)
-            rules = self.rules or TransitionRules.everything(self.n_states)
-            return np.flatnonzero(~rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
+            return np.flatnonzero(~self.rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
         best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_states**2), pool)
         return np.flatnonzero(best.score == -np.inf)

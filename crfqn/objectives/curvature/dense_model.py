@@ -70,7 +70,7 @@ def write_edges(
     beside = slice(x.shape[0], None)
     for state in states:
         own = slice(bounds[state], bounds[state + 1])
-        block = x[own] @ edges.with_nodes(state, edges.here[state]).astype(np.float32)
+        block = x[own] @ edges.with_nodes(state).astype(np.float32)
         model[own, beside], model[beside, own] = block, block.T
     model[beside, beside] = edges.with_edges()
 

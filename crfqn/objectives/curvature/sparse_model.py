@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -9,12 +10,14 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.kernels.chain.marginals.edge_sums import write_edge_columns
 from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, mirror, write_rows
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.edge_model import EdgeModel
 from crfqn.objectives.curvature.marginals import Marginals
 from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
+from crfqn.threads import Pool
 
 Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of the rows, columns, numbers
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
@@ -58,10 +61,10 @@ class Lists:
             self.offsets, self.entries, self.stops,
         )  # fmt: skip
 
-    def matrix(self) -> scipy.sparse.csc_array:
-        """Return the values of each coordinate's feature at the sampled positions, (S, n)."""
-        shape = self.sampled.size, self.split.n_nodes
-        return scipy.sparse.csr_array((self.x, self.members, self.starts), shape=shape).tocsc()
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """The sampled position of each entry of the lists, (M,)."""
+        return np.repeat(np.arange(self.sampled.size, dtype=np.int32), np.diff(self.starts))
 
 
 def sparse_model(
@@ -72,12 +75,18 @@ def sparse_model(
     pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
     limits = np.sqrt(LEAST * found)
-    model = mirrored(*node_rows(marginals, lists, pairs, limits, block_numbers))
+    rows = node_rows(marginals, lists, pairs, limits, block_numbers)
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
-        model = bordered(model, edges, lists.matrix(), split, limits)
-        found[split.n_nodes :] = model.diagonal()[split.n_nodes :]
-    return scaled_to_diagonal(model, found, diagonal)
+        among = edges.with_edges()
+        np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
+        found[split.n_nodes :] = np.diagonal(among)
+        rows = bordered(
+            rows,
+            edge_columns(marginals, lists, edges, limits, np.sqrt(LEAST * np.diagonal(among)), block_numbers),
+            among,
+        )
+    return scaled_to_diagonal(mirrored(*rows), found, diagonal)
 
 
 def node_rows(
@@ -87,20 +96,47 @@ def node_rows(
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
     below = states_below(marginals.loss.structure.ancestors, lists.states)
-    tasks = row_blocks(np.minimum(pairs + 1, n - np.arange(n)), block_numbers)
+
+    def write(first: int, last: int, *out: NDArray) -> None:
+        write_rows(
+            first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
+            bounds, below.indptr, below.indices, limits, pairs, *out,
+        )  # fmt: skip
+
+    return written(write, np.minimum(pairs + 1, n - np.arange(n)), block_numbers, owner.pool)
+
+
+def edge_columns(
+    marginals: Marginals, lists: Lists, edges: EdgeModel, limits: Limits, least: Limits, block_numbers: int
+) -> Compressed:
+    """Return what nodes and edges have in common, a row for each node; least: (E',), the limits of the edges."""
+    places, roots = lists.places, np.sqrt(lists.shares)
+
+    def write(first: int, last: int, *out: NDArray) -> None:
+        write_edge_columns(
+            first, last, lists.offsets, lists.entries, places, lists.x_p, roots, lists.split.states,
+            edges.outgoing, edges.incoming, limits, least, *out,
+        )  # fmt: skip
+
+    most_entries = np.full(lists.split.n_nodes, least.size)
+    return written(write, most_entries, block_numbers, marginals.objective.pool)
+
+
+def written(
+    write: Callable[..., None], most_entries: NDArray[np.int64], block_numbers: int, pool: Pool
+) -> Compressed:
+    """Return rows that `write(first, last, ends, indices, data)` writes block by block, as (indptr, indices, data)."""
+    tasks = row_blocks(most_entries, block_numbers)
     blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
         first, last, n_entries = tasks[part]
         ends = np.empty(last - first, np.int64)
         indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
-        write_rows(
-            first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
-            bounds, below.indptr, below.indices, limits, pairs, ends, indices, data,
-        )  # fmt: skip
+        write(first, last, ends, indices, data)
         blocks[part] = np.diff(ends, prepend=0), indices[: ends[-1]].copy(), data[: ends[-1]].copy()
 
-    owner.pool.each(len(tasks), run)
+    pool.each(len(tasks), run)
     lengths, indices, data = (np.concatenate(arrays) for arrays in zip(NO_BLOCK, *blocks, strict=True))
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data
 
@@ -114,30 +150,16 @@ def mirrored(indptr: NDArray, indices: NDArray, data: NDArray) -> scipy.sparse.c
     return scipy.sparse.csr_array((whole[1], whole[0], ends), shape=(n, n))
 
 
-def bordered(
-    nodes: scipy.sparse.csr_array,
-    edges: EdgeModel,
-    lists: scipy.sparse.csc_array,
-    split: Split,
-    limits: NDArray,
-) -> scipy.sparse.csr_array:
-    """Return the model of the nodes with rows and columns for the edges; small entries are left out here, too.
-
-    lists: (S, n), the values of each coordinate's feature at the sampled positions.
-    """
-    among = edges.with_edges()
-    least = np.sqrt(LEAST * np.diagonal(among))
-    bounds = np.searchsorted(split.states, np.arange(edges.here.shape[0] + 1))
-    blocks = []
-    for state in range(bounds.size - 1):
-        own = slice(bounds[state], bounds[state + 1])
-        block = (lists[:, own].T @ edges.with_nodes(state, edges.without_faint(state))).toarray()
-        block[np.abs(block) <= limits[own, None] * least] = 0.0
-        blocks.append(scipy.sparse.csr_array(block.astype(np.float32)))
-    beside = scipy.sparse.vstack(blocks)
-    np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
-    among = scipy.sparse.csr_array(among.astype(np.float32))
-    return scipy.sparse.block_array([[nodes, beside], [beside.T, among]], format="csr")
+def bordered(nodes: Compressed, beside: Compressed, among: NDArray[np.float64]) -> Compressed:
+    """Return the rows of nodes and edges from the diagonal on: the nodes' with the edges' columns, then the edges'."""
+    edges = scipy.sparse.csr_array(np.triu(among).astype(np.float32))
+    n, ends = nodes[0].size - 1, nodes[0] + beside[0]
+    indices, data = (np.empty(ends[-1] + edges.nnz, dtype) for dtype in (np.int32, np.float32))
+    for (indptr, columns, values), before, shift in ((nodes, beside[0][:-1], 0), (beside, nodes[0][1:], n)):
+        at = np.arange(columns.size) + np.repeat(before, np.diff(indptr))
+        indices[at], data[at] = columns + shift, values
+    indices[ends[-1] :], data[ends[-1] :] = edges.indices + n, edges.data
+    return np.append(ends, ends[-1] + edges.indptr[1:]), indices, data
 
 
 def scaled_to_diagonal(
