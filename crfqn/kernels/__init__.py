@@ -12,6 +12,7 @@ from typing import Any
 
 import numba
 
+from crfqn.kernels.compiler import KernelCompiler
 from crfqn.kernels.disk_cache import KernelCache
 from crfqn.kernels.linked_code import NO_ENTRIES, LinkedCompiler
 
@@ -23,7 +24,9 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
 
     counts : whether references to arrays are counted, which a kernel needs that makes or returns one
     """
-    result = numba.njit(no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath))(function)
+    result = numba.njit(
+        pipeline_class=KernelCompiler, no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath)
+    )(function)
     if numba.config.DISABLE_JIT:
         return result
     try:
