@@ -72,6 +72,16 @@ def strict_kernel(function: Any) -> Any:
     return compiled(function, ())
 
 
+def strict_subkernel(function: Any) -> Any:
+    """Compile as a `strict_kernel` that only kernels call; see `subkernel`."""
+    return linked(function, (), _nrt=True)
+
+
+def exact_subkernel(function: Any) -> Any:
+    """Compile as a `subkernel` with fused multiply-adds but nothing re-associated."""
+    return linked(function, {"contract"}, _nrt=True)
+
+
 def inner(function: Any) -> Any:
     """Compile into the callers, as a bare kernel: for loops within loops, where a call costs 30 ns."""
     return inlined(function, FAST_MATH)

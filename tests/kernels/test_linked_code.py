@@ -8,7 +8,9 @@ from crfqn.kernels import subkernel
 
 PACKAGE = Path(crfqn.__file__).parent
 KERNELS = PACKAGE / "kernels"
-LINKED = {"inner", "strict_inner", "exact_inner", "subkernel", "bare_subkernel"}
+LINKED = {"inner", "strict_inner", "exact_inner"} | {
+    f"{kind}subkernel" for kind in ("", "bare_", "strict_", "exact_")
+}
 
 
 def linked_kernels() -> dict[str, str]:
