@@ -300,6 +300,21 @@ def convert(
     convert(source, target, source_format, target_format, options, is_quiet=is_quiet)
 
 
+@app.command("compile")
+@command
+def compile_(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Estimators such as ChainCRF; default: all of them.")
+    ] = None,
+    as_json: JsonOption = False,
+    is_quiet: QuietOption = False,
+) -> None:
+    """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
+    from crfqn.cli.commands.compilation import compile_all
+
+    compile_all(names or [], as_json=as_json, is_quiet=is_quiet)
+
+
 @data_app.command("list")
 @command
 def data_list(as_json: JsonOption = False) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numba
 
+from crfqn.kernels.compiler import KernelCompiler
 from crfqn.kernels.disk_cache import KernelCache
 from crfqn.kernels.linked_code import NO_ENTRIES, LinkedCompiler
 
@@ -23,7 +24,9 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
 
     counts : whether references to arrays are counted, which a kernel needs that makes or returns one
     """
-    result = numba.njit(no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath))(function)
+    result = numba.njit(
+        pipeline_class=KernelCompiler, no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath)
+    )(function)
     if numba.config.DISABLE_JIT:
         return result
     try:
@@ -67,6 +70,16 @@ def strict_kernel(function: Any) -> Any:
     For gathers: a sum that may be re-associated is compiled into vector gathers, four times slower than loads.
     """
     return compiled(function, ())
+
+
+def strict_subkernel(function: Any) -> Any:
+    """Compile as a `strict_kernel` that only kernels call; see `subkernel`."""
+    return linked(function, (), _nrt=True)
+
+
+def exact_subkernel(function: Any) -> Any:
+    """Compile as a `subkernel` with fused multiply-adds but nothing re-associated."""
+    return linked(function, {"contract"}, _nrt=True)
 
 
 def inner(function: Any) -> Any:

@@ -1,8 +1,9 @@
 """Cache of compiled kernels on disk, valid as long as no kernel's source has changed.
 
-Numba's own cache of a function only notices changes of the function's file. But a kernel's code holds that of the
-kernels that it calls, and constants of other files: an edit there has to compile it anew too. The processor and the
-version of numba are in numba's own key.
+Numba's own cache of a function only notices changes of the function's file, by its date. But a kernel's code holds that
+of the kernels that it calls, and constants of other files: an edit there has to compile it anew too. And dates change
+where files are copied, as into the image of a container, whose machine code would be lost. So content decides. The
+processor and the version of numba are in numba's own key.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one function, stale once its own file or any kernel's has changed.
+    """Numba's cache of one function of this package, stale once any kernel's source has changed.
 
     Numba chooses the folder: NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if none can be
     written.
@@ -27,7 +28,7 @@ class KernelCache(FunctionCache):
         self._cache_file = IndexDataCacheFile(
             cache_path=locator.get_cache_path(),
             filename_base=self._impl.filename_base,
-            source_stamp=(locator.get_source_stamp(), hash_of_kernels()),
+            source_stamp=hash_of_kernels(),
         )
 
 

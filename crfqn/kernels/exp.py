@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels import compiled, exact_inner
+from crfqn.kernels import exact_inner, exact_subkernel
 from crfqn.kernels.vectors import larger, shift_exponent, spread
 
 LOG2_E = 1.4426950408889634
@@ -19,12 +19,7 @@ ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer 
 UNDERFLOW = -708.0
 
 
-def fused_kernel(function: Any) -> Any:
-    """Compile as a kernel with fused multiply-adds only: re-association would cancel ROUND."""
-    return compiled(function, {"contract"})
-
-
-@fused_kernel
+@exact_subkernel  # re-association would cancel ROUND
 def exp_in_place(x: np.ndarray, exponents: np.ndarray) -> None:
     """Replace x by exp(x) for x <= 0; values under -708 give 3e-308 instead of a denormal.
 

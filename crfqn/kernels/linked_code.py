@@ -8,7 +8,8 @@ the same without.
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+
+from crfqn.kernels.compiler import KernelCompiler
 
 NO_ENTRIES = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -47,11 +48,11 @@ class LinkedLibrary(JITCodeLibrary):
         return 0
 
 
-class LinkedCompiler(Compiler):
-    """Numba's compiler, which leaves the code to the callers."""
+class LinkedCompiler(KernelCompiler):
+    """The compiler of kernels, which leaves the code to the callers."""
 
     def define_pipelines(self) -> Any:
-        """Return numba's passes, to be run with a `LinkedLibrary`."""
+        """Return the passes, to be run with a `LinkedLibrary`."""
         name = self.state.func_id.func_qualname
         self.state.library = LinkedLibrary(self.state.targetctx.codegen(), name)
         return super().define_pipelines()

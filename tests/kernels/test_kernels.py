@@ -33,6 +33,11 @@ from crfqn.kernels.sparse.transpose import count_entries, scatter_entries
 from crfqn.kernels.subproblem.coordinates import soft_threshold
 from crfqn.kernels.taxonomy.marginals import add_marginal_variance, best_labels, path_sums, tree_marginals
 
+chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot = map(
+    from_python,
+    (chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot),
+)
+
 
 def exponential(x):
     result = np.array(x, float)

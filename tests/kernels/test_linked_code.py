@@ -8,13 +8,19 @@ from crfqn.kernels import subkernel
 
 PACKAGE = Path(crfqn.__file__).parent
 KERNELS = PACKAGE / "kernels"
-LINKED = {"inner", "strict_inner", "exact_inner", "subkernel", "bare_subkernel"}
+LINKED = {"inner", "strict_inner", "exact_inner"} | {
+    f"{kind}subkernel" for kind in ("", "bare_", "strict_", "exact_")
+}
 
 
-def linked_kernels() -> dict[str, str]:
-    """The names of the linked kernels, and their modules."""
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def linked_kernels() -> set[tuple[str, str]]:
+    """The modules and names of the linked kernels."""
     return {
-        node.name: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        (module_of(path), node.name)
         for path in KERNELS.rglob("*.py")
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef) and LINKED & {ast.unparse(mark) for mark in node.decorator_list}
@@ -31,12 +37,12 @@ def test_only_kernels_call_linked_kernels():
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
-            if linked.get(alias.name) == node.module
+            if (node.module, alias.name) in linked
         }
         if not path.is_relative_to(KERNELS):
             assert not imported, f"{path}: {sorted(imported)} have no entry from Python"
             continue
-        own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} & linked.keys()
+        own = {name for module, name in linked if module == module_of(path)}
         for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.decorator_list:
                 names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}

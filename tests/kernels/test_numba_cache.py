@@ -76,7 +76,8 @@ def edit(path, old, new):
 def test_an_edit_of_a_kernel_within_another(copied):
     called = copied / "crfqn/kernels/family/called.py"
     assert run(copied) == (23.0, 0, 1)
-    os.utime(called)  # what counts is the content
+    for path in called, called.with_name("caller.py"):
+        os.utime(path)  # what counts is the content
     assert run(copied) == (23.0, 1, 0)
     edit(called, "x + 1.0", "x + 2.0")
     edit(called, "10.0 * x", "20.0 * x")

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from linked import from_python
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
 from crfqn import ChainCRF
@@ -296,7 +297,7 @@ class TestSearch:
             w, d, zero = loss.weights_of(2), np.full(size, 900.0), np.zeros(size)
             before = w.copy()
             d[0] = -900.0
-            change = search(
+            change = from_python(search)(
                 loss.chain, loss.tree, 2, w, d, -1e9, zero, zero, 0.9, 0.5, 1e-12
             )  # no slope is that steep
             assert change == 0.0
@@ -310,7 +311,7 @@ class TestSearch:
         d = -g / 1e-3
         value, w = loss.value, loss.weights_of(0)
         before = w.copy()
-        change = search(None, loss.tree, 0, w, d, float(g @ d), zero, zero, 0.01, 0.5, 1e-12)
+        change = from_python(search)(None, loss.tree, 0, w, d, float(g @ d), zero, zero, 0.01, 0.5, 1e-12)
         step = (w - before)[np.abs(d).argmax()] / d[np.abs(d).argmax()]
         assert 0 < step < 1
         assert np.log2(step) == pytest.approx(round(np.log2(step)), abs=1e-9)
@@ -338,10 +339,10 @@ class TestFlooredCurvature:
     def test_the_direction(self):
         w, g, zero = np.zeros(2), np.array([1.5, 0.2]), np.zeros(2)
         h, l1, d = np.array([1e-13, 1e-13]), np.array([0.5, 0.5]), np.empty(2)
-        slope = newton_direction(w, g, h, l1, zero, 1e-10, d)
+        slope = from_python(newton_direction)(w, g, h, l1, zero, 1e-10, d)
         assert d.tolist() == pytest.approx([-1e10, 0.0])
         assert slope == pytest.approx(-1e10)
-        newton_direction(w, g, np.array([2.0, 2.0]), l1, np.array([3.0, 3.0]), 1e-10, d)
+        from_python(newton_direction)(w, g, np.array([2.0, 2.0]), l1, np.array([3.0, 3.0]), 1e-10, d)
         assert d.tolist() == pytest.approx([-1.0 / 5.0, 0.0])
 
     def test_positions_that_are_decided_the_wrong_way_are_won_back(self):

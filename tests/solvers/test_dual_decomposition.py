@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from linked import from_python
 
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
@@ -171,7 +172,7 @@ def test_a_sub_problem_is_solved_or_improved(sub_solver):
         start, g = random.dirichlet(np.ones(6)) * c, random.normal(size=6)
         after, workspace = np.empty(6), np.empty(7)
         solver = SubSolver(METHODS[sub_solver], 1e-13, np.ones(1, np.uint64))
-        solve_block(g, start, c, square, int(g.argmax()), 0, solver, after, workspace)
+        from_python(solve_block)(g, start, c, square, int(g.argmax()), 0, solver, after, workspace)
         assert after.sum() == pytest.approx(c)
         assert (after >= 0).all()
         assert value(after) < 0.0

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from linked import from_python
 from references import Enumeration, log_recursion
 
 from crfqn.errors import InputError
@@ -299,7 +300,7 @@ def in_logarithms(scores, edges):
     n_states, length = scores.shape
     psi, alpha, p = (np.ones((length, n_states)) for _ in range(3))
     counts = np.zeros((n_states, n_states))
-    log_partition, expected = log_item(scores, edges, 0, 1.0, psi, alpha, p, counts)
+    log_partition, expected = from_python(log_item)(scores, edges, 0, 1.0, psi, alpha, p, counts)
     assert not psi.any()
     assert not alpha.any()
     return log_partition, p.T, counts, expected

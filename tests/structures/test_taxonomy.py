@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linked import from_python
 from problems import LEAVES, PARENTS, SHAPES
 from references import Forest
 
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy.marginals import WIDEST, tile_width
+from crfqn.kernels.taxonomy import marginals
+from crfqn.kernels.taxonomy.marginals import WIDEST
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import N_PARTS, Pool
+
+tile_width = from_python(marginals.tile_width)
 
 
 @pytest.fixture(params=[N_PARTS, 1, 3], ids=lambda n: f"{n} parts")

@@ -7,11 +7,11 @@ of both are nearly the same.
 Shapes as in `linear.py`; surplus : float64 (K,), sum_i b_i less the masses of the labels, which add up to 0.
 """
 
-from crfqn.kernels import bare_kernel, kernel
+from crfqn.kernels import bare_subkernel, kernel
 from crfqn.kernels.dual.linear import move_weights
 
 
-@bare_kernel
+@bare_subkernel
 def give(i, p, q, rows, items, surplus, states, changes, weights):
     """Move as much as is there and wanted from state q of item i to state p, and the weights with it."""
     b = items.b[i]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner
+from crfqn.kernels import bare_subkernel, inner
 from crfqn.kernels.projection.level import (
     BISECTION,
     PIVOT,
@@ -71,7 +71,7 @@ def optimality(g, b, c):
     return Optimality(best, violation, c * largest - product, slack)
 
 
-@bare_kernel
+@bare_subkernel
 def project(g, b, c, square, solver, after, workspace):
     """after <- argmin of equation 6 (Lemma 1): exactly, or by Algorithm 3, whose sum is c up to the tolerance."""
     for m in range(b.size):
@@ -118,7 +118,7 @@ def step_to_vertex(g, b, c, square, best, after):
     after[best] += gamma * c
 
 
-@bare_kernel
+@bare_subkernel
 def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
     """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
     if solver.method == SMO:

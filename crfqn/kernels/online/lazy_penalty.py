@@ -107,7 +107,7 @@ def step_row(row, share, gradient, eta, scaled_eta):
         row[k] -= (scaled_eta if share[k] > 0.0 else eta) * gradient[k]
 
 
-@kernel
+@subkernel
 def apply_lazy_penalty_to_rows(chosen, rows):
     """Apply the accrued penalty to the rows `chosen`; rows : LazyRows."""
     table, accrued = rows.table, max(rows.counters[DUE], NOTHING)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel
+from crfqn.kernels import bare_subkernel, inner, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.rowwise.penalty import (
     UNPENALISED,
@@ -168,7 +168,7 @@ def propose(n, curvature, penalty, work):
     return slope, has_moved
 
 
-@bare_kernel
+@bare_subkernel
 def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
     """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
 

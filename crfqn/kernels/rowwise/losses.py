@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel, subkernel
+from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel, subkernel
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.rowwise.hinges import add_hinge_slopes, move_hinge
 
@@ -248,7 +248,7 @@ def slopes(state, begin, end, g, h, own):
         h[r] = factor * (h[r] + own[1, r])
 
 
-@bare_kernel
+@bare_subkernel
 def move(state, begin, end, step, d):
     """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
     if state.loss == MULTICLASS:

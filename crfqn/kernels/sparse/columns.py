@@ -16,7 +16,7 @@ column; values: float64 (nnz,), or (0,) where every stored value is 1. states, f
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel
+from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel, strict_subkernel
 from crfqn.kernels.rows import add_picked
 
 TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
@@ -35,7 +35,7 @@ def first_at(begin, end, indices, position):
     return low
 
 
-@strict_kernel
+@strict_subkernel
 def binary_dot(positions, row):
     """Return sum_t row[t] over the listed positions."""
     n = positions.size // 4
@@ -50,7 +50,7 @@ def binary_dot(positions, row):
     return (s0 + s1) + (s2 + s3)
 
 
-@strict_kernel
+@strict_subkernel
 def valued_dot(positions, values, row):
     """Return sum_t x_t row[t] over the listed positions."""
     n = positions.size // 4

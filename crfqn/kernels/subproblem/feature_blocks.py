@@ -117,7 +117,7 @@ def block_violation(w, g, l1, l2, shrink_share, shrink_slack):
     return largest, is_kept
 
 
-@kernel
+@subkernel
 def newton_direction(w, g, h, l1, l2, floor, d):
     """Fill d as above; returns the predicted decrease, negative: g'd + penalty(w + d) - penalty(w)."""
     slope = 0.0
@@ -144,7 +144,7 @@ def penalty_change(w, d, step, l1, l2):
     return change
 
 
-@kernel
+@subkernel
 def search(chain, tree, block, w, d, slope, l1, l2, armijo, backtrack, noise):
     """Search along d by Armijo's rule; moves w and the loss; returns the change of the objective, 0 for a failure.
 

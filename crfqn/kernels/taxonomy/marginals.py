@@ -30,7 +30,7 @@ GROUP = 1024  # numbers whose exponentials are taken together: 8 KB, their expon
 WIDEST = 256
 
 
-@kernel
+@subkernel
 def tile_width(n_nodes):
     """Return the number of items in a tile: whole vector registers, one at least."""
     width = TILE_NUMBERS // n_nodes // LANES * LANES

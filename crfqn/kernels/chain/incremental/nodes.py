@@ -72,7 +72,7 @@ def node_slopes(s, feature, g, h):
         g[k], h[k] = slopes[k], squares[k]
 
 
-@kernel
+@subkernel
 def add_slopes(e, stop, indices, values, weight, is_log, alpha, beta, targets, n_states, p, g, h):
     """Add the terms of an item's entries e ... stop - 1 to a feature's gradient and curvature, (width,); p: scratch."""
     width = p.size

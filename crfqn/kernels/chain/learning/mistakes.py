@@ -44,7 +44,7 @@ def label_item(scores, edges, mask, delta, states):
             edges_to[j] = edges[j, state]
 
 
-@kernel
+@subkernel
 def lead(labels, states, scores, edges):
     """Return score(states) - score(labels)."""
     total = 0.0

@@ -74,7 +74,7 @@ def forbid_scores(scores, n_states, psi):
     return widest
 
 
-@kernel
+@subkernel
 def load_edges(chosen, rows, edges):
     """Write the edge weights s v of the rows `chosen` into edges, float64 (K, width)."""
     scale = rows.counters[SCALE]

@@ -36,7 +36,7 @@ LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number
 AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is far below
 
 
-@kernel
+@subkernel
 def padded_edges(edges):
     """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
 
@@ -59,7 +59,7 @@ def padded_edges(edges):
     return m, m_transposed, largest, smallest
 
 
-@kernel
+@subkernel
 def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
     """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
 
@@ -95,7 +95,7 @@ def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
             spread[t] = forbid(centred[t], psi[t], n_states)
 
 
-@kernel
+@subkernel
 def forbid(centred, psi, n_states):
     """Write zeros where a centred score is -inf; returns the range of the others, whose largest is 0."""
     lowest = 0.0
@@ -107,7 +107,7 @@ def forbid(centred, psi, n_states):
     return -lowest
 
 
-@kernel
+@subkernel
 def forward(psi, m, n_states, alpha, scale):
     """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
     length, width = psi.shape
@@ -129,7 +129,7 @@ def forward(psi, m, n_states, alpha, scale):
     return log_scale
 
 
-@kernel
+@subkernel
 def backward(psi, m_transposed, n_states, alpha, scale, p):
     """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
     length, width = psi.shape
@@ -184,7 +184,7 @@ def expected_scores(p, centred, shift, length, expected):
         expected[t] = total + shift[t]
 
 
-@kernel
+@subkernel
 def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge_counts):
     """Multiply an item's marginals by its weight, subtract the observed counts; returns the targets' score."""
     if weight != 1.0:
@@ -224,7 +224,7 @@ def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
     return log_scale
 
 
-@kernel
+@subkernel
 def chunk_end(first, items, offsets):
     """Return the place behind the largest chunk of neighbours in `items` from place `first` on: at least one item."""
     stop, start = first + 1, offsets[items[first]]
@@ -235,7 +235,7 @@ def chunk_end(first, items, offsets):
     return stop
 
 
-@kernel
+@subkernel
 def longest_item(items, offsets):
     """Return the length of the longest of some items, or CHUNK if that is more."""
     longest = CHUNK

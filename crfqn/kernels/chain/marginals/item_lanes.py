@@ -70,7 +70,7 @@ class Group(NamedTuple):
     )  # float64 (3, LANES): sum_t largest score, log Z without it and without edges, expected score
 
 
-@kernel
+@subkernel
 def new_group(longest, n_states):
     """Return the workspace for items of at most `longest` positions."""
     height = -(-n_states // TOGETHER) * TOGETHER
@@ -108,7 +108,7 @@ def interleave(scores, n_rows, group):
             )
 
 
-@kernel
+@subkernel
 def exponentiate(n_states, n_rows, group):
     """Subtract each position's largest score, write psi = exp(centred); returns the widest range of the scores."""
     centred, psi, ends = group.centred, group.psi, load(group.ends, 0)
@@ -148,7 +148,7 @@ def forbid_lanes(n_states, n_rows, group):
     return most
 
 
-@kernel
+@subkernel
 def agree(n_states, n_items, group):
     """Return whether the marginals of each item's first position sum to 1: see `forward_backward.py`."""
     for lane in range(n_items):
@@ -268,7 +268,7 @@ def add_pairs(n_rows, group):
                 add_outer_4_2(raw, j // LANES * size + k, alpha, before, u, after, size, n)
 
 
-@kernel
+@subkernel
 def separate(n_rows, group, residual):
     """residual[k, start of the lane's item + t] = p[t, k, lane]."""
     n_states, n_positions = residual.shape

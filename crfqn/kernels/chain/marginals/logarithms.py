@@ -6,10 +6,10 @@ of magnitude that a scaled message would underflow. Shapes: K states.
 
 import numpy as np
 
-from crfqn.kernels import kernel, subkernel
+from crfqn.kernels import subkernel
 
 
-@kernel
+@subkernel
 def log_sum_exp(values, n):
     """Return log sum_{k < n} exp(values[k])."""
     largest = values[0]
@@ -84,7 +84,7 @@ def log_pairs(scores, edges, position, alpha, beta, pairs):
             pairs[j, k] = np.exp(pairs[j, k] - total)
 
 
-@kernel
+@subkernel
 def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
     """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`.
 

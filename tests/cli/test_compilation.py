@@ -1,0 +1,46 @@
+"""`crfqn compile`: what it compiles is on disk, for other processes too."""
+
+import json
+
+from command_line import crfqn, run_here
+
+import crfqn as package
+from crfqn.cli.commands.compilation import FIRST_FITS
+
+
+def test_what_was_compiled_is_not_compiled_again(tmp_path):
+    found = []
+    for _ in range(2):
+        done = crfqn("compile", "CalibratedLeastSquares", "-q", "--json", NUMBA_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
+        (row,) = json.loads(done.stdout)
+        assert row["name"] == "CalibratedLeastSquares"
+        assert row["seconds"] > 0
+        found.append(row["n_compiled"])
+    assert found[0] > 0
+    assert found[1] == 0
+    assert any(tmp_path.rglob("*.nbc"))
+
+
+def test_a_table_and_a_total(monkeypatch, tmp_path):
+    done = run_here(monkeypatch, tmp_path, "compile", "GeneralizedLeastSquares", "CalibratedLeastSquares")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split("\n") == ["GeneralizedLeastSquares ...", "CalibratedLeastSquares ...", ""]
+    first, second, total = done.stdout.splitlines()
+    assert first.startswith("GeneralizedLeastSquares ")
+    assert second.startswith("CalibratedLeastSquares ")
+    assert total.startswith("compiled and trained in ")
+
+
+def test_every_estimator_has_a_first_fit():
+    public = {name: getattr(package, name) for name in package.__all__}
+    estimators = {name for name, value in public.items() if hasattr(value, "predict")}
+    assert estimators <= FIRST_FITS.keys()
+
+
+def test_a_name_that_is_not_known(monkeypatch, tmp_path):
+    done = run_here(monkeypatch, tmp_path, "compile", "Nobody")
+    assert done.returncode == 2
+    assert "expected names of ChainCRF, " in done.stderr
+    assert "got 'Nobody'" in done.stderr
