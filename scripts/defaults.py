@@ -1,8 +1,9 @@
 #!/usr/bin/env python
-"""What the default strengths are worth: scores against l1 on many sets, and the rules that could choose it.
+"""What the default strengths are worth: scores against them on many sets, and the rules that could choose them.
 
     python scripts/defaults.py --quick                           # two small built-in sets, in seconds
     python scripts/defaults.py --data digits --data dutch        # some; their files below CRFQN_DATA
+    python scripts/defaults.py --strength group_l1 --data yeast  # rows of weights; l2: pure L2
     python scripts/defaults.py                                   # all, some 40 minutes on one core
 
 Writes a JSON file a set, which later calls use again, and a page of tables over all that is in the folder. How:
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from defaults_study.sources import QUICK, SOURCES
+from defaults_study.sources import MULTILABEL, QUICK, SOURCES, VARIED
 from studies.command import explaining
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-DataName = StrEnum("DataName", {name: name for name in (*SOURCES, *QUICK)})  # type: ignore[misc]
+DataName = StrEnum("DataName", {name: name for name in (*SOURCES, *MULTILABEL, *QUICK)})  # type: ignore[misc]
+Strength = StrEnum("Strength", {name: name for name in VARIED})  # type: ignore[misc]
+L1 = Strength("l1")  # type: ignore[call-arg]
 
 
 @app.command()
@@ -28,6 +31,12 @@ def study(
         typer.Option(help="May be given several times; default: all, with --quick the built-in ones."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
+    strength: Annotated[
+        Strength,  # type: ignore[valid-type]
+        typer.Option(
+            help="The one that varies: group_l1 over rows of weights, l2 alone; both for flat sets."
+        ),
+    ] = L1,
     l2_share: Annotated[float, typer.Option("--l2", min=0, help="l2 as a share of l1.")] = 0.0,
     seconds: Annotated[float, typer.Option(min=1, help="Of processor time a set, for its curve.")] = 200.0,
     output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("defaults-study"),
@@ -37,7 +46,7 @@ def study(
 
     with explaining():
         names = [str(each) for each in data or ()] or [*(QUICK if quick else SOURCES)]
-        publisher = Publisher(output, seconds, l2_share)
+        publisher = Publisher(output, seconds, str(strength), l2_share)
         for name in names:
             publisher.measure(name)
         publisher.publish()

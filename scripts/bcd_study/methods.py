@@ -45,7 +45,16 @@ OF_THE_LIBRARY = (OURS, PROX_QN)  # not in the paper's comparison
 def paper_bcd(step: str, tau: float | None = None) -> RowDescent:
     """Algorithm 1: every row in every sweep, nothing extrapolated."""
     return RowDescent(
-        step=step, sigma=SIGMA, omega=OMEGA, tau=tau, shrink=False, memory=0, shuffle=False, max_sweeps=20
+        step=step,
+        sigma=SIGMA,
+        omega=OMEGA,
+        least_share=1.0,
+        free_share=0.0,
+        tau=tau,
+        shrink=False,
+        memory=0,
+        shuffle=False,
+        max_sweeps=20,
     )
 
 

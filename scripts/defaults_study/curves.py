@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from benchmarks.alone import say
 
-from crfqn.objectives.gradient_noise import gradient_noise
+from crfqn.estimators.automatic_strengths import SHARES
 from crfqn.regularization_path.prepared import prepare_path
 from defaults_study.sources import Source
 
 STEP = 4.0  # between two strengths
-FIRST = 1 / 16  # of l1_max: above, next to nothing is learnt
+FIRST = {"l1": 1 / 16, "group_l1": 1 / 4, "l2": 4.0}  # of the largest: above, next to nothing is learnt
 LAST = 4e-3  # of the noise of gradients
 N_FOLDS, FEW_ITEMS = 5, 500
 FURTHER = 2  # strengths that are LOST points below the best end a curve
@@ -28,9 +28,12 @@ LOST = 2.0
 
 @dataclass(frozen=True)
 class Row:
-    """A strength, and what models of it get: percent right, weights, processor seconds."""
+    """A strength, and what models of it get: percent right, weights, processor seconds.
 
-    l1: float
+    l2 : besides l1, as a share of it; 0 where another strength varies
+    """
+
+    strength: float
     l2: float
     validation: float
     test: float
@@ -44,9 +47,9 @@ class Curve:
 
     Attributes
     ----------
-    l1_max, noise, scale : of the four fifths that are trained on: the largest gradient at zero, the noise of gradients,
-        and the root of the mean square of the values that are not zero
-    penalty : the penalty's strengths: "l1", "l1 and l2 = 2 l1"
+    penalty : the strengths: "l1", "l1, l2 = 2 l1", "group_l1" or "l2"
+    largest, noise, scale : of the four fifths that are trained on: the largest useful strength, the noise of gradients
+        (its square for l2), and the root of the mean square of the values that are not zero
     """
 
     name: str
@@ -55,7 +58,7 @@ class Curve:
     penalty: str
     n_items: int
     n_labels: int
-    l1_max: float
+    largest: float
     noise: float
     scale: float
     rows: list[Row] = field(default_factory=list)
@@ -78,13 +81,14 @@ class Curve:
         """The best on validation items; of equal ones the strongest."""
         return self.rows[int(np.argmax(self.column("validation")))]
 
-    def test_at(self, l1: float) -> float:
+    def test_at(self, strength: float) -> float:
         """The test score at a strength, linear between the logarithms of those measured, constant beyond."""
-        return float(np.interp(np.log(l1), np.log(self.column("l1"))[::-1], self.column("test")[::-1]))
+        measured = np.log(self.column("strength"))[::-1]
+        return float(np.interp(np.log(strength), measured, self.column("test")[::-1]))
 
-    def lost_at(self, l1: float) -> float:
+    def lost_at(self, strength: float) -> float:
         """The points of the test score that a strength loses on the tuned one."""
-        return self.tuned.test - self.test_at(l1)
+        return self.tuned.test - self.test_at(strength)
 
 
 def take(items: Any, chosen: np.ndarray) -> Any:
@@ -111,39 +115,46 @@ def start(name: str, source: Source, l2_share: float) -> Curve:
     """A curve without rows: what the rules know of a set."""
     train, _ = folds(source.n_items)[0]
     X, y = take(source.X_train, train), take(source.y_train, train)
-    with prepare_path(source.model(), X, y) as prepared:
-        noise = gradient_noise(prepared.objective, prepared.penalty.unpenalised)
-        l1_max = prepared.l1_max
-    labels = source.y_train if source.is_flat else [label for item in source.y_train for label in item]
-    penalty = f"l1, l2 = {l2_share:g} l1" if l2_share else "l1"
+    varied = source.varied if source.varied != "l2" else "l1"
+    with prepare_path(source.model(), X, y, path_parameter=varied) as prepared:
+        noise, largest = prepared.automatic / SHARES[varied], prepared.l1_max
+    if source.varied == "l2":  # a feature's curvature at zero weights: beyond, next to nothing is learnt
+        noise = largest = noise**2
+    penalty = f"l1, l2 = {l2_share:g} l1" if l2_share else source.varied
     return Curve(
-        name, source.estimator.__name__, source.measure, penalty, source.n_items, len(set(labels)), l1_max,
+        name, source.estimator.__name__, source.measure, penalty, source.n_items, source.n_labels, largest,
         noise, square_scale(X),
     )  # fmt: skip
 
 
 def measure(name: str, source: Source, seconds: float, l2_share: float = 0.0) -> Curve:
-    """The curve of a set under l1, with l2 as a share of l1, for so many processor seconds at most."""
+    """The curve of a set, with l2 as a share of l1, for so many processor seconds at most."""
     curve = start(name, source, l2_share)
-    say(f"{name}: {source.n_items} items, l1_max {curve.l1_max:.4g}, noise {curve.noise:.4g}")
+    say(
+        f"{name}: {source.n_items} items, largest {curve.penalty} {curve.largest:.4g}, noise {curve.noise:.4g}"
+    )
     cuts = folds(source.n_items)
     models = [source.model(warm_start=True) for _ in cuts]
-    begin, l1, best, n_worse = time.process_time(), FIRST * curve.l1_max, -np.inf, 0
-    while n_worse < FURTHER and l1 >= LAST * curve.noise and time.process_time() - begin < seconds:
-        row = fit(source, models, cuts, l1, l2_share * l1)
+    first = FIRST[source.varied] * curve.largest
+    begin, strength, best, n_worse = time.process_time(), first, -np.inf, 0
+    while n_worse < FURTHER and strength >= LAST * curve.noise and time.process_time() - begin < seconds:
+        row = fit(source, models, cuts, strength, l2_share * strength)
         curve.rows.append(row)
-        say(f"  l1 {row.l1:.4g}: validation {row.validation:.2f}, test {row.test:.2f}, {row.seconds:.1f} s")
+        say(
+            f"  {source.varied} {strength:.4g}: validation {row.validation:.2f}, test {row.test:.2f}, "
+            f"{row.seconds:.1f} s"
+        )
         best = max(best, row.validation)
         n_worse = n_worse + 1 if row.validation < best - LOST else 0
-        l1 /= STEP
+        strength /= STEP
     return curve
 
 
-def fit(source: Source, models: list[Any], cuts: list[Any], l1: float, l2: float) -> Row:
+def fit(source: Source, models: list[Any], cuts: list[Any], strength: float, l2: float) -> Row:
     """The models of a strength, one a cut."""
     begin, found = time.process_time(), []
     for model, (train, held_out) in zip(models, cuts, strict=True):
-        model.set_params(l1=l1, l2=l2)
+        model.set_params(**source.strengths(strength, l2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a fit's limit leaves undone, scores tell
             model.fit(take(source.X_train, train), take(source.y_train, train))
@@ -156,4 +167,4 @@ def fit(source: Source, models: list[Any], cuts: list[Any], l1: float, l2: float
             )
         )
     validation, test, n_nonzero = np.mean(found, axis=0).tolist()
-    return Row(l1, l2, validation, test, n_nonzero, time.process_time() - begin)
+    return Row(strength, l2, validation, test, n_nonzero, time.process_time() - begin)

@@ -51,7 +51,8 @@ def middle_of_least(values: np.ndarray, slack: float = 0.05) -> int:
 
 RULES = (
     Rule("noise of gradients", lambda curve: curve.noise),
-    Rule("largest useful l1", lambda curve: curve.l1_max),
+    Rule("noise of a row's gradients", lambda curve: curve.noise * np.sqrt(curve.n_labels)),
+    Rule("largest useful strength", lambda curve: curve.largest),
     Rule("scale of the features", lambda curve: curve.scale),
     Rule("one number for all", lambda curve: 1.0),
 )

@@ -1,6 +1,7 @@
 """The sets of the study: items to train on and to test on, the estimator for them, and what is scored.
 
-All but leukemia are in the registry (`crfqn data get`, or a folder that CRFQN_DATA names); leukemia is in that folder.
+All but leukemia and the sets of `multilabel.py` are in the registry (`crfqn data get`, or a folder that CRFQN_DATA
+names); these are in that folder.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import label_ranking_average_precision_score
 
-from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
+from crfqn.errors import InputError
 from crfqn.metrics import chunk_f1_score
 
 TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000
 CHUNKED = ("btc", "conll2000-500", "conll2000-2000")  # whose labels are IOB tags
-CHUNKS, ACCURACY = "F1 of chunks", "accuracy"
+CHUNKS, ACCURACY, RANKS = "F1 of chunks", "accuracy", "label ranking average precision"
+VARIED = ("l1", "group_l1", "l2")  # the strengths that there are curves of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,8 @@ class Source:
 
     Attributes
     ----------
-    measure : CHUNKS or ACCURACY
+    measure : CHUNKS, ACCURACY or RANKS
+    varied : one of VARIED
     """
 
     X_train: Any
@@ -36,6 +41,26 @@ class Source:
     estimator: type
     settings: dict[str, Any] = field(default_factory=dict)
     measure: str = ACCURACY
+    varied: str = "l1"
+
+    def varying(self, varied: str) -> Source:
+        """The set with another strength that varies; for rows of weights, the estimator whose penalty they are."""
+        if varied == "group_l1" and self.estimator not in (MulticlassCRF, MultilabelRanker):
+            raise InputError(
+                f"group_l1: expected a set of flat labels, got one for {self.estimator.__name__}"
+            )
+        if varied != "group_l1" and self.estimator is MultilabelRanker:
+            raise InputError(
+                f"{varied}: expected a set of one label an item; of several there is group_l1 only"
+            )
+        rows = varied == "group_l1" and self.estimator is MulticlassCRF
+        return replace(self, varied=varied, estimator=MulticlassClassifier if rows else self.estimator)
+
+    def strengths(self, strength: Any, l2: float = 0.0) -> dict[str, Any]:
+        """The parameters of a strength that varies; l2 besides an l1."""
+        if self.varied == "l2":
+            return {"l1": 0.0, "l2": strength}
+        return {"l1": strength, "l2": l2} if self.varied == "l1" else {"group_l1": strength}
 
     def model(self, **settings: Any) -> Any:
         """A new estimator."""
@@ -45,12 +70,17 @@ class Source:
         """The measure in percent."""
         if self.measure == CHUNKS:
             return 100.0 * chunk_f1_score(y, model.predict(X))
+        if self.measure == RANKS:
+            return 100.0 * float(label_ranking_average_precision_score(y, model.decision_function(X)))
         return 100.0 * model.score(X, y)
 
     @property
-    def is_flat(self) -> bool:
-        """Whether an item has one label."""
-        return self.estimator is not ChainCRF
+    def n_labels(self) -> int:
+        """Labels that training items have."""
+        if self.measure == RANKS:
+            return int(self.y_train.any(axis=0).sum())
+        items = self.y_train if self.estimator is ChainCRF else [self.y_train]
+        return len({label for item in items for label in item})
 
     @property
     def n_items(self) -> int:
@@ -174,6 +204,13 @@ def leukemia() -> Source:
     return Source(data.X_train, data.y_train, data.X_test, data.y_test, MulticlassCRF)
 
 
+def multilabel(name: str) -> Source:
+    """A set of the Mulan collection."""
+    from defaults_study.multilabel import read_mulan
+
+    return Source(*read_mulan(name), MultilabelRanker, measure=RANKS)
+
+
 def counts() -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -203,6 +240,11 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "mnist": mnist,
     "digits": digits,
     "leukemia": leukemia,
+}
+# Several labels an item: for group_l1 alone.
+MULTILABEL: dict[str, Callable[[], Source]] = {
+    "yeast": lambda: multilabel("yeast"),
+    "bibtex": lambda: multilabel("bibtex"),
 }
 # Small parts of what comes with scikit-learn, for --quick.
 QUICK: dict[str, Callable[[], Source]] = {

@@ -84,7 +84,7 @@ class TestChoice:
         strengths = {name: getattr(model, name) for name in ("l1_", "l2_", "group_l1_")}
         assert [name for name, value in strengths.items() if value not in (0.0, 1.0)] == chosen
         if len(chosen) == 2:
-            assert strengths["group_l1_"] == pytest.approx(np.sqrt(10) * strengths["l1_"], rel=1e-12)
+            assert strengths["group_l1_"] == pytest.approx(2 * strengths["l1_"], rel=1e-12)
 
     def test_thresholds_of_a_ranker_are_those_of_its_strength(self):
         table = np.column_stack([Y[:60] % 2 == 0, Y[:60] > 4, Y[:60] < 7]).astype(int)

@@ -32,18 +32,18 @@ def folder(tmp_path_factory):
 def test_a_set_has_its_curve_and_three_fits(folder):
     found = json.loads((folder / "few-digits.json").read_text(encoding="utf-8"))
     curve = Curve.of(found["curve"])
-    strengths = curve.column("l1")
+    strengths = curve.column("strength")
     assert (np.diff(strengths) < 0).all()
-    assert strengths[0] == pytest.approx(curve.l1_max / 16)
+    assert strengths[0] == pytest.approx(curve.largest / 16)
     assert (np.diff(curve.column("n_nonzero")) > 0).all()
     fits = {fit["chosen_by"]: fit for fit in found["fits"]}
-    assert [*fits] == ["validation", "before", "auto"]
-    assert fits["validation"]["l1"] == curve.tuned.l1
-    assert fits["before"]["l1"] == 1.0
+    assert [*fits] == ["validation", "one", "auto"]
+    assert fits["validation"]["strength"] == curve.tuned.strength
+    assert fits["one"]["strength"] == 1.0
     # A fifth more items than the curve has: the noise of dense features grows as the root of their number.
-    assert fits["auto"]["l1"] == pytest.approx(0.1 * curve.noise * np.sqrt(240 / 192), rel=0.05)
+    assert fits["auto"]["strength"] == pytest.approx(0.1 * curve.noise * np.sqrt(240 / 192), rel=0.05)
     assert fits["auto"]["test"] > fits["validation"]["test"] - 2.0
-    assert 50 < fits["before"]["test"] < 100
+    assert 50 < fits["one"]["test"] < 100
 
 
 def test_the_page_has_all_sets_and_rules(folder):
@@ -52,7 +52,7 @@ def test_the_page_has_all_sets_and_rules(folder):
         "few-digits",
         "few-strings",
         "noise of gradients",
-        "largest useful l1",
+        "largest useful strength",
         "each set left out once",
     ):
         assert words in page

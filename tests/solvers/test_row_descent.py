@@ -30,14 +30,14 @@ from problems import make_problem as make_chain
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.protocols import RowView
+from crfqn.objectives.protocols import LineSearch, RowView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 
-PAPER = RowDescent(shrink=False, memory=0, shuffle=False)
+PAPER = RowDescent(least_share=1.0, free_share=0.0, shrink=False, memory=0, shuffle=False)
 every_loss = pytest.mark.parametrize("name", NAMES)
 
 
@@ -110,7 +110,7 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
         papers_sweep(problem, w, *PENALTIES[kind], order, blocks.constants if is_constant else None)
-        blocks.sweep(order, penalty_of(kind), None if is_constant else (0.01, 0.5))
+        blocks.sweep(order, penalty_of(kind), None if is_constant else LineSearch())
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
 
@@ -120,7 +120,7 @@ def test_margins_stay_true(name):
     objective = objective_of(problem)
     blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
     for sweep in range(50):
-        blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), None if sweep % 2 == 0 else (0.01, 0.5))
+        blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), None if sweep % 2 == 0 else LineSearch())
     again = blocks.point().view(RowView)
     np.testing.assert_allclose(blocks.state.margins, again.state.margins, atol=1e-10)
     np.testing.assert_allclose(blocks.state.probabilities, again.state.probabilities, atol=1e-10)
@@ -311,8 +311,8 @@ def test_a_new_order_saves_sweeps():
 def test_extrapolation_saves_sweeps():
     objective, penalty = wide()
     settings = {"tol": 1e-4, "max_iter": 2000}
-    plain = minimize(objective, penalty, RowDescent(memory=0), **settings)
-    faster = minimize(objective, penalty, RowDescent(), **settings)
+    plain = minimize(objective, penalty, RowDescent(least_share=1.0, memory=0), **settings)
+    faster = minimize(objective, penalty, RowDescent(least_share=1.0), **settings)
     assert plain.status is faster.status is Status.CONVERGED
     assert faster.n_iter < 0.6 * plain.n_iter
 

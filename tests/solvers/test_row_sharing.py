@@ -13,7 +13,7 @@ from crfqn.kernels.rowwise.descent import PARTS, Workspace, parts_of
 from crfqn.kernels.thread_group import NO_RANK, join, new_group
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.protocols import RowView
+from crfqn.objectives.protocols import LineSearch, RowView
 from crfqn.objectives.views.rowwise.rows import FEWEST_ENTRIES
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -90,9 +90,9 @@ def test_steps_that_are_rejected_are_tried_again_by_all_threads(name):
         objective = flat_objective(store, loss_over(name, labels), n_threads=n_threads)
         plain, blocks = (blocks_at_zero(objective) for _ in range(2))
         plain.sweep(np.arange(100), penalty)
-        blocks.sweep(np.arange(100), penalty, (0.9, 0.5))
+        blocks.sweep(np.arange(100), penalty, LineSearch(0.9))
         assert np.any(blocks.row_weights != plain.row_weights, axis=1).sum() > 40
-        swept = blocks.sweep(np.arange(100), penalty, (0.9, 0.5))
+        swept = blocks.sweep(np.arange(100), penalty, LineSearch(0.9))
         found.append((blocks.row_weights.tobytes(), swept.violations.tobytes(), blocks.value(penalty)))
     assert found[0] == found[1] == found[2]
 

@@ -20,6 +20,7 @@ from crfqn.kernels.rowwise.penalty import (
     largest_of,
     row_penalty,
     row_violation,
+    shrink_in_metric,
     shrink_row,
 )
 from crfqn.kernels.sparse.columns import first_at
@@ -47,11 +48,13 @@ class StepRule(NamedTuple):
     """Choice of L_j and alpha_j (section 4.4).
 
     sigma, omega : of the line search, equation 7
+    least_share : of the row's largest second derivative, what that of each state counts at least; 1 is the paper's L_j
     constants : float64 (rows,), Lipschitz constants for steps without a search; (0,) for one
     """
 
     sigma: float
     omega: float
+    least_share: float
     constants: np.ndarray
 
 
@@ -151,15 +154,25 @@ def move_margins(ends, upcoming, step, state, shared, work):
 
 
 @bare_subkernel
-def propose(n, curvature, penalty, work):
+def propose(n, curvature, least, penalty, work):
     """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
 
-    curvature : L_j; penalty : RowStrengths
+    With a state's own curvature in the place of L_j, where that is allowed to be less: rare states then take steps as
+    long as common ones. The largest size as norm keeps one for all.
+
+    curvature : L_j; least : of a state; penalty : RowStrengths
     """
     w, g, target, d = work.w, work.g, work.target, work.d
-    for r in range(n):
-        target[r] = w[r] - g[r] / curvature
-    shrink_row(target[:n], curvature, penalty, work.spare[:n])
+    if least < curvature and not penalty.is_linf:
+        h = work.spare
+        for r in range(n):
+            h[r] = max(work.h[r], least)
+            target[r] = h[r] * w[r] - g[r]
+        shrink_in_metric(target[:n], h[:n], penalty)
+    else:
+        for r in range(n):
+            target[r] = w[r] - g[r] / curvature
+        shrink_row(target[:n], curvature, penalty, work.spare[:n])
     slope, has_moved = 0.0, False
     for r in range(n):
         d[r] = target[r] - w[r]
@@ -206,7 +219,8 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     if excess > 0.0:
         violation = row_violation(w, g, strengths, target, work.spare[:n])
         curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
-        slope, has_moved = propose(n, curvature, strengths, work)
+        least = max(rule.least_share * curvature, LEAST_CURVATURE) if has_search else curvature
+        slope, has_moved = propose(n, curvature, least, strengths, work)
     if not has_moved:
         prepare_row(upcoming, state, shared, work)
         return violation, excess

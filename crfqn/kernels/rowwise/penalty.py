@@ -11,6 +11,9 @@ import numpy as np
 
 from crfqn.kernels import bare_kernel, bare_subkernel, inner
 from crfqn.kernels.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
+from crfqn.kernels.subproblem.coordinates import soft_threshold
+
+MOST_NEWTON, SOLVED = 50, 1e-9  # steps to the length of a row, and the share of it that ends them
 
 
 class RowStrengths(NamedTuple):
@@ -124,3 +127,39 @@ def shrink_row(v, curvature, penalty, spare):
     shrink_block(v, l1 / curvature, group / curvature, is_linf, spare)
     for r in range(v.size):
         v[r] /= 1.0 + l2 / curvature
+
+
+@bare_subkernel
+def shrink_in_metric(z, h, penalty):
+    """z <- argmin_u 1/2 u' diag(h) u - z'u + penalty(u) for the Euclidean norm; h, positive, is overwritten.
+
+    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (h_r t + l2 t + group) with t = ||u||, the root of
+
+        phi(t) = sum_r soft(z_r, l1)^2 / ((h_r + l2) t + group)^2 = 1.
+
+    Newton's method on phi^(-1/2), nearly linear and concave, comes to it from the left (More and Sorensen 1983).
+    """
+    l1, l2, group, _ = penalty
+    squares = 0.0
+    for r in range(z.size):
+        z[r] = soft_threshold(z[r], l1)
+        h[r] += l2
+        squares += z[r] * z[r]
+    if squares <= group * group:
+        for r in range(z.size):
+            z[r] = 0.0
+        return
+    t = 0.0
+    for _ in range(MOST_NEWTON if group > 0.0 else 0):
+        phi, slope = 0.0, 0.0
+        for r in range(z.size):
+            inverse = 1.0 / (h[r] * t + group)
+            part = z[r] * inverse
+            phi += part * part
+            slope += part * part * h[r] * inverse
+        step = (phi * np.sqrt(phi) - phi) / slope
+        t += step
+        if step <= SOLVED * t:
+            break
+    for r in range(z.size):
+        z[r] = z[r] / (h[r] + (group / t if group > 0.0 else 0.0))

@@ -40,7 +40,14 @@ from crfqn.objectives.protocols.online import (
     RowLearningView,
     SGDState,
 )
-from crfqn.objectives.protocols.rowwise import RowBlocks, RowGradients, RowHistory, RowView, Swept
+from crfqn.objectives.protocols.rowwise import (
+    LineSearch,
+    RowBlocks,
+    RowGradients,
+    RowHistory,
+    RowView,
+    Swept,
+)
 
 __all__ = [
     "AveragedState",
@@ -61,6 +68,7 @@ __all__ = [
     "ItemMixtures",
     "ItemMixturesView",
     "ItemSweep",
+    "LineSearch",
     "LipschitzView",
     "Matrix",
     "MistakeView",

@@ -11,6 +11,18 @@ from crfqn.arrays import Vector
 from crfqn.objectives.protocols.objective import Point
 
 
+class LineSearch(NamedTuple):
+    """Settings of the search along a row's step (equation 7); by default the paper's.
+
+    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
+    least_share : of the row's largest second derivative, what that of each state counts at least
+    """
+
+    sigma: float = 0.01
+    omega: float = 0.5
+    least_share: float = 1.0
+
+
 class Swept(NamedTuple):
     """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, inf for others.
 
@@ -79,14 +91,16 @@ class RowBlocks(Protocol):
 
     def shuffled(self, features: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]: ...
 
+    def interleaved(self, order: NDArray[np.int64], penalty: Any, share: float) -> NDArray[np.int64]: ...
+
     def sweep(
         self,
         order: NDArray[np.int64],
         penalty: Any,
-        search: tuple[float, float] | None,
+        search: LineSearch | None,
         margins_out: Vector | None,
     ) -> Swept:
-        """Update rows one after another; search: sigma and omega of equation 7, None for constant steps.
+        """Update rows one after another; search: None for constant steps.
 
         margins_out : out, a copy of the margins after the sweep
         """

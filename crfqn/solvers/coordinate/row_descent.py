@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import RowGradients, RowView, Swept
+from crfqn.objectives.protocols import LineSearch, RowGradients, RowView, Swept
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 
@@ -35,10 +35,16 @@ class RowDescent:
     Parameters
     ----------
     step : {"line search", "constant"}
-        L_j of Algorithm 2: the largest second derivative (equation 6) with backtracking on equation 7, rows in
-        cycles; or the Lipschitz constant K_j of the row's gradient, without search, rows uniformly at random.
+        L_j of Algorithm 2: second derivatives (equation 6) with backtracking on equation 7, rows in cycles; or the
+        Lipschitz constant K_j of the row's gradient, without search, rows uniformly at random.
     sigma, omega : float within (0, 1)
         Of the line search: the share of the predicted decrease that is asked for, and the backtracking factor.
+    least_share : float within (0, 1]
+        Of the line search: each state of a row has its own second derivative for L_j, but at least this share of the
+        largest, which is the paper's for all (1). Rare labels then move as far as common ones.
+    free_share : float within [0, 1]
+        Of the line search: rows without penalty, the intercepts, are visited several times a sweep, evenly, so often
+        that they take up to this share of the entries of all others. They depend on every row; 0 visits them once.
     tau : float or None
         Stop by equation 10: the sum (cyclic) or the largest (random) of the violations met in a sweep over all rows
         is below tau times that of the first sweep. None leaves the end to the certificate.
@@ -68,6 +74,8 @@ class RowDescent:
     step: str = "line search"
     sigma: float = 0.01
     omega: float = 0.5
+    least_share: float = 0.1
+    free_share: float = 0.25
     tau: float | None = None
     shrink: bool = True
     cooling: float = 0.1
@@ -83,6 +91,11 @@ class RowDescent:
             setting = getattr(self, name)
             if not (name == "tau" and setting is None) and not 0 < setting < 1:
                 raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+        for name, is_within in (
+            ("least_share", 0 < self.least_share <= 1), ("free_share", 0 <= self.free_share <= 1)
+        ):  # fmt: skip
+            if not is_within:
+                raise InputError(f"{name}: expected a share, up to 1, got {getattr(self, name)!r}")
         for name, least in (("max_sweeps", 1), ("memory", 0), ("seed", 0)):
             setting = getattr(self, name)
             if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
@@ -123,7 +136,11 @@ class _Run:
         self.history = self.blocks.history(settings.memory + 1) if settings.memory else None
         self.everything = self.rows = np.arange(self.blocks.n_rows)
         self.random = np.random.default_rng(settings.seed)
-        self.search = (settings.sigma, settings.omega) if settings.step == "line search" else None
+        self.search = (
+            LineSearch(settings.sigma, settings.omega, settings.least_share)
+            if settings.step == "line search"
+            else None
+        )
         self.total = self.largest = np.nan
         # Violations of the epoch's first sweep, and of the first over all rows.
         self.epoch_total = self.first_total = np.nan
@@ -174,8 +191,10 @@ class _Run:
         return self.is_rule_met or is_low or self.n_sweeps >= settings.max_sweeps
 
     def choose(self) -> Indices:
-        """The rows of a sweep: in a cycle, or as many uniformly at random."""
-        return self.rows if self.search is not None else self.random.choice(self.rows, self.rows.size)
+        """The rows of a sweep: in a cycle, those without penalty more often, or as many uniformly at random."""
+        if self.search is None:
+            return self.random.choice(self.rows, self.rows.size)
+        return self.blocks.interleaved(self.rows, self.penalty, self.settings.free_share)
 
     def sweep(self, order: Indices) -> Swept:
         """Update rows one after another."""

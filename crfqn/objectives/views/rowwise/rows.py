@@ -28,7 +28,7 @@ from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint, Point
-from crfqn.objectives.protocols import RowView, Swept
+from crfqn.objectives.protocols import LineSearch, RowView, Swept
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.rowwise.anderson import AndersonHistory
 from crfqn.objectives.views.rowwise.row_gradients import RowGradients, screen_rows
@@ -38,7 +38,7 @@ from crfqn.threads import cut_into_parts
 
 Indices = NDArray[np.int64]
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
-LINE_SEARCH = 0.01, 0.5  # sigma and omega, the paper's
+PAPERS = LineSearch()
 MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
@@ -128,16 +128,31 @@ class RowBlocks:
         is_small = indptr[order + 1] - indptr[order] <= np.sqrt(self.objective.n_positions)
         return np.concatenate([order[~is_small], order[is_small]])
 
+    def interleaved(self, order: Indices, penalty: ElasticNet | GroupLasso, share: float) -> Indices:
+        """Return features with the unpenalised ones among them visited again and again, evenly.
+
+        So often that they take up to this share of the entries that all others have.
+        """
+        is_free = self.local(penalty).is_unpenalised(order)
+        if not share or not is_free.any():
+            return order
+        free, others = order[is_free], order[~is_free]
+        lengths = np.diff(self.objective.map.store.by_feature[0])
+        n_visits = min(int(share * lengths[others].sum() / max(lengths[free].sum(), 1)), others.size)
+        if n_visits <= 1:
+            return order
+        return np.concatenate([piece for part in np.array_split(others, n_visits) for piece in (part, free)])
+
     def sweep(
         self,
         order: Indices,
         penalty: ElasticNet | GroupLasso,
-        search: tuple[float, float] | None = LINE_SEARCH,
+        search: LineSearch | None = PAPERS,
         margins_out: Vector | None = None,
     ) -> Swept:
         """Update the rows of the features `order`, one after another.
 
-        search : sigma and omega of equation 7; None for constant steps
+        search : None for constant steps
         margins_out : float64 (N, width), out: a copy of the margins after the sweep
         """
         places, are_stored = found_in(self.stored_rows, order)
@@ -154,7 +169,7 @@ class RowBlocks:
             self.state,
             StoredRows(self.row_weights, self._ends, local.is_unpenalised(self.stored_rows)),
             local.strengths,
-            StepRule(*(search or LINE_SEARCH), constants),
+            StepRule(*(search or PAPERS), constants),
             Shared(
                 aligned_rows(4 * PARTS, width).reshape(2, PARTS, 2, width),
                 aligned_rows(2 * PARTS, LANES).reshape(2, PARTS, LANES),
