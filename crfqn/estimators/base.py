@@ -29,6 +29,7 @@ from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.storage.saving import save
+from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -41,6 +42,7 @@ from crfqn.result import Result, Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
+from crfqn.solvers.held_out import HeldOut
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
@@ -120,10 +122,12 @@ class SparseCRF(Fitted):
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
+    scoring: Any = None
+    patience: int = 10
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
-    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -156,6 +160,11 @@ class SparseCRF(Fitted):
     @abstractmethod
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
+
+    @property
+    def _default_scoring(self) -> str:
+        """Name of the score of validation items where `scoring` names none."""
+        return OWN_SCORE
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values."""
@@ -202,6 +211,9 @@ class SparseCRF(Fitted):
             raise InputError(f"max_seconds: expected None or a number > 0, got {self.max_seconds!r}")
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback: expected None or a callable, got {self.callback!r}")
+        if not isinstance(self.patience, Integral) or isinstance(self.patience, bool) or self.patience < 1:
+            raise InputError(f"patience: expected an integer >= 1, got {self.patience!r}")
+        named_scorer(self)
         check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
@@ -276,6 +288,7 @@ class SparseCRF(Fitted):
         start: SparseWeights | None,
         unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
+        held_out: HeldOut | None = None,
     ) -> Result:
         """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero."""
         check_size(features)
@@ -283,7 +296,11 @@ class SparseCRF(Fitted):
         if start is not None and support is not None:
             stays = support.contains(start.coords)
             start = SparseWeights(start.coords[stays], start.weights[stays])
-        with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
+        with (
+            single_threaded_blas(),
+            Pool(self.n_threads) as pool,
+            self._display(held_out is not None) as callback,
+        ):
             features.pool = pool
             objective = self._objective(features, structure, targets, weights, support)
             chosen = self._with_chosen_strengths(objective, unpenalised)
@@ -297,6 +314,7 @@ class SparseCRF(Fitted):
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
+                held_out=held_out,
             )
             self._adopt_strengths(chosen._strengths)
             return result
@@ -333,8 +351,8 @@ class SparseCRF(Fitted):
                 stacklevel=3,
             )
 
-    def _display(self) -> _Callbacks:
-        return _Callbacks(self.callback, ProgressDisplay() if self.verbose else None)
+    def _display(self, is_watched: bool = False) -> _Callbacks:
+        return _Callbacks(self.callback, ProgressDisplay(is_watched=is_watched) if self.verbose else None)
 
 
 def pass_on_interrupt(result: Result) -> None:

@@ -57,7 +57,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         A factor to `sample_weight`: the mean over the item's labels.
     fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
-    max_seconds, n_threads, random_state, verbose, callback
+    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
         As in `MulticlassClassifier`.
 
     Attributes

@@ -42,6 +42,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     """Base of the estimators whose predictions are corrected stage by stage."""
 
     solver: Any = field(default="auto", init=False)
+    scoring: Any = field(default=None, init=False)
+    patience: int = field(default=10, init=False)
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
