@@ -26,6 +26,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, AutoSolver
 from crfqn.estimators.automatic_strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.storage.saving import save
@@ -87,7 +88,7 @@ class Decoding(NamedTuple):
     log_probability: NDArray[np.float64]
 
 
-class Fitted(BaseEstimator):
+class Fitted(CallbackSupportMixin, BaseEstimator):
     """Attributes that every estimator has after `fit`, declared for type checkers."""
 
     classes_: NDArray
@@ -299,7 +300,7 @@ class SparseCRF(Fitted):
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
-            self._display(held_out is not None) as callback,
+            self._display(held_out) as callback,
         ):
             features.pool = pool
             objective = self._objective(features, structure, targets, weights, support)
@@ -314,7 +315,6 @@ class SparseCRF(Fitted):
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
-                held_out=held_out,
             )
             self._adopt_strengths(chosen._strengths)
             return result
@@ -351,8 +351,9 @@ class SparseCRF(Fitted):
                 stacklevel=3,
             )
 
-    def _display(self, is_watched: bool = False) -> _Callbacks:
-        return _Callbacks(self.callback, ProgressDisplay(is_watched=is_watched) if self.verbose else None)
+    def _display(self, held_out: HeldOut | None = None) -> _Callbacks:
+        display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None
+        return _Callbacks(self.callback, display, held_out, Tasks(self))
 
 
 def pass_on_interrupt(result: Result) -> None:
@@ -362,13 +363,20 @@ def pass_on_interrupt(result: Result) -> None:
 
 
 class _Callbacks:
-    """The user's callback and the progress display as one, open while the training runs."""
+    """The user's callback, scikit-learn's and the progress display as one, open while the training runs."""
 
-    def __init__(self, callback: Callable[..., object] | None, display: ProgressDisplay | None) -> None:
-        self.callback, self.display = callback, display
+    def __init__(
+        self,
+        callback: Callable[..., object] | None,
+        display: ProgressDisplay | None,
+        held_out: HeldOut | None,
+        tasks: Tasks,
+    ) -> None:
+        self.callback, self.display, self.held_out, self.tasks = callback, display, held_out, tasks
 
     def __call__(self, record: Any) -> bool:
         stops = bool(self.display(record)) if self.display else False
+        stops = self.tasks.tell(record.iteration) or stops
         return (bool(self.callback(record)) if self.callback else False) or stops
 
     def __enter__(self) -> _Callbacks:

@@ -52,7 +52,6 @@ def minimize(
     callback: Callback | None = None,
     proves_zeros: bool = True,
     to_rounding: bool = False,
-    held_out: HeldOut | None = None,
 ) -> Result:
     """Minimise objective + penalty from `start`: sorted coordinates and weights, empty for zero, or a point of it.
 
@@ -66,12 +65,12 @@ def minimize(
 
     Parameters
     ----------
-    callback : called with every `Progress`; a true answer stops the run.
+    callback : called with every `Progress`; a true answer stops the run. One with an attribute `held_out` that is a
+        `HeldOut` has the steps' weights scored on these items: the result has those of the best score. The run ends as
+        `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
         rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.
-    held_out : items that the weights of the steps are scored on: the result has the weights of the best score. The run
-        ends as `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
 
     Raises
     ------
@@ -84,7 +83,7 @@ def minimize(
     check_requirements(solver, objective, penalty)
     log_start(solver, tol, max_iter)
     first = objective.at(*start) if isinstance(start, tuple) else start
-    run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback, held_out)
+    run = _Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)
@@ -121,8 +120,8 @@ class _Run:
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
-        held_out: HeldOut | None,
     ) -> None:
+        held_out: HeldOut | None = getattr(callback, "held_out", None)
         self.watch = None if held_out is None else Watch(held_out)
         self.objective, self.penalty = objective, penalty
         self.tol, may_estimate = as_tolerance(tol)

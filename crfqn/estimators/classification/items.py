@@ -27,6 +27,7 @@ from crfqn.data.columns import check_sparse
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
@@ -123,6 +124,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         space, nodes = self._learn_labels(classes, n_levels)
         return X, Targets(space, nodes[codes], weights)
 
+    @with_tasks
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Self:

@@ -61,8 +61,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
     penalize_intercept, class_weight, tol, stop
         As in `MulticlassCRF`.
-    max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback, scoring,
-    patience
+    max_iter, max_seconds, solver, n_threads, random_state
+        As in `ChainCRF`.
+    verbose, warm_start, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes

@@ -28,6 +28,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
@@ -221,6 +222,7 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         tags.no_validation = True
         return tags
 
+    @with_tasks
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> ChainCRF:
