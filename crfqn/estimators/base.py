@@ -334,6 +334,7 @@ class SparseCRF(Fitted):
 
         A loss that is not convex has no better end than a stationary point.
         """
+        self.__dict__.pop("_memory", None)  # of passes by `partial_fit`
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)

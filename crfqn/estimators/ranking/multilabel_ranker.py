@@ -146,7 +146,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
-        vars(quiet).pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
+        quiet.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
         for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
             setattr(quiet, name, value)
         features = copy(features)

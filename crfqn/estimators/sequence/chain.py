@@ -33,8 +33,8 @@ from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
-from crfqn.estimators.sequence.decoding import SequenceDecoding
 from crfqn.estimators.sequence.inspection import SequenceInspection
+from crfqn.estimators.sequence.online import OnlineSequences
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
@@ -103,7 +103,7 @@ class OpenItems:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
+class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
