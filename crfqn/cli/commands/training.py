@@ -85,7 +85,13 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
     if options.data is None:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
     kind = options.features or ("windows" if options.templates else None)
-    features = {"kind": kind, "columns": options.columns, "templates": options.templates}
+    features = {
+        "kind": kind,
+        "columns": options.columns,
+        "templates": options.templates,
+        "min_count": options.min_count,
+        "n_hashed": options.n_hashed,
+    }
     return recipe_of_options(
         options.data,
         options.test,
@@ -183,7 +189,8 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
         try:
-            model.fit(prepared.take_train(), prepared.y_train, validation=validation)
+            X, weights = prepared.take_train(), prepared.sample_weight
+            model.fit(X, prepared.y_train, weights, validation=validation)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise

@@ -1,7 +1,8 @@
 """`partial_fit` of flat classifiers: one pass over a batch of items, which may be forgotten afterwards.
 
-The multiclass hinge learns by dual decomposition, the logistic loss online (`classification/online.py`). Of the former the weights are those of all items seen; the dual variables of earlier batches stay what they were. Table II of Blondel,
-Fujino and Ueda (2014) has the accuracy after one pass over everything.
+The multiclass hinge learns by dual decomposition: the weights are those of all items seen, and the dual variables of
+earlier batches stay what they were. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass over
+everything. The logistic loss learns online (`classification/online.py`).
 """
 
 from __future__ import annotations
