@@ -43,6 +43,8 @@ class Record(Protocol):
     def sample_fraction(self) -> float: ...
     @property
     def n_wrong(self) -> int | None: ...
+    @property
+    def held_out_score(self) -> float: ...
 
 
 def _number(value: float, pattern: str) -> str:
@@ -77,12 +79,21 @@ COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
     ("passes", 7, lambda record: _number(record.passes, ",.1f")),
     ("seconds", 7, lambda record: _number(record.seconds, ",.2f")),
 )
-HEADING = " ".join(name.rjust(width) for name, width, _ in COLUMNS)
+VALIDATION = ("validation", 10, lambda record: _number(record.held_out_score, ".4f"))
+# with a score of validation items, which takes the places of two
+WATCHED = (*COLUMNS[:4], VALIDATION, *COLUMNS[6:])
+HEADING, WATCHED_HEADING = (
+    " ".join(name.rjust(width) for name, width, _ in columns) for columns in (COLUMNS, WATCHED)
+)
 
 
-def format_record(record: Record) -> str:
-    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan)."""
-    return " ".join(show(record).rjust(width) for _, width, show in COLUMNS)
+def format_record(record: Record, is_watched: bool = False) -> str:
+    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan).
+
+    is_watched : whether there are validation items, whose score has a column under `WATCHED_HEADING`
+    """
+    columns = WATCHED if is_watched else COLUMNS
+    return " ".join(show(record).rjust(width) for _, width, show in columns)
 
 
 class ProgressDisplay:
@@ -92,6 +103,8 @@ class ProgressDisplay:
     ----------
     console : rich.console.Console, optional
         Default: one on stderr.
+    is_watched : bool, default False
+        Whether there are validation items, whose scores get a column.
 
     Notes
     -----
@@ -99,12 +112,12 @@ class ProgressDisplay:
     the display costs. On leaving, the last record is shown if it was not yet.
     """
 
-    def __init__(self, console: "Console | None" = None) -> None:
+    def __init__(self, console: "Console | None" = None, is_watched: bool = False) -> None:
         if console is None:
             from rich.console import Console
 
             console = Console(stderr=True)
-        self.console = console
+        self.console, self.is_watched = console, is_watched
         self._live: Any = None
         self._latest: Record | None = None
         self._latest_stays = False
@@ -120,7 +133,7 @@ class ProgressDisplay:
             now = record.seconds
             self._next_line = now + min(max(FIRST_INTERVAL, now * (GROWTH - 1)), LONGEST_INTERVAL)
         if self._live is not None and record.seconds >= self._next_refresh:
-            self._live.update(self._text(format_record(record)), refresh=True)
+            self._live.update(self._text(format_record(record, self.is_watched)), refresh=True)
             self._next_refresh = record.seconds + REFRESH_INTERVAL
 
     def __enter__(self) -> "ProgressDisplay":
@@ -160,8 +173,8 @@ class ProgressDisplay:
             return
         if not self._has_heading:
             self._has_heading = True
-            self._print(self._text(HEADING, "bold"))
-        self._print(self._text(format_record(self._latest)))
+            self._print(self._text(WATCHED_HEADING if self.is_watched else HEADING, "bold"))
+        self._print(self._text(format_record(self._latest, self.is_watched)))
         self._latest_stays = True
 
     def _print(self, text: Any) -> None:

@@ -23,6 +23,7 @@ class Status(Enum):
     )
     STATIONARY = "stopped: the gradient is small, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
+    HELD_OUT = "stopped by the validation items"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
     STAGES_MADE = "finished: all stages are made, or no more of them pay; there is no optimum to be near to"
     STALLED = "stopped: rounding hides any further decrease of the objective"
@@ -42,7 +43,7 @@ class Status(Enum):
     @property
     def is_regular(self) -> bool:
         """Whether the run ended as its method is meant to, so that there is nothing to warn of."""
-        return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE)
+        return self.is_success or self in (Status.LEARNED, Status.STAGES_MADE, Status.HELD_OUT)
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Progress:
     n_wrong : positions that were labelled wrongly in the epoch, by a method that learns from mistakes; else None
     estimated_gap : estimate of (value - optimum) / value by what the steps have won (`solvers/stopping.py`), no bound;
         nan while there are too few steps to tell
+    held_out_score : the latest score of the validation items, nan without any
     """
 
     iteration: int
@@ -78,6 +80,7 @@ class Progress:
     sample_fraction: float = 1.0
     n_wrong: int | None = None
     estimated_gap: float = float("nan")
+    held_out_score: float = float("nan")
 
 
 def _column(name: str, doc: str) -> Any:
@@ -103,9 +106,36 @@ class Trace:
     n_active = _column("n_active", "Weights in the active set, int64.")
     n_nonzero = _column("n_nonzero", "Weights that are not 0, int64.")
     is_screening = _column("is_screening", "Whether gap and violation are over all coordinates, bool.")
+    held_out_score = _column(
+        "held_out_score", "The latest score of the validation items, nan without any, float64."
+    )
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Scores of validation items in the course of a training.
+
+    Attributes
+    ----------
+    metric : str, the name of the score
+    best, iteration : float and int, the score of the weights that were kept, and the iteration they are of
+    iterations, scores : int64 and float64 (looks,), when a score was taken, and the score
+    is_patience_over : bool, whether the training was stopped because no better score came
+    """
+
+    metric: str
+    best: float
+    iteration: int
+    iterations: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    is_patience_over: bool
+
+    def __str__(self) -> str:
+        """Return the best score in words."""
+        return f"best {self.metric} {self.best:.4f} at iteration {self.iteration}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +156,8 @@ class Result:
     n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
         where the run was stopped before its end
     excess : where the loss has a bound, how far it is above, as a share of the bound; `value` is the penalty then
+    held_out : scores of the validation items, None without any. Weights, value, gap and violation are those of the best
+        score, whatever the reason for the end; passes, n_iter and seconds those of the whole run
     """
 
     coords: NDArray[np.int64]
@@ -141,6 +173,7 @@ class Result:
     n_proved_zeros: int | None = None
     estimated_gap: float = float("nan")
     excess: float | None = None
+    held_out: HeldOutScores | None = None
 
     def __repr__(self) -> str:
         """Return the outcome in a line, without the weights and the trace."""
@@ -153,7 +186,10 @@ class Result:
     @property
     def message(self) -> str:
         """The reason for which the run ended, for people."""
-        return self.status.value
+        if self.status is not Status.HELD_OUT or self.held_out is None:
+            return self.status.value
+        how = "stopped" if self.held_out.is_patience_over else "chosen"
+        return f"{how} by the validation items: {self.held_out}"
 
     @property
     def n_nonzero(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from crfqn.progress import HEADING, ProgressDisplay, format_record
+from crfqn.progress import HEADING, WATCHED_HEADING, ProgressDisplay, format_record
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class StandIn:
     sample_fraction: float = 1.0
     n_wrong: int | None = None
     estimated_gap: float = 0.00045
+    held_out_score: float = math.nan
 
 
 def log_console():
@@ -128,3 +129,10 @@ def test_epochs_without_a_value_show_their_mistakes():
     line = format_record(StandIn(value=math.nan, gap=math.nan, n_wrong=1234))
     assert "1,234 wrong" in line
     assert "54,880.567" in format_record(StandIn(n_wrong=1234))
+
+
+def test_the_score_of_validation_items_has_a_column():
+    line = format_record(StandIn(held_out_score=0.91237), is_watched=True)
+    assert len(line) == len(WATCHED_HEADING) < 80
+    assert line[: WATCHED_HEADING.index("validation") + 10].endswith("0.9124")
+    assert format_record(StandIn(), is_watched=True).split()[4] == "-"

@@ -9,6 +9,7 @@ import typer
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
     DataOptions,
+    DevOptions,
     FormatOption,
     JsonOption,
     PathOptions,
@@ -96,6 +97,7 @@ def train(
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
     ] = None,
     data: DataOptions,
+    dev: DevOptions,
     overrides: TrainOverrides,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
@@ -110,7 +112,8 @@ def train(
     from crfqn.cli.commands.training import train
 
     dtype = "float32" if is_float32 else "float64"
-    return train(recipe, data, output, asdict(overrides), dtype=dtype, as_json=as_json, is_quiet=is_quiet)
+    settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
+    return train(recipe, data, output, settings, dev.dev, dtype=dtype, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()

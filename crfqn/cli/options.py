@@ -88,6 +88,29 @@ class DataOptions:
 
 
 @dataclass(frozen=True)
+class DevOptions:
+    """Items that a training is scored on while it runs, in `crfqn train`."""
+
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            help="A labelled file in the format of the training data: the model has the weights that score best on it, "
+            "and the training stops when they get no better."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
+            "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
+        ),
+    ] = None
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many scores of --dev without a better one; 10.")
+    ] = None
+
+
+@dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
 

@@ -26,9 +26,11 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, AutoSolver
 from crfqn.estimators.automatic_strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.storage.saving import save
+from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -41,6 +43,7 @@ from crfqn.result import Result, Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
+from crfqn.solvers.held_out import HeldOut
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
@@ -85,7 +88,7 @@ class Decoding(NamedTuple):
     log_probability: NDArray[np.float64]
 
 
-class Fitted(BaseEstimator):
+class Fitted(CallbackSupportMixin, BaseEstimator):
     """Attributes that every estimator has after `fit`, declared for type checkers."""
 
     classes_: NDArray
@@ -120,10 +123,12 @@ class SparseCRF(Fitted):
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
+    scoring: Any = None
+    patience: int = 10
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
-    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -156,6 +161,11 @@ class SparseCRF(Fitted):
     @abstractmethod
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
+
+    @property
+    def _default_scoring(self) -> str:
+        """Name of the score of validation items where `scoring` names none."""
+        return OWN_SCORE
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values."""
@@ -202,6 +212,9 @@ class SparseCRF(Fitted):
             raise InputError(f"max_seconds: expected None or a number > 0, got {self.max_seconds!r}")
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback: expected None or a callable, got {self.callback!r}")
+        if not isinstance(self.patience, Integral) or isinstance(self.patience, bool) or self.patience < 1:
+            raise InputError(f"patience: expected an integer >= 1, got {self.patience!r}")
+        named_scorer(self)
         check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
@@ -276,6 +289,7 @@ class SparseCRF(Fitted):
         start: SparseWeights | None,
         unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
+        held_out: HeldOut | None = None,
     ) -> Result:
         """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero."""
         check_size(features)
@@ -283,7 +297,11 @@ class SparseCRF(Fitted):
         if start is not None and support is not None:
             stays = support.contains(start.coords)
             start = SparseWeights(start.coords[stays], start.weights[stays])
-        with single_threaded_blas(), Pool(self.n_threads) as pool, self._display() as callback:
+        with (
+            single_threaded_blas(),
+            Pool(self.n_threads) as pool,
+            self._display(held_out) as callback,
+        ):
             features.pool = pool
             objective = self._objective(features, structure, targets, weights, support)
             chosen = self._with_chosen_strengths(objective, unpenalised)
@@ -316,6 +334,7 @@ class SparseCRF(Fitted):
 
         A loss that is not convex has no better end than a stationary point.
         """
+        self.__dict__.pop("_memory", None)  # of passes by `partial_fit`
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
@@ -333,8 +352,9 @@ class SparseCRF(Fitted):
                 stacklevel=3,
             )
 
-    def _display(self) -> _Callbacks:
-        return _Callbacks(self.callback, ProgressDisplay() if self.verbose else None)
+    def _display(self, held_out: HeldOut | None = None) -> _Callbacks:
+        display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None
+        return _Callbacks(self.callback, display, held_out, Tasks(self))
 
 
 def pass_on_interrupt(result: Result) -> None:
@@ -344,13 +364,20 @@ def pass_on_interrupt(result: Result) -> None:
 
 
 class _Callbacks:
-    """The user's callback and the progress display as one, open while the training runs."""
+    """The user's callback, scikit-learn's and the progress display as one, open while the training runs."""
 
-    def __init__(self, callback: Callable[..., object] | None, display: ProgressDisplay | None) -> None:
-        self.callback, self.display = callback, display
+    def __init__(
+        self,
+        callback: Callable[..., object] | None,
+        display: ProgressDisplay | None,
+        held_out: HeldOut | None,
+        tasks: Tasks,
+    ) -> None:
+        self.callback, self.display, self.held_out, self.tasks = callback, display, held_out, tasks
 
     def __call__(self, record: Any) -> bool:
         stops = bool(self.display(record)) if self.display else False
+        stops = self.tasks.tell(record.iteration) or stops
         return (bool(self.callback(record)) if self.callback else False) or stops
 
     def __enter__(self) -> _Callbacks:

@@ -53,8 +53,8 @@ def find_scorer(name: str) -> Callable[..., float]:
         "token_accuracy" or "sequence_accuracy"; "span_f1:IOB2" and the like: one of span_f1, span_precision and
         span_recall, with "_macro" or "_weighted" behind it for another average than "micro", and a scheme; a name that
         `hierarchical_scorer` takes; or scikit-learn's "accuracy", "balanced_accuracy", "matthews_corrcoef",
-        "f1_macro", "f1_weighted", "f1_micro" and the like of precision, recall and jaccard: of single labels what they are
-        there, of sequences over the labels of all positions, which scikit-learn's own scorers of these names refuse.
+        "f1_macro", "f1_weighted", "f1_micro" and the like of precision, recall and jaccard: over single labels what
+        they are there, over sequences those of the labels of all positions, which scikit-learn's own scorers refuse.
 
     Raises
     ------

@@ -63,6 +63,8 @@ def ending(result: Result, stop: str | None, tol: float | None) -> str:
         who = "The certificate ended the run: the duality gap proves that the objective is within the tolerance."
     elif result.status is Status.ESTIMATED:
         who = "The estimate ended the run before the certificate: probably within the tolerance, not proved."
+    elif result.status is Status.HELD_OUT:
+        who = f"The validation items chose the weights, before the optimum: {result.held_out}."
     else:
         who = f"Neither the certificate nor the estimate ended the run; it {result.message}."
     known = []

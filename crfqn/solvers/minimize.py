@@ -13,6 +13,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.held_out import HeldOut, Watch
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.log import log_progress, log_result, log_start
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -64,7 +65,9 @@ def minimize(
 
     Parameters
     ----------
-    callback : called with every `Progress`; a true answer stops the run.
+    callback : called with every `Progress`; a true answer stops the run. One with an attribute `held_out` that is a
+        `HeldOut` has the steps' weights scored on these items: the result has those of the best score. The run ends as
+        `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
         rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.
@@ -97,7 +100,7 @@ def minimize(
             status = run.finish(status)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    result = run.result(status)
+    result = run.result(run.with_best_score(status))
     if proves_zeros and result.status in ENDS and not np.isnan(result.gap):
         is_best = state.is_screening and state.value == result.value
         result = run.with_proved_zeros(result, state.point if is_best else None)
@@ -118,6 +121,8 @@ class _Run:
         max_seconds: float | None,
         callback: Callback | None,
     ) -> None:
+        held_out: HeldOut | None = getattr(callback, "held_out", None)
+        self.watch = None if held_out is None else Watch(held_out)
         self.objective, self.penalty = objective, penalty
         self.tol, may_estimate = as_tolerance(tol)
         self.is_convex = getattr(objective, "is_convex", True)
@@ -166,6 +171,8 @@ class _Run:
         if state.sample_fraction == 1.0:
             self.dual_value = max(self.dual_value, state.dual_value)
         self.n_iter += state.n_wrong is not None or not state.is_evaluated
+        if state.n_wrong is not None:
+            self._look(state)
         progress = self._progress(state, np.nan)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return Status.CALLBACK if asked_to_stop else self._limit(progress)
@@ -198,10 +205,41 @@ class _Run:
                     else min(self.penalty.dual_radius, state.violation)
                 )
         self.n_iter += is_step
+        if is_step:
+            self._look(state)
         progress = self._progress(state, self.gap)
         self.trace.rows.append(progress)
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         return self._verdict(state, progress, asked_to_stop)
+
+    def _look(self, state: State) -> None:
+        """Score the held-out items, if there are any and a look is due."""
+        if self.watch is not None:
+            passes = self.objective.n_passes - self.passes_before
+            violation = state.violation if state.is_screening else np.nan
+            self.watch.after_step(state.point.sparse_weights, self.n_iter, passes, state.value, violation)
+
+    def with_best_score(self, status: Status) -> Status:
+        """Take the weights with the best score of the held-out items; returns why the run ended.
+
+        The proofs and estimates of a run that has reached its own end belong to its last weights.
+        """
+        watch = self.watch
+        if watch is None:
+            return status
+        if not watch.is_over and status is not Status.INTERRUPTED:
+            try:
+                watch.after_run(self.best, self.n_iter, self.value, self.violation)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        if watch.best is None or (watch.best is self.best and not watch.is_over):
+            return status
+        self.best, self.value, self.violation = watch.best, watch.value, watch.violation
+        self.estimate = np.nan
+        if np.isnan(self.value):
+            point = self.objective.at(self.best.coords, self.best.weights)
+            self.value = point.value + self.penalty.value(point.coords, point.weights)
+        return Status.HELD_OUT if status in ENDS or status.is_regular or watch.is_over else status
 
     def _estimated(self, state: State) -> State:
         """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
@@ -311,6 +349,7 @@ class _Run:
             sample_fraction=state.sample_fraction,
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate,
+            held_out_score=np.nan if self.watch is None else self.watch.latest,
         )
         log_progress(progress)
         return progress
@@ -339,6 +378,8 @@ class _Run:
         return self._limit(progress)
 
     def _limit(self, progress: Progress) -> Status | None:
+        if self.watch is not None and self.watch.is_over:
+            return Status.HELD_OUT
         if progress.iteration >= self.max_iter:
             return Status.MAX_ITER
         if self.max_seconds is not None and progress.seconds >= self.max_seconds:
@@ -363,6 +404,7 @@ class _Run:
             n_iter=last.iteration,
             seconds=last.seconds,
             trace=self.trace,
+            held_out=None if self.watch is None or self.watch.best is None else self.watch.record(),
         )
 
     def _adopt_latest(self) -> None:

@@ -43,6 +43,34 @@ class TestTraining:
         assert facts["scores"]["accuracy"] == 1.0
         assert facts["strengths"]["l1"] == 0.1
 
+    def test_with_a_file_that_the_training_is_stopped_by(self, folder, monkeypatch):
+        (folder / "dev.conll").write_text(COLUMNS)
+        (folder / "stopped.toml").write_text(
+            'name = "stopped"\ntitle = "Stopped"\n[data]\ntrain = "train.conll.gz"\ndev = "dev.conll"\n'
+            '[features]\nkind = "words"\ncolumns = "w pos"\n[objective]\nl1 = 0.001\n[solver]\nscoring = "f1"\n'
+        )
+        options = ("--l1", 0.001, "--tol", 1e-9, "--patience", 1, "--threads", 1, "--json", "-q")
+        for source in (
+            ("--data", "train.conll.gz", "--dev", "dev.conll", "--metric", "f1"),
+            ("stopped.toml",),
+        ):
+            run = run_here(monkeypatch, folder, "train", *source, *options, "-o", "stopped.crfqn")
+            assert run.returncode == 0, run.stderr
+            facts = json.loads(run.stdout)
+            assert facts["status"] == "held_out"
+            assert facts["dev"]["metric"] == "chunk_f1"
+            assert facts["dev"]["best"] == max(facts["dev"]["scores"]) == 1.0
+            assert facts["dev"]["is_patience_over"]
+        run = run_here(monkeypatch, folder, "inspect", "stopped.crfqn")
+        assert "stopped by the validation items: best chunk_f1 1.0000 at iteration" in run.stdout
+
+    def test_a_file_to_stop_by_needs_labels(self, folder, monkeypatch):
+        (folder / "unlabelled.conll").write_text("the DT\ndog NN\n")
+        arguments = ("--data", "train.conll.gz", "--dev", "unlabelled.conll", "-q")
+        run = run_here(monkeypatch, folder, "train", *arguments)
+        assert run.returncode == 2
+        assert "unlabelled.conll: expected labels for all items" in run.stderr
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

@@ -106,7 +106,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "n_features_used": int(np.unique(model.coef_.indices).size),
         **_n_nonzero(model),
         "settings": settings,
-        "status": None if status is None else status.value,
+        "status": status.value if result is None and status is not None else getattr(result, "message", None),
         "objective": _number(getattr(result, "value", None)),
         "gap": _number(getattr(result, "gap", None)),
         "estimated_gap": _number(getattr(result, "estimated_gap", None)),

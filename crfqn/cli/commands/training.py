@@ -21,7 +21,7 @@ from crfqn.cli.terminal import to_json
 from crfqn.data.files.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
-from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, prepare
+from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.from_options import recipe_of_options
 
 if TYPE_CHECKING:
@@ -37,18 +37,42 @@ def train(
     data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
+    dev: str | None = None,
     *,
     dtype: str = "float64",
     as_json: bool = False,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe; return the exit code. `settings` replace the recipe's parameters, None keeps them."""
+    """Train from a recipe; return the exit code.
+
+    `settings` replace the recipe's parameters, None keeps them; `dev` names the file that the training is stopped by.
+    """
     recipe = recipe_of(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
-        return _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json)
+        validation = dev_items(recipe, prepared, dev)
+        return _fit_and_save(
+            recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, validation
+        )
+
+
+def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
+    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any.
+
+    Raises
+    ------
+    InputError
+        The file has items without labels.
+    """
+    path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
+    if path is None:
+        return None
+    observed = observe(recipe, path, prepared.features)
+    if observed.y is None or not all(observed.y):
+        raise InputError(f"{path}: expected labels for all items, to stop the training by")
+    return observed.X, observed.y
 
 
 def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
@@ -125,6 +149,7 @@ def _fit_and_save(
     is_quiet: bool,
     dtype: str = "float64",
     as_json: bool = False,
+    validation: Any = None,
 ) -> int:
     tell = _silent if is_quiet else say
     model: Any = build_estimator(
@@ -135,7 +160,7 @@ def _fit_and_save(
         **settings,
     )
     tell(_describe(recipe, prepared, model))
-    _fit(model, prepared, interrupts)
+    _fit(model, prepared, interrupts, validation)
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
@@ -158,13 +183,14 @@ def _fit_and_save(
     return code
 
 
-def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
         try:
-            model.fit(prepared.take_train(), prepared.y_train, prepared.sample_weight)
+            X, weights = prepared.take_train(), prepared.sample_weight
+            model.fit(X, prepared.y_train, weights, validation=validation)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise
@@ -235,6 +261,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
         ("objective", f"{result.value:,.3f} nats"),
         ("gap", _gap(result) + _proved(result.n_proved_zeros) + _estimated(result)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
+        *([("dev", str(result.held_out))] if result.held_out and str(result.held_out) not in message else []),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
     if any(is_auto(value) for value in model._strengths.values()):
@@ -249,12 +276,16 @@ def summary_json(
     model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
 ) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
+    from crfqn.estimators.storage.saving import held_out_content
+
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name
     numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
     facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
     facts |= {name: _known(getattr(result, name)) for name in numbers}
     facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
+    if result.held_out is not None:
+        facts |= {"dev": held_out_content(result.held_out)}
     facts |= {"scores": None if scores is None else scores.as_json()}
     return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
 

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
@@ -42,10 +43,12 @@ from crfqn.estimators.storage.content import (
     read_matrix,
     read_size,
 )
+from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.result import Result
+from crfqn.solvers.held_out import HeldOut
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool
 
@@ -121,7 +124,10 @@ class ItemModel(ClassifierMixin, SparseCRF):
         space, nodes = self._learn_labels(classes, n_levels)
         return X, Targets(space, nodes[codes], weights)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> Self:
+    @with_tasks
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Self:
         """Train on items and their labels.
 
         Parameters
@@ -137,6 +143,9 @@ class ItemModel(ClassifierMixin, SparseCRF):
         start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, of `TaxonomyCRF` also one, optional
             Start from its weights, of the labels (nodes) and features (by name where both have names) in common, others
             from zero; its loss and penalty may be others. It goes before `warm_start`. `verbose` says what was kept.
+        validation : (X, y), optional
+            Items that the weights are scored on during the training, by `scoring`: the model has those of the best
+            score, and the training ends after `patience` looks without a better one.
 
         Raises
         ------
@@ -149,22 +158,40 @@ class ItemModel(ClassifierMixin, SparseCRF):
         checked = copy(self)  # takes the columns' names: a fit that fails leaves the last model as it was
         X, targets = self._read(checked, X, y, sample_weight)
         weights = self._start(checked, targets, start)
+        held = None if validation is None else self._held_out(checked, targets, validation, X.shape[0])
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
         del X  # so that a caller who does not keep it gets its memory back
-        self._keep(self._learn(checked, features, targets, weights))
+        self._keep(self._learn(checked, features, targets, weights, held))
         self._finish(features, targets.labels, targets.weights)
         pass_on_interrupt(self.result_)
         return self
 
+    def _held_out(self, checked: ItemModel, targets: Targets, validation: Any, n_items: int) -> HeldOut:
+        """Return validation items, checked; `n_items`: those of the training, which a pass goes over."""
+        X, y = check_pair(validation)
+        model = copy(checked)
+        model._adopt_labels(targets.space)
+        check_consistent_length(X, y)
+        check_sparse(X)
+        X = validate_data(model, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
+        return held_out(model, X, y, X.shape[0] / n_items)
+
     def _learn(
-        self, checked: ItemModel, features: FeatureMap, targets: Targets, start: SparseWeights | None
+        self,
+        checked: ItemModel,
+        features: FeatureMap,
+        targets: Targets,
+        start: SparseWeights | None,
+        held: HeldOut | None = None,
     ) -> Result:
         """Train, and set all fitted attributes but the weights."""
         space = targets.space
         unpenalised = self._unpenalised(space.n_nodes, features.n_features)
         over = space.over(features.n_items)
-        result = self._train(features, over, targets.labels, targets.weights, start, unpenalised)
+        result = self._train(
+            features, over, targets.labels, targets.weights, start, unpenalised, held_out=held
+        )
         self._adopt_labels(space)
         adopt_columns(self, checked)
         return result

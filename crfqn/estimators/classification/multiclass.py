@@ -106,7 +106,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
         from another model.
     random_state : int, RandomState or None
         Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
-    max_seconds, n_threads, verbose, callback
+    max_seconds, n_threads, verbose, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes

@@ -43,7 +43,7 @@ class MulticlassCRF(MulticlassClassifier):
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     solver, max_iter, random_state, warm_start
         As in `MulticlassClassifier`.
-    max_seconds, n_threads, verbose, callback
+    max_seconds, n_threads, verbose, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes

@@ -1,7 +1,8 @@
-"""`partial_fit`: one pass of dual decomposition over a batch of items, which may be forgotten afterwards.
+"""`partial_fit` of flat classifiers: one pass over a batch of items, which may be forgotten afterwards.
 
-The weights are those of all items seen; the dual variables of earlier batches stay what they were. Table II of Blondel,
-Fujino and Ueda (2014) has the accuracy after one pass over everything.
+The multiclass hinge learns by dual decomposition: the weights are those of all items seen, and the dual variables of
+earlier batches stay what they were. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass over
+everything. The logistic loss learns online (`classification/online.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -17,38 +17,51 @@ from crfqn.arrays import SparseWeights
 from crfqn.data.columns import check_sparse
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
-from crfqn.estimators.checks import check_classes, check_size
+from crfqn.estimators.checks import check_size
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.linear import LinearModel
+from crfqn.estimators.classification.online import OnlineItems
+from crfqn.estimators.classification.probabilistic import LIKELIHOOD
 from crfqn.estimators.features import item_features
+from crfqn.estimators.online import is_online, known_classes, note_pass
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import DualView
 from crfqn.penalties import ElasticNet
-from crfqn.result import Result, Status, Trace
 from crfqn.threads import Pool
 
 HINGE = "hinge"
 
 
+def is_dual(model: Any) -> bool:
+    """Return whether a batch is learned by dual decomposition: the hinge loss under an L2 penalty."""
+    return model.loss == HINGE and model.penalty == "l2"
+
+
 def learns_in_one_pass(model: Any) -> bool:
-    """Return True for the hinge loss under an L2 penalty, else raise AttributeError, as scikit-learn asks."""
-    if model.loss != HINGE or model.penalty != "l2":
-        raise AttributeError(
-            f"partial_fit is that of loss={HINGE!r} and penalty='l2'; they are {model.loss!r} and {model.penalty!r}"
-        )
-    return True
+    """Return True for models that learn batches, else raise AttributeError, as scikit-learn asks."""
+    if is_dual(model):
+        return True
+    if model.loss == LIKELIHOOD:
+        return is_online(model)
+    raise AttributeError(
+        f"partial_fit is that of loss={HINGE!r} with penalty='l2', and of loss={LIKELIHOOD!r} with an online solver; "
+        f"they are {model.loss!r} and {model.penalty!r}"
+    )
 
 
-class OnePass(LinearModel):
-    """Mixin with `partial_fit`, for classifiers that can learn a batch of items in one pass of dual decomposition."""
+class OnePass(OnlineItems, LinearModel):
+    """Mixin with `partial_fit`, for classifiers that can learn a batch in one pass, by dual decomposition or online."""
 
     loss: str
 
     @available_if(learns_in_one_pass)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of items in one pass, in their order.
+        """Learn a batch of items in one pass.
+
+        The hinge loss under penalty "l2" learns by dual decomposition, in the order of the items; the logistic loss
+        with solver "averaged-perceptron" or "passive-aggressive" from its mistakes, as in `TaxonomyCRF.partial_fit`.
 
         Parameters
         ----------
@@ -67,10 +80,12 @@ class OnePass(LinearModel):
         The intercept learns as the weight of a feature that is 1, penalised like others. There is no certificate: the
         optimum is that of all batches, and nobody keeps them.
         """
+        if not is_dual(self):
+            return super().partial_fit(X, y, classes, sample_weight)
         self._check_parameters()
         names = column_or_1d(y)
         is_first = not hasattr(self, "coef_")
-        labels = self._known_classes(classes, is_first)
+        labels = known_classes(self, classes)
         check_sparse(X)
         X, names = validate_data(
             self, X, names, reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric"
@@ -91,7 +106,7 @@ class OnePass(LinearModel):
         if not is_first:
             learnt = merge_weights(*self._weights(), learnt.coords, learnt.weights)
         self._set_weights(learnt)
-        self._note_pass(violation)
+        note_pass(self, violation)
         return self
 
     def _learn_once(self, objective: Objective) -> tuple[SparseWeights, float]:
@@ -101,33 +116,3 @@ class OnePass(LinearModel):
         seen = blocks.sweep(blocks.items)
         found = blocks.point().sparse_weights
         return SparseWeights(found.coords, found.weights), seen.violation
-
-    def _known_classes(self, classes: Any, is_first: bool) -> NDArray:
-        """Return the labels, sorted: those of the first call."""
-        if is_first:
-            if classes is None:
-                raise InputError("classes: expected all labels in the first call of partial_fit, got None")
-            found = np.unique(column_or_1d(classes))
-            check_classes(found)
-            return found
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise InputError("classes: expected those of the first call of partial_fit, got others")
-        return self.classes_
-
-    def _note_pass(self, violation: float) -> None:
-        """Set the result after one more pass; nothing is known of its objective."""
-        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-        coords, values = self._weights()
-        unknown = float("nan")
-        self.result_ = Result(
-            coords,
-            values,
-            unknown,
-            unknown,
-            violation,
-            Status.LEARNED,
-            self.n_iter_,
-            self.n_iter_,
-            0.0,
-            Trace(),
-        )

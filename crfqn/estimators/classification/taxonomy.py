@@ -15,6 +15,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import ItemModel
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.classification.online import OnlineItems
 from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths import HINGE, ByStrengths
@@ -29,7 +30,7 @@ MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a mo
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
+class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over weights w_k of all K nodes of the taxonomy,
@@ -61,7 +62,9 @@ class TaxonomyCRF(ByStrengths, Probabilistic, ItemModel):
         A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
     penalize_intercept, class_weight, tol, stop
         As in `MulticlassCRF`.
-    max_iter, max_seconds, solver, n_threads, random_state, verbose, warm_start, callback
+    max_iter, max_seconds, solver, n_threads, random_state
+        As in `ChainCRF`.
+    verbose, warm_start, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes

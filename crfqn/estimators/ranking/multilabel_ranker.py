@@ -57,7 +57,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         A factor to `sample_weight`: the mean over the item's labels.
     fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
-    max_seconds, n_threads, random_state, verbose, callback
+    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
         As in `MulticlassClassifier`.
 
     Attributes
@@ -146,6 +146,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         quiet = copy(self)
         quiet.callback, quiet.verbose = None, 0
+        quiet.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
         for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
             setattr(quiet, name, value)
         features = copy(features)

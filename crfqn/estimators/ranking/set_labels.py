@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.data.columns import check_sparse
-from crfqn.errors import ModelFileError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.items import ItemModel, Targets, Vector
 from crfqn.estimators.classification.labels.flat_labels import FlatLabels
@@ -25,6 +25,7 @@ from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
+from crfqn.solvers.held_out import HeldOut
 
 
 class SetLabels(FlatLabels):
@@ -100,6 +101,14 @@ class SetLabels(FlatLabels):
         truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
         check_consistent_length(truth, found)
         return float(accuracy_score(truth, found, sample_weight=sample_weight))
+
+    def _held_out(self, checked: ItemModel, targets: Targets, validation: Any, n_items: int) -> HeldOut:
+        assert isinstance(targets.space, SetSpace)
+        if targets.space.form != "labels":
+            raise InputError(
+                "validation: expected items with one label each; what sets take is learnt at the end"
+            )
+        return super()._held_out(checked, targets, validation, n_items)
 
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         check_sparse(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,19 +15,26 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import encode_known_labels, encode_labels, lists_by_item, split_by_item
+from crfqn.data.labels.codes import (
+    encode_known_labels,
+    encode_labels,
+    flat_labels,
+    lists_by_item,
+    split_by_item,
+)
 from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
-from crfqn.estimators.sequence.decoding import SequenceDecoding
 from crfqn.estimators.sequence.inspection import SequenceInspection
+from crfqn.estimators.sequence.online import OnlineSequences
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
@@ -45,6 +53,7 @@ from crfqn.estimators.storage.content import (
     read_vocabulary,
 )
 from crfqn.estimators.strengths import HINGE, ByStrengths
+from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
@@ -53,6 +62,7 @@ from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.result import Result
+from crfqn.solvers.held_out import HeldOut
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.chain_decoding import pairs_of
 from crfqn.structures.structure import Inference, Structure
@@ -60,10 +70,40 @@ from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 CONSTRAIN = ("both", "decoding")
+TOKEN_SCORE = "token_accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenItems:
+    """Items that are labelled again and again, under changing weights: encoded once, they stand in for `Sequences`.
+
+    Attributes
+    ----------
+    chain : Chain over the items
+    store : their features
+    """
+
+    chain: Chain
+    store: FeatureStore
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return self.chain.offsets
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
+class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -129,6 +169,12 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         features, by name, that are in the data again; others start from zero. `fit(start=model)` starts from another.
     callback : callable, optional
         Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
+    scoring : str or callable(estimator, X, y), optional
+        Score of the items that `fit(validation=(X, y))` is given, the larger the better: a name of
+        `crfqn.metrics.scorer_names()` or of scikit-learn's, "f1" (of spans by the scheme; without one of chunks of IOB
+        labels). By default the F1 of spans with a scheme, otherwise the share of right positions.
+    patience : int, default 10
+        Looks at these items in a row without a better score, after which the training ends.
 
     Attributes
     ----------
@@ -176,7 +222,10 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         tags.no_validation = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, start: Any = None) -> ChainCRF:
+    @with_tasks
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> ChainCRF:
         """Train on sequences and their labels.
 
         Parameters
@@ -194,6 +243,9 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         start : fitted ChainCRF, optional
             Start from its weights, of the labels and features (by name where both have names) in common, others from
             zero. It goes before `warm_start`. `verbose` says how much was kept.
+        validation : (X, y), optional
+            Items that the weights are scored on during the training, by `scoring`: the model has those of the best
+            score, and the training ends after `patience` looks without a better one. Their labels may be new ones.
 
         Raises
         ------
@@ -215,7 +267,13 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         n_features = sequences.n_features
         del sequences
-        result = self._train_on(store, labels, weights, rules, begin)
+        held = None
+        if validation is not None:
+            twin = copy(self)
+            twin.classes_, twin.vocabulary_, twin.n_features_in_ = labels.classes, vocabulary, n_features
+            twin.rules_ = rules
+            held = twin._held_out(validation, store.n_positions)
+        result = self._train_on(store, labels, weights, rules, begin, held)
         self.classes_, self.vocabulary_, self.n_features_in_ = labels.classes, vocabulary, n_features
         self.rules_ = rules
         self._keep(result, is_convex=labels.allowed is None)
@@ -234,6 +292,7 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         weights: NDArray[np.float64] | None,
         rules: TransitionRules | None,
         begin: SparseWeights | None,
+        held: HeldOut | None = None,
     ) -> Result:
         n_states = len(labels.classes)
         targets: Any = labels.targets
@@ -242,7 +301,28 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
             self._check_partial()
             targets = labels.allowed
         support = self._support(store, targets, n_states)
-        return self._train(SparseMap(store), chain, targets, weights, begin, support=support)
+        return self._train(SparseMap(store), chain, targets, weights, begin, support=support, held_out=held)
+
+    def _held_out(self, validation: Any, n_positions: int) -> HeldOut:
+        """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
+        X, y = check_pair(validation)
+        sequences = self._encode(X)
+        if sequences.n_positions == 0:
+            raise InputError("validation: expected at least one position, got none")
+        flat_labels(y, sequences.offsets)
+        chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        y = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
+        return held_out(self, OpenItems(chain, store), y, sequences.n_positions / n_positions)
+
+    @property
+    def _span_scheme(self) -> str | None:
+        """Scheme of the labels, None without any."""
+        return as_transitions(self.constraints, self.scheme).scheme
+
+    @property
+    def _default_scoring(self) -> str:
+        return TOKEN_SCORE if self._span_scheme is None else f"span_f1:{self._span_scheme}"
 
     def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
@@ -375,7 +455,10 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
             settings = settings | {"constraints": Transitions.from_json(given)}
         return super()._from_settings(settings)
 
-    def _encode(self, X: Any) -> Sequences:
+    def _encode(self, X: Any) -> Any:
+        """Return items as `Sequences` in the model's features; those that are open as they are."""
+        if isinstance(X, OpenItems):
+            return X
         is_encoded = isinstance(X, Sequences) and (
             X.vocabulary is None or X.vocabulary is not self.vocabulary_
         )
@@ -388,6 +471,9 @@ class ChainCRF(ByStrengths, SequenceDecoding, SequenceInspection):
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
         sequences = self._encode(X)
+        if isinstance(sequences, OpenItems):
+            with Pool(self.n_threads) as pool:
+                return sequences.chain, *self._scores(sequences.store, pool)
         chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
         scores = few_scores(sequences.matrix, self.coef_, np.zeros(chain.n_states))
         if scores is not None:

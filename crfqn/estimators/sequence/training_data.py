@@ -67,29 +67,35 @@ def prepare(
     flat = flat_partial_labels(y, sequences.offsets)
     labels = encode_partial_labels(flat, sequences.offsets)
     if weights is not None and not weights.all():
-        sequences, flat, weights = _only(sequences, flat, weights, weights > 0)
+        sequences, flat, weights = take_items(sequences, flat, weights, weights > 0)
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
         return TrainingData(sequences, labels, weights, None)
     rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
     if broken is not None:
-        if on_violation == ERROR or broken.items.size == len(sequences):
-            raise InputError(
-                f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, constrain='decoding' "
-                "trains without rules"
-            )
-        warnings.warn(
-            f"{broken.items.size} of {len(sequences)} items break the rules and are left out; {broken.first}",
-            UserWarning,
-            stacklevel=3,
-        )
-        stays = np.ones(len(sequences), bool)
-        stays[broken.items] = False
-        sequences, flat, weights = _only(sequences, flat, weights, stays)
+        stays = items_that_stay(broken, len(sequences), on_violation)
+        sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
         rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     return TrainingData(sequences, labels, weights, rules)
+
+
+def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:
+    """Return which items keep the rules, bool (I,), with a warning; InputError if that is an error, or none does."""
+    if on_violation == ERROR or broken.items.size == n_items:
+        raise InputError(
+            f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, constrain='decoding' "
+            "trains without rules"
+        )
+    warnings.warn(
+        f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}",
+        UserWarning,
+        stacklevel=4,
+    )
+    stays = np.ones(n_items, bool)
+    stays[broken.items] = False
+    return stays
 
 
 def find_broken(
@@ -117,7 +123,7 @@ def _in_words(found: Violation, labels: PartialLabels, offsets: NDArray[np.int64
     return f"{where}: the rules do not allow {here} behind {before}"
 
 
-def _only(
+def take_items(
     sequences: Sequences, flat: NDArray | list, weights: NDArray[np.float64] | None, stays: NDArray[np.bool_]
 ) -> tuple[Sequences, NDArray | list, NDArray[np.float64] | None]:
     """Keep some items."""

@@ -29,7 +29,7 @@ from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile, read_model
-from crfqn.result import Progress, Result, Status, Trace
+from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 from crfqn.wording import describe
 
 KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
@@ -134,6 +134,24 @@ def _result(file: ModelFile, model: SparseCRF | MulticlassSVC) -> Result:
         n_proved_zeros=None
         if saved.get("n_proved_zeros") is None
         else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
+        held_out=_held_out(file, saved["held_out"]) if "held_out" in saved else None,
+    )
+
+
+def _held_out(file: ModelFile, saved: Any) -> HeldOutScores:
+    """Return the scores of the training's validation items."""
+    if not isinstance(saved, dict) or type(saved.get("metric")) is not str:
+        raise ModelFileError(f"{file.path}: result: held_out: expected a table with a metric")
+    iterations, scores = saved.get("iterations"), saved.get("scores")
+    if not isinstance(iterations, list) or not isinstance(scores, list) or len(iterations) != len(scores):
+        raise ModelFileError(f"{file.path}: result: held_out: expected as many iterations as scores")
+    return HeldOutScores(
+        saved["metric"],
+        _number(file, "best", saved.get("best")),
+        _whole_number(file, "iteration", saved.get("iteration")),
+        np.array([_whole_number(file, "iterations", value) for value in iterations], np.int64),
+        np.array([_number(file, "scores", value) for value in scores], np.float64),
+        saved.get("is_patience_over") is True,
     )
 
 
@@ -148,7 +166,7 @@ def _status(file: ModelFile, name: Any) -> Status:
 def _trace(file: ModelFile) -> Trace:
     """Return the rows of the trace; ModelFileError where a count is not a whole number."""
     table = file.array("trace", "float64", (None, len(TRACE)))
-    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress)]
+    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress) if column.name in TRACE]
     for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
         is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
         if kind is not float and not is_count.all():

@@ -7,7 +7,7 @@ and predicts the same. `persistence.py` reads the files.
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields
+from dataclasses import fields
 from os import PathLike
 from typing import Any
 
@@ -18,10 +18,10 @@ import crfqn
 from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.storage.content import Content, narrow_weights
 from crfqn.model_file import write_model
-from crfqn.result import Progress
+from crfqn.result import HeldOutScores, Progress
 
 SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
-TRACE = tuple(field.name for field in fields(Progress))
+TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
 
 
 def save(
@@ -46,17 +46,30 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
     check_is_fitted(model)
     result, content = model.result_, model._content()
     narrow_weights(content, dtype)
-    rows = [astuple(row) for row in result.trace.rows]
+    rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
     content.arrays["trace"] = np.array(rows, np.float64).reshape(-1, len(TRACE))
     content.metadata |= {
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
         "n_nonzero": model._weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
-        | {"status": result.status.name},
+        | {"status": result.status.name}
+        | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
         "extra": extra or {},
     }
     strengths = getattr(model, "_fitted_strengths", {})  # a kernel's model has C, among its settings
     if not any(map(is_auto, strengths.values())):  # of another tool's model nobody knows them
         content.metadata["strengths"] = strengths
     return content
+
+
+def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
+    """Return the scores of validation items as JSON values."""
+    return {
+        "metric": held_out.metric,
+        "best": held_out.best,
+        "iteration": held_out.iteration,
+        "iterations": held_out.iterations.tolist(),
+        "scores": held_out.scores.tolist(),
+        "is_patience_over": held_out.is_patience_over,
+    }

@@ -35,6 +35,7 @@ from crfqn.objectives.protocols.objective import Objective, Point, Ray, has_view
 from crfqn.objectives.protocols.online import (
     AveragedState,
     FobosState,
+    Learned,
     MistakeView,
     OnlineView,
     RowLearningView,
@@ -68,6 +69,7 @@ __all__ = [
     "ItemMixtures",
     "ItemMixturesView",
     "ItemSweep",
+    "Learned",
     "LineSearch",
     "LipschitzView",
     "Matrix",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,22 @@ class OnlineView(Protocol):
     ) -> SGDState: ...
 
 
+class Learned(NamedTuple):
+    """What `AveragedState` has learned, for more items of the same states, and perhaps of more features.
+
+    Attributes
+    ----------
+    weights, corrections : float64 (F + K, width), dense rows of features and then of labels
+    counters : float64, of items and of mistakes
+    n_features : int, F
+    """
+
+    weights: NDArray[np.float64]
+    corrections: NDArray[np.float64]
+    counters: NDArray[np.float64]
+    n_features: int
+
+
 class AveragedState(Protocol):
     """Dense weights that learn from the mistakes of the best labellings, and the mean of all that they have been."""
 
@@ -52,6 +68,12 @@ class AveragedState(Protocol):
 
     def correct(self, order: NDArray[np.int64], aggressiveness: float) -> int:
         """Label the items and learn from the mistakes; returns the number of wrong positions."""
+
+    def learned(self) -> Learned:
+        """Return all that has been learned."""
+
+    def resume(self, learned: Learned) -> None:
+        """Go on from what was learned before; further features begin at zero."""
 
     def point(self) -> Point:
         """Return the point of the mean of the weights, which costs a pass only if it is asked for values."""

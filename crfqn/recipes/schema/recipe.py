@@ -46,6 +46,9 @@ class Data:
     dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
     train: str = key("text", "", says="a file to train on, relative to this one")
     test: str = key("text", "", says="a file to score the model on; there need be none")
+    dev: str = key(
+        "text", "", says="a file that the training is stopped by; [solver] has scoring and patience"
+    )
     format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
     split: Split = Split("given")
 

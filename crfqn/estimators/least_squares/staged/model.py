@@ -21,6 +21,7 @@ from crfqn.data.columns import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags, check_size, is_number
 from crfqn.estimators.classification.items import adopt_columns
 from crfqn.estimators.features import item_features
@@ -42,6 +43,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     """Base of the estimators whose predictions are corrected stage by stage."""
 
     solver: Any = field(default="auto", init=False)
+    scoring: Any = field(default=None, init=False)
+    patience: int = field(default=10, init=False)
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
@@ -57,6 +60,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         """The relative decrease of the training loss below which a stage is the last, or None."""
         return None
 
+    @with_tasks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
         """Train.
 

@@ -21,7 +21,7 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.protocols import MistakeView
+from crfqn.objectives.protocols import Learned, MistakeView
 from crfqn.objectives.registry import offers
 from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LearnedRows, check_likelihood
 from crfqn.structures.chain import Chain
@@ -79,6 +79,21 @@ class AveragedState(LearnedRows):
                 correct_chains(*data, self.n_states, aggressiveness, *state, cast(Chain, loss.structure).mask)
         self.owner.n_passes += order.size / self.n_items
         return int(self.counters[N_WRONG] - before)
+
+    def learned(self) -> Learned:
+        """Return all that has been learned; it is not copied."""
+        return Learned(self.weights, self.corrections, self.counters, self.n_features)
+
+    def resume(self, learned: Learned) -> None:
+        """Go on from what was learned before, in the same arrays unless there are more features."""
+        self.counters = learned.counters
+        if learned.n_features == self.n_features:
+            self.weights, self.corrections = learned.weights, learned.corrections
+            return
+        n_known = learned.n_features
+        for mine, theirs in ((self.weights, learned.weights), (self.corrections, learned.corrections)):
+            mine[:n_known] = theirs[:n_known]
+            mine[self.n_features :] = theirs[n_known:]
 
     def point(self) -> LazyPoint:
         """Return the point of the mean of the weights after each item so far."""
