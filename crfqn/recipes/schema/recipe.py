@@ -47,6 +47,12 @@ class Data:
     train: str = key("text", "", says="a file to train on, relative to this one")
     test: str = key("text", "", says="a file to score the model on; there need be none")
     format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
+    label: str = key(
+        "text", "", says="column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos"
+    )
+    sentence: str = key(
+        "text", "", says="column of tables that tells the items apart; default: sentence, ... or blank lines"
+    )
     split: Split = Split("given")
 
 
