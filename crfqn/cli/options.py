@@ -70,7 +70,9 @@ class DataOptions:
     ] = None
     sentence: Annotated[
         str | None,
-        typer.Option(help="The column of a table that tells the items apart, with --data; or blank lines do."),
+        typer.Option(
+            help="The column of a table that tells the items apart, with --data; or blank lines do."
+        ),
     ] = None
     columns: Annotated[
         str | None, typer.Option(help='Names of the columns before the label, with --data: "w pos".')

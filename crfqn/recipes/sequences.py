@@ -142,7 +142,9 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        return Observed(columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns), labels)
+        return Observed(
+            columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns), labels
+        )
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)

@@ -62,7 +62,11 @@ def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
     Names are those of `word_features`, a flag's with its value (`title=true`). Another column's text counts up to two
     positions away, `pos[-1]=DT`, and with its neighbour's, `pos[-1]|pos[0]=DT|NN`.
     """
-    patterns = [Pattern((BIAS,)), Pattern((FIRST,), only=FIRST_POSITION), Pattern((LAST,), only=LAST_POSITION)]
+    patterns = [
+        Pattern((BIAS,)),
+        Pattern((FIRST,), only=FIRST_POSITION),
+        Pattern((LAST,), only=LAST_POSITION),
+    ]
     patterns += [_of_column(f"{name}=", View(word, OWN[name]), 0) for name in OWN]
     for offset, names in _around():
         patterns += [_of_column(f"{offset}:{name}=", View(word, OWN[name]), offset) for name in names]

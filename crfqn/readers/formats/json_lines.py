@@ -196,7 +196,7 @@ def _columns_of_objects(
     texts: dict[str, list[str]] = {name: [] for name in items[0][0]}
     for place, item in zip(where, items, strict=True):
         for token in item:
-            values = [token.get(name) for name in texts] if isinstance(token, dict) else []
+            values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []
             if not values or not all(isinstance(text, str) for text in values):
                 raise DataError(
                     f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {used[0]!r}, as in "

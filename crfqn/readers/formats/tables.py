@@ -118,7 +118,9 @@ def read_parquet(
         found_columns = {name: found.column(name).to_pylist() for name in found.column_names}
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
-    return _assembled(_of_columns(found_columns, shown_name(path)), sentence, label, text, columns, needs_named)
+    return _assembled(
+        _of_columns(found_columns, shown_name(path)), sentence, label, text, columns, needs_named
+    )
 
 
 def from_frame(

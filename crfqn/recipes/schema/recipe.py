@@ -63,9 +63,10 @@ class Features:
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
     over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
     of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
-    the word (the first column) with its beginning, its end and its shape, and the words around it, see
-    `crfqn.data.templates.words.word_features`; other columns with their neighbours. `given`: the numbers of the data, if need be each feature divided by its
-    largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
+    the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
+    with their neighbours, see `crfqn.data.templates.words`. `given`: the numbers of the data, if need be each feature
+    divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `crfqn.recipes.text_features`.
     """
 
     kind: str = key(
@@ -75,7 +76,9 @@ class Features:
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
     bias: bool = key("true or false", True, says="one feature more, which is always on")
-    columns: str = key("text", "", says="names of the columns before the label; default: those of the file, w pos of windows")
+    columns: str = key(
+        "text", "", says="names of the columns before the label; default: those of the file, w pos of windows"
+    )
     templates: str = key(
         "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
     )
