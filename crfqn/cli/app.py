@@ -74,12 +74,13 @@ def options(
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     n_threads: ThreadsOption = None,
+    as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
     from crfqn.cli.commands.training import quickstart
 
-    return quickstart(output, n_threads=n_threads, is_quiet=is_quiet)
+    return quickstart(output, n_threads=n_threads, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command()
@@ -125,12 +126,14 @@ def recipe(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a recipe to begin with: every key, with its default and what it means."""
     from crfqn.cli.output import write_text
-    from crfqn.recipes.skeleton import skeleton
+    from crfqn.cli.terminal import to_json
+    from crfqn.recipes.skeleton import keys, skeleton
 
-    write_text(output, skeleton(structure))
+    write_text(output, f"{to_json(keys(structure))}\n" if as_json else skeleton(structure))
 
 
 @app.command()
@@ -294,13 +297,14 @@ def convert(
     input: Annotated[
         str | None, typer.Option(help="Of ONNX: dense (default) or sparse, what the graph takes.")
     ] = None,
+    as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
     from crfqn.cli.commands.conversion import convert
 
     options = {"dtype": dtype, "input": input}
-    convert(source, target, source_format, target_format, options, is_quiet=is_quiet)
+    convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command("compile")

@@ -61,6 +61,19 @@ class DataOptions:
             help="What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
         ),
     ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of labels of a table, or CoNLL-U's field (xpos, misc:NER), with --data; default: label, "
+            "tag, ..., or upos."
+        ),
+    ] = None
+    sentence: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of a table that tells the items apart, with --data; or blank lines do."
+        ),
+    ] = None
     columns: Annotated[
         str | None, typer.Option(help='Names of the columns before the label, with --data: "w pos".')
     ] = None

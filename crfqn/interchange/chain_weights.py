@@ -16,6 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.data.templates.source import TemplateSource
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.content import FEATURE, FROM, STATE, TO
@@ -29,7 +30,7 @@ FORBIDDEN = (
     -1e6
 )  # in nats: the weight of a transition that a rule forbids, whose probability exp() rounds to 0
 TEMPLATES = (
-    "templates"  # of token columns, in `extra_`: what made the attributes in the tool that a model comes from
+    "templates"  # in `extra_`: the patterns that make the attributes, in the tool that a model comes from
 )
 
 
@@ -58,8 +59,12 @@ class ChainWeights(NamedTuple):
     transition: SparseTable
 
 
-def chain_estimator(weights: ChainWeights, path: str, extra: dict[str, Any]) -> ChainCRF:
+def chain_estimator(
+    weights: ChainWeights, path: str, extra: dict[str, Any], source: TemplateSource | None = None
+) -> ChainCRF:
     """Return a fitted ChainCRF of the weights, labels and features in their order; `extra` becomes its `extra_`.
+
+    source : templates that make the attributes of columns of tokens, which the model takes then
 
     Raises
     ------
@@ -85,6 +90,8 @@ def chain_estimator(weights: ChainWeights, path: str, extra: dict[str, Any]) -> 
         | {"status": Status.IMPORTED.name, "n_iter": 0, "n_proved_zeros": None},
         "extra": extra,
     }
+    if source is not None:
+        metadata["templates"] = source.as_dict()
     _check_once(weights, path)
     return restore(ModelFile(ChainCRF.KIND, arrays, strings, metadata, path))
 

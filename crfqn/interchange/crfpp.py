@@ -16,23 +16,26 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.templates.pattern_file import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, ChainWeights, chain_estimator
 from crfqn.interchange.observations import Observations, chain_of, constants_of
+from crfqn.interchange.template_source import template_source
 
 NAME = "crfpp"
 MAGIC = b"version: "
 VERSION = 100
 UNIGRAM, BIGRAM = "U", "B"  # first letters of observations
+MOST_COLUMNS = 10_000
 SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 
 
 def read(path: str | os.PathLike[str]) -> Any:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
-    Features are named as CRF++'s observations are (`U00:hello`). `extra_["templates"]` has the templates that make
-    these names from columns of tokens.
+    Features are named as CRF++'s observations are (`U00:hello`). The model makes them of columns of tokens by its
+    templates (also in `extra_["templates"]`).
 
     Raises
     ------
@@ -40,8 +43,9 @@ def read(path: str | os.PathLike[str]) -> Any:
         Anything but such a file, also CRF++'s binary models; label pairs with weights that depend on tokens.
     """
     shown = os.fspath(path)
-    weights, templates = _weights(_Lines(read_whole(shown), shown))
-    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates})
+    weights, templates, n_columns = _weights(_Lines(read_whole(shown), shown))
+    source = template_source(templates, weights.attributes, CRFPP, shown, n_columns) if templates else None
+    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
 
 
 class _Lines:
@@ -68,9 +72,9 @@ class _Lines:
         return ModelFileError(f"{where}: no text model of CRF++ (crf_learn -t), or a damaged one: {reason}")
 
 
-def _weights(lines: _Lines) -> tuple[ChainWeights, list[str]]:
-    """Return the weights, and the templates."""
-    factor, n_weights = _settings(lines)
+def _weights(lines: _Lines) -> tuple[ChainWeights, list[str], int]:
+    """Return the weights, the templates, and the number of columns before the label."""
+    factor, n_weights, n_columns = _settings(lines)
     labels = list(lines.paragraph())
     templates = list(lines.paragraph())
     names: list[str] = []
@@ -91,11 +95,12 @@ def _weights(lines: _Lines) -> tuple[ChainWeights, list[str]]:
     observations = Observations(names, ~is_bigram, is_bigram, np.array(starts, np.int64))
     found = np.flatnonzero(values)
     constants = constants_of(templates)
-    return chain_of(labels, observations, found, factor * values[found], constants, lines.path), templates
+    weights = chain_of(labels, observations, found, factor * values[found], constants, lines.path)
+    return weights, templates, n_columns
 
 
-def _settings(lines: _Lines) -> tuple[float, int]:
-    """Return the cost factor and the number of weights."""
+def _settings(lines: _Lines) -> tuple[float, int, int]:
+    """Return the cost factor, the number of weights and that of columns."""
     found: dict[str, str] = {}
     for line in lines.paragraph():
         name, _, value = line.partition(" ")
@@ -104,12 +109,14 @@ def _settings(lines: _Lines) -> tuple[float, int]:
         found[name] = value
     try:
         version, n_weights = int(found["version:"]), int(found["maxid:"])
-        factor = float(found.get("cost-factor:", "1"))
+        factor, n_columns = float(found.get("cost-factor:", "1")), int(found.get("xsize:", "1"))
     except (KeyError, ValueError) as error:
         raise lines.damage(f"the settings lack a number: {error}") from None
     if version // 100 != VERSION // 100:
         raise lines.damage(f"a model of version {version}, instead of {VERSION}")
-    return factor, n_weights
+    if not 1 <= n_columns <= MOST_COLUMNS:
+        raise lines.damage(f"expected 1 to {MOST_COLUMNS} columns (xsize:), got {n_columns}")
+    return factor, n_weights, n_columns
 
 
 def _values(lines: _Lines, n_weights: int) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.templates.pattern_file import WAPITI
 from crfqn.errors import ModelFileError
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (
@@ -28,6 +29,7 @@ from crfqn.interchange.chain_weights import (
     chain_estimator,
 )
 from crfqn.interchange.observations import Observations, chain_of, check_constant, constants_of
+from crfqn.interchange.template_source import template_source
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"
@@ -42,8 +44,8 @@ MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any num
 def read(path: str | os.PathLike[str]) -> Any:
     """Read a model of Wapiti, or a dump of one: return a fitted ChainCRF.
 
-    Features are named as Wapiti's observations are (`u:hello`). `extra_["templates"]` has the templates of a model
-    file, which make these names from columns of tokens.
+    Features are named as Wapiti's observations are (`u:hello`). The model makes them of columns of tokens by the
+    templates of a model file (also in `extra_["templates"]`); that of a dump, which has none, takes lists of names.
 
     Raises
     ------
@@ -54,7 +56,8 @@ def read(path: str | os.PathLike[str]) -> Any:
     content = read_whole(shown)
     if content.startswith(MAGIC):
         weights, templates = _Model(content, shown).weights()
-        return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates})
+        source = template_source(templates, weights.attributes, WAPITI, shown) if templates else None
+        return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
     return chain_estimator(_read_dump(content, shown), shown, {IMPORTED_FROM: NAME})
 
 

@@ -62,7 +62,7 @@ def observe_documents(
             part = _part(documents, test)
             return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
     with own_files():
-        new = read_documents(recipe, path, keeps_blank)
+        new = read_documents(recipe, path, keeps_blank, is_new=True)
     matrix = features.transform(new.inputs, features.first_id)
     return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None, new)
 

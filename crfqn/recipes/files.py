@@ -50,18 +50,35 @@ def told_format(path: str | Path) -> str | None:
         return None
 
 
-def read_sequences(recipe: Recipe, path: str | Path, columns: Sequence[str] | None = None) -> Labeled:
-    """Return the items of a file of sequences; `columns`: those that the recipe's model reads, if that is known."""
+def read_sequences(
+    recipe: Recipe, path: str | Path, columns: Sequence[str] | None = None, is_new: bool = False
+) -> Labeled:
+    """Return the items of a file of sequences.
+
+    columns : those that the recipe's model reads, if that is known
+    is_new : whether it is a file for the model, which may lack the column of labels
+    """
     name = format_of(recipe, path)
-    if recipe.features.kind in ("windows", "templates", "words"):
-        names = list(columns or recipe.features.column_names) or None
-        return _of_kind(recipe, path, Labeled, read_columns(path, name, names))
-    return _of_kind(recipe, path, Labeled, formats.read(path, name))
+    if recipe.features.kind not in ("windows", "templates", "words"):
+        return _of_kind(recipe, path, Labeled, formats.read(path, name))
+    names = list(columns or recipe.features.column_names) or None
+    options = named_columns(recipe, name, is_new=is_new)
+    return _of_kind(recipe, path, Labeled, read_columns(path, name, names, **options))
 
 
-def read_columns(path: str | Path, format: str, names: list[str] | None) -> Any:
-    """Return the items of a file whose columns have these names, or all columns that there are."""
-    options: dict[str, Any] = {}
+def named_columns(recipe: Recipe, format: str, is_new: bool) -> dict[str, Any]:
+    """Return the options of a format that say which columns are labels and items, where the recipe does."""
+    label, sentence = recipe.data.label or None, recipe.data.sentence or None
+    if format in TABLES:
+        return {"label": label, "sentence": sentence, "needs_named": not is_new}
+    return {"label": label} if format == "conllu" and label is not None else {}
+
+
+def read_columns(path: str | Path, format: str, names: list[str] | None, **options: Any) -> Any:
+    """Return the items of a file whose columns have these names, or all columns that there are.
+
+    options : of the format, further ones
+    """
     if format == "conll":
         options["columns"] = names
     elif format == "conllu":
@@ -71,10 +88,12 @@ def read_columns(path: str | Path, format: str, names: list[str] | None) -> Any:
     return formats.read(path, format, **options)
 
 
-def read_documents(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:
-    """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`."""
+def read_documents(
+    recipe: Recipe, path: str | Path, keeps_blank: bool = False, is_new: bool = False
+) -> Documents:
+    """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`, `is_new` as of sequences."""
     name = format_of(recipe, path)
-    options: dict[str, Any] = {}
+    options = named_columns(recipe, name, is_new)
     if name == "text":
         options["keeps_blank"] = keeps_blank
     elif name == "svmlight":

@@ -23,6 +23,7 @@ def recipe_of_options(
     format: str | None = None,
     structure: str | None = None,
     features: dict[str, Any] | None = None,
+    named: dict[str, str] | None = None,
     name: str | None = None,
 ) -> Recipe:
     """Return the recipe of a training on a file.
@@ -38,6 +39,8 @@ def recipe_of_options(
     features : dict, optional
         Keys of the recipe's [features]; by default words for sequences, text for documents, and what the
         format names itself.
+    named : dict, optional
+        The columns `label` and `sentence`, keys of the recipe's [data].
     name : str, optional
         Of the model; by default that of the file.
 
@@ -68,7 +71,7 @@ def recipe_of_options(
     table = {
         "name": name or stem(data),
         "title": f"{data}: {found.title}",
-        "data": files | {"format": found.name},
+        "data": files | {"format": found.name} | (named or {}),
         "features": chosen,
         "structure": {"kind": structure},
     }

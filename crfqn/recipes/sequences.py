@@ -109,7 +109,7 @@ def observe_sequences(
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, _pixel_map(recipe).shape)
         else:
-            labeled = read_sequences(recipe, path, columns)
+            labeled = read_sequences(recipe, path, columns, is_new=True)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
     return replace(observed, y=labeled.known_labels(), data=labeled)
 

@@ -45,23 +45,58 @@ def skeleton(structure: str = "chain") -> str:
     InputError
         There is no such kind.
     """
-    if structure not in FEATURES_OF:
-        raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
-    kind = CHAIN if structure == "chain" else TEXT
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
-    allowed = keys_of(structure, kind)
     examples = EXAMPLES | {
-        "features": {"kind": kind} | EXAMPLES.get(kind, {}),
+        "features": {"kind": _kind(structure)} | EXAMPLES.get(_kind(structure), {}),
         "structure": {"kind": structure},
     }
-    for section in SECTIONS:
-        rules = [rule for rule in fields(CLASSES[section]) if "kind" in rule.metadata]
-        known = [rule for rule in rules if rule.name in allowed.get(section, (rule.name,))]
+    for section, rules in _rules(structure).items():
         lines.append(f"[{section}]")
-        for rule in known:
+        for rule in rules:
             lines += key_lines(rule, structure, examples.get(section, {}))
         lines.append("")
     return "\n".join(lines)
+
+
+def keys(structure: str = "chain") -> dict[str, dict[str, Any]]:
+    """Return the keys of the sections with default (None: there is none), choices and meaning; raises as `skeleton`."""
+    return {
+        section: {
+            rule.name: {
+                "default": None if rule.default is MISSING else rule.default,
+                "choices": list(_choices(rule, structure)),
+                "says": rule.metadata["says"],
+            }
+            for rule in rules
+        }
+        for section, rules in _rules(structure).items()
+    }
+
+
+def _kind(structure: str) -> str:
+    """Return the features that a skeleton shows; InputError where there is no such structure."""
+    if structure not in FEATURES_OF:
+        raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
+    return CHAIN if structure == "chain" else TEXT
+
+
+def _rules(structure: str) -> dict[str, list[Field[Any]]]:
+    """Return the keys of each section that go with a structure."""
+    allowed = keys_of(structure, _kind(structure))
+    return {
+        section: [
+            rule
+            for rule in fields(CLASSES[section])
+            if "kind" in rule.metadata and rule.name in allowed.get(section, (rule.name,))
+        ]
+        for section in SECTIONS
+    }
+
+
+def _choices(rule: Field[Any], structure: str) -> tuple[str, ...]:
+    if rule.name == "loss" and structure in ("chain", "taxonomy"):
+        return STRUCTURED_LOSSES
+    return tuple(rule.metadata["choices"])
 
 
 def key_lines(rule: Field[Any], structure: str, examples: dict[str, Any]) -> list[str]:
@@ -69,8 +104,6 @@ def key_lines(rule: Field[Any], structure: str, examples: dict[str, Any]) -> lis
     default = None if rule.default is MISSING else rule.default
     value = examples.get(rule.name, default)
     text = f"{rule.name} = {'...' if value is None else json.dumps(value)}"
-    choices = rule.metadata["choices"]
-    if rule.name == "loss" and structure in ("chain", "taxonomy"):
-        choices = STRUCTURED_LOSSES
+    choices = _choices(rule, structure)
     listed = f": {' | '.join(choices)}" if choices else ""
     return [f"# {rule.metadata['says']}{listed}", text if rule.name in examples else f"# {text}"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import warnings
 from itertools import pairwise, product
 
 import pytest
+from command_line import run_here
 
 from crfqn import interchange
 from crfqn.errors import ModelFileError
@@ -16,7 +19,8 @@ UNIGRAMS = ["u:the", "u:dog", "u:é , x", "*01"]
 RNG = random.Random(0)
 STATE = {(o, k): RNG.uniform(-2, 2) for o in UNIGRAMS for k in range(3) if RNG.random() < 0.8}
 PAIRS = {(i, j): RNG.uniform(-2, 2) for i in range(3) for j in range(3)}
-ITEMS = [[["u:the"], ["u:dog", "*01"], ["u:é , x"]], [["u:dog"]], [["*01"], ["u:new"], ["u:the", "u:dog"]]]
+WORDS = [["the", "dog", "é , x"], ["dog"], ["new", "the"], ["dog", "dog", "new", "the"]]  # one column
+ITEMS = [[[f"u:{word}", "*01"] for word in item] for item in WORDS]
 
 
 def best_labels(item, label_names=LABELS, names=lambda name: name):
@@ -71,7 +75,7 @@ def wapiti_dump() -> str:
     return "".join(lines)
 
 
-def crfpp_model(bigram="B", factor=2.0, templates="U:%x[0,0]\nB\n") -> str:
+def crfpp_model(bigram="B", factor=2.0, templates="U:%x[0,0]\nU01\nB\n") -> str:
     names = [name.replace("u:", "U:").replace("*", "U") for name in UNIGRAMS]
     table = [STATE.get((name, k), 0.0) for name in UNIGRAMS for k in range(3)] + [
         PAIRS[divmod(n, 3)] for n in range(9)
@@ -96,14 +100,14 @@ class TestWapiti:
     @pytest.mark.parametrize("kind", ["2#", ""], ids=["typed", "of version 1.3"])
     def test_a_model_predicts_the_labels_of_the_largest_score(self, read, kind):
         model = read(wapiti_model(kind))
-        assert [list(path) for path in model.predict(ITEMS)] == [best_labels(item) for item in ITEMS]
+        assert [list(path) for path in model.predict(WORDS)] == [best_labels(item) for item in ITEMS]
         assert model.extra_ == {"imported_from": "wapiti", "templates": ["u:%x[0,0]", "*01", "b"]}
         assert model.classes_.tolist() == LABELS
 
     def test_without_bigrams_it_is_a_model_of_single_positions(self, read):
         model = read(wapiti_model("0#", scale=0.0))
-        best = max(range(3), key=lambda k: STATE.get(("u:dog", k), 0))
-        assert model.predict([[["u:dog"]] * 4])[0] == [LABELS[best]] * 4
+        best = max(range(3), key=lambda k: STATE.get(("u:dog", k), 0) + STATE.get(("*01", k), 0))
+        assert model.predict([["dog"] * 4])[0] == [LABELS[best]] * 4
 
     def test_a_dump(self, read):
         items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]
@@ -140,12 +144,18 @@ class TestWapiti:
 class TestCRFpp:
     def test_a_model_predicts_the_labels_of_the_largest_score(self, read):
         model = read(crfpp_model())
-        items = [
-            [[name.replace("u:", "U:").replace("*", "U") for name in position] for position in item]
-            for item in ITEMS
-        ]
+        assert [list(path) for path in model.predict(WORDS)] == [best_labels(item) for item in ITEMS]
+        assert model.extra_["templates"] == ["U:%x[0,0]", "U01", "B"]
+
+    def test_templates_that_do_not_make_the_names_leave_a_model_of_names(self, read):
+        with pytest.warns(UserWarning, match="cannot be used .no template has a feature 'U:the'"):
+            model = read(crfpp_model(templates="U9:%x[0,0]\nB\n"))
+        items = [[["U:" + word, "U01"] for word in item] for item in WORDS]
         assert [list(path) for path in model.predict(items)] == [best_labels(item) for item in ITEMS]
-        assert model.extra_["templates"] == ["U:%x[0,0]", "B"]
+
+    def test_templates_of_pairs_without_a_weight_are_left_out(self, read):
+        model = read(crfpp_model(templates="U:%x[0,0]\nU01\nB\nB01:%x[0,0]\n"))
+        assert [list(path) for path in model.predict(WORDS)] == [best_labels(item) for item in ITEMS]
 
     def test_pairs_that_depend_on_tokens_are_refused(self, read):
         with pytest.raises(ModelFileError, match="'B:the'"):
@@ -157,10 +167,11 @@ class TestCRFpp:
             ("version: 100", "version: 200", "version 200"),
             ("maxid: 21", "maxid: 22", "21 lines of weights instead of 22"),
             ("maxid: 21\n", "", "the settings lack a number: 'maxid:'"),
-            ("3 U:dog", "-3 U:dog", r"line 14: .*expected a number and the name"),
+            ("3 U:dog", "-3 U:dog", r"line 15: .*expected a number and the name"),
             ("3 U:dog", "4 U:dog", "to no observation, or to more than one"),
             ("N\nV\n#\n", "", "no labels"),
             ("xsize: 1", "ysize: 1", "expected one of version:"),
+            ("xsize: 1", "xsize: 0", "expected 1 to 10000 columns"),
         ],
     )
     def test_damage(self, read, old, new, message):
@@ -168,6 +179,53 @@ class TestCRFpp:
         assert old in content
         with pytest.raises(ModelFileError, match=message):
             read(content.replace(old, new), format="crfpp")
+
+
+CHUNKS = """version: 100
+cost-factor: 1
+maxid: 18
+xsize: 2
+
+B
+I
+
+U00:%x[0,0]
+U01:%x[-1,1]/%x[0,1]
+B
+
+0 U00:dog
+2 U00:the
+4 U01:DT/NN
+6 U01:_B-1/DT
+8 U00:_B-1
+10 U01:NN/VB
+12 U00:barks
+14 B
+
+"""
+
+
+def test_a_converted_model_labels_columns_on_the_command_line(tmp_path, monkeypatch):
+    weights = "0 0 1 0 0 2 1 0 0 0 1 0 0 0 0 0 0 -1"
+    (tmp_path / "model.txt").write_text(CHUNKS + weights.replace(" ", "\n") + "\n")
+
+    def run(*arguments, **options):
+        return run_here(monkeypatch, tmp_path, *arguments, **options)
+
+    done = run("convert", "model.txt", "model.crfqn", "--json")
+    assert (done.returncode, json.loads(done.stdout)["n_weights"]) == (0, 5)
+    columns = "the DT\ndog NN\nbarks VB\n\ndog NN\n"
+    done = run("predict", "model.crfqn", input=columns)
+    assert (done.returncode, done.stdout) == (0, "B\nI\nB\n\nB\n\n")
+    assert (
+        run("predict", "model.crfqn", input=columns.replace("\n", " X\n").replace("\n X", "\n")).stdout
+        == done.stdout
+    )
+    (tmp_path / "new.csv").write_text("w,pos\nthe,DT\ndog,NN\n")
+    assert run("predict", "model.crfqn", "new.csv").stdout == "B\nI\n\n"
+    assert run("convert", "model.crfqn", "model.json").returncode == 0
+    again = interchange.read(tmp_path / "model.json")
+    assert again.predict([[("the", "DT"), ("dog", "NN")]])[0] == ["B", "I"]
 
 
 @pytest.mark.parametrize("whole", [wapiti_model(), wapiti_dump().encode(), crfpp_model().encode()])
@@ -180,7 +238,9 @@ def test_changed_files_are_told_or_give_a_model(read, whole):
                 changed[rng.randrange(len(changed))] = rng.choice(b"0129:#,=\n\t\xff-eub*")
         for name in ("wapiti", "crfpp"):
             try:
-                read(bytes(changed), format=name)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # templates that do not fit any more
+                    read(bytes(changed), format=name)
                 n_read += 1
             except ModelFileError:
                 pass

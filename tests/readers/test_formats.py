@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 
+import conllu
 import numpy as np
 import pandas
 import pytest
@@ -68,6 +69,27 @@ def test_texts_come_back(tmp_path, name):
         assert read(tmp_path / name).labels == ["b", "a,c", "d"]
 
 
+def test_tokens_of_json_may_be_objects():
+    text = '{"tokens": [{"word": "the", "tag": "D"}, {"word": "dog", "tag": "N"}], "labels": ["O", "B"]}\n'
+    data = read(io.StringIO(text), "jsonl")
+    assert (data.inputs.texts, data.labels) == ({"word": ["the", "dog"], "tag": ["D", "N"]}, [["O", "B"]])
+    with pytest.raises(
+        DataError, match=r"line 2: expected objects with texts under 'word', 'tag' in 'tokens'"
+    ):
+        read(io.StringIO(text + '{"tokens": [{"word": "a"}]}\n'), "jsonl")
+
+
+def test_a_table_for_a_model_may_lack_what_is_named():
+    table = "item,word,tag\n1,the,D\n1,dog,N\n"
+    given = {"columns": ["word", "tag"], "label": "ner", "needs_named": False}
+    data = read(io.StringIO(table), "csv", sentence="item", **given)
+    assert (data.inputs.texts["tag"], data.labels) == (["D", "N"], [["", ""]])
+    data = read(io.StringIO(table.replace("item", "other")), "csv", sentence="item", **given)
+    assert (data.n_items, data.inputs.names) == (1, ("word", "tag"))
+    with pytest.raises(DataError, match=r"expected a column 'ner' \(label=\)"):
+        read(io.StringIO(table), "csv", label="ner")
+
+
 def test_numbers_come_back(tmp_path):
     text = "1,3 2:0.5 7:-1e-3\n2 1:1.0 # comment\n"
     data = read(io.StringIO(text), "svmlight")
@@ -103,6 +125,24 @@ def test_conllu():
     again = read(io.StringIO(out.getvalue()), "conllu", columns=["form", "feats:Case", "misc:NER"])
     assert again.labels == [["X", "Y"], ["Z"]]
     assert again.inputs.texts["feats:Case"] == ["_", "Acc", "_"]
+
+
+def test_fields_of_conllu_are_those_of_the_package():
+    names = ["form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps"]
+    text = CONLLU.replace("root\t_", "root\t0:root|2:obj").replace("\tPRON\t_", "\tPRON\tP_q")
+    data = read(io.StringIO(text), "conllu", columns=[*names, "misc:NER"])
+    words = [word for item in conllu.parse(text) for word in item if isinstance(word["id"], int)]
+    assert len(words) == data.n_positions == 3
+    for name in ("form", "lemma", "upos", "xpos", "head", "deprel"):
+        own = ["_" if word[name] is None else str(word[name]) for word in words]
+        assert data.inputs.texts[name] == own, name
+    assert data.inputs.texts["misc:NER"] == [(word["misc"] or {}).get("NER", "_") for word in words]
+    feats = [[*(word["feats"] or {}).items()] for word in words]
+    assert [
+        [tuple(pair.split("=")) for pair in text.split("|") if text != "_"]
+        for text in data.inputs.texts["feats"]
+    ] == feats
+    assert data.inputs.texts["deps"] == ["0:root|2:obj", "_", "0:root|2:obj"]
 
 
 class TestConll:
@@ -154,7 +194,8 @@ class TestConll:
         ("csv", "", "empty; expected a line of column names"),
         ("csv", "w\n", "no rows below"),
         ("csv", "label\na\n", "expected columns besides the label"),
-        ("conllu", "1\ta\n", "line 1: expected 10 tab-separated columns of CoNLL-U, got 2"),
+        ("conllu", "1\ta\n", "line 1: expected 10 columns of CoNLL-U, separated by tabs, got 2"),
+        ("conllu", "a" + "\t_" * 9, "line 1: expected the number of a word, 3, 3-4 or 3.1, got 'a'"),
         ("conllu", "\n", "no items; expected sentences in CoNLL-U"),
         ("parquet", "abc", "no Parquet file, or a damaged one"),
     ],
@@ -244,7 +285,14 @@ class TestRegistry:
             read("a.txt", "excel")
 
     def test_options(self):
-        assert FORMATS["csv"].options() == ("delimiter", "sentence", "label", "text", "columns")
+        assert FORMATS["csv"].options() == (
+            "delimiter",
+            "sentence",
+            "label",
+            "text",
+            "columns",
+            "needs_named",
+        )
         with pytest.raises(InputError, match="format 'crfsuite' has no option 'columns'; it has none"):
             read("a.txt", "crfsuite", columns=["w"])
         with pytest.raises(InputError, match="of data frames has no option 'delimiter'"):

@@ -70,7 +70,7 @@ def test_treebank(path):
     assert (upos.labels, xpos.labels) == ([["ADP", "DET"], ["INTJ"]], [["VZ|init", "LID|bep"], ["TSW"]])
     with pytest.raises(DataError, match=r"line 3: expected 10 columns of CoNLL-U, separated by tabs, got 9"):
         read_treebank(path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1)), "upos")
-    with pytest.raises(DataError, match="no words; expected lines of CoNLL-U"):
+    with pytest.raises(DataError, match="no items; expected sentences in CoNLL-U"):
         read_treebank(path("# nothing\n"), "upos")
 
 

@@ -111,7 +111,7 @@ def _walk(
 def _held_out(
     X: Any, y: list[Any], weights: list[float] | None, share: float
 ) -> tuple[Any, list[Any], list[float] | None, tuple[Any, list[Any]]]:
-    """Split off a share of the items as held out: return X, y and weights of the others, (X, y) of the held-out ones."""
+    """Split off a share of the items as held out: return X, y and weights of the others, and (X, y) of these."""
     order = np.random.RandomState(SEED).permutation(len(y))
     n_held = max(1, round(share * len(y)))
     if n_held >= len(y):

@@ -98,10 +98,11 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
         options.format,
         options.structure,
         {name: value for name, value in features.items() if value is not None},
+        {name: chosen[name] for name in ("label", "sentence") if name in chosen},
     )
 
 
-def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) -> int:
+def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:
     """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
     tell = _silent if is_quiet else say
     with Interrupts() as interrupts:
@@ -110,7 +111,9 @@ def quickstart(output: Path | None, *, n_threads: int | None, is_quiet: bool) ->
         check_writable(output)
         tell("The first run on a machine compiles for some seconds before the first line appears.")
         settings = {"n_threads": n_threads}
-        code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet)
+        code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, as_json=as_json)
+    if as_json:
+        return code
     steps = {
         f"crfqn inspect {output}": "what the model has learned",
         f"crfqn evaluate {output}": "precision and recall of each label",

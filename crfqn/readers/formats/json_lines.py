@@ -1,8 +1,9 @@
 """Reader and writer of JSON lines: an object a line, an item each.
 
-`{"tokens": [...], "labels": [...]}` are columns (any other list of as many texts is one more), `{"features": [{...},
-...], "labels": [...]}` attributes, `{"text": "...", "label": "..."}` documents. Labels may be left out where they
-are not known; a document may have a list of them. Format: https://jsonlines.org
+`{"tokens": [...], "labels": [...]}` are columns (any other list of as many texts is one more; so are tokens that are
+objects, `{"word": ..., "tag": ...}`), `{"features": [{...}, ...], "labels": [...]}` attributes, `{"text": "...",
+"label": "..."}` documents. Labels may be left out where they are not known; a document may have a list of them.
+Format: https://jsonlines.org
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def read_json_lines(
     )
     if kind == features:
         return Labeled(items, known, places=places)
-    return Labeled(_columns(where, records, items, (tokens, labels)), known, places=places)
+    made = _columns_of_objects if items[0] and isinstance(items[0][0], dict) else _columns
+    return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
 
 
 def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) -> Iterator[str]:
@@ -184,4 +186,22 @@ def _columns(
                 key = used[0] if name == FIRST_COLUMN else name
                 raise DataError(f"{place}: expected {len(item)} texts under {key!r}, got {shorten(values)}")
             column.extend(values)
+    return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))
+
+
+def _columns_of_objects(
+    where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
+) -> TokenColumns:
+    """Return the columns of tokens that are objects: the keys that the first one has."""
+    texts: dict[str, list[str]] = {name: [] for name in items[0][0]}
+    for place, item in zip(where, items, strict=True):
+        for token in item:
+            values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []
+            if not values or not all(isinstance(text, str) for text in values):
+                raise DataError(
+                    f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {used[0]!r}, as in "
+                    f"the first one, got {shorten(token)}"
+                )
+            for column, text in zip(texts.values(), values, strict=True):
+                column.append(text)
     return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))

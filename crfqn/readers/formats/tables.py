@@ -67,6 +67,7 @@ def read_delimited(
     label: str | None = None,
     text: str | None = None,
     columns: Sequence[str] | None = None,
+    needs_named: bool = True,
 ) -> Labeled | Documents:
     """Read a CSV or TSV file, whose first line names the columns.
 
@@ -83,6 +84,8 @@ def read_delimited(
         The column of the texts of documents; by default "text", where no column says sentences.
     columns : sequence of str, optional
         The columns that are read besides; by default all. One of a usual name is then neither label nor sentence.
+    needs_named : bool, default True
+        Whether label and sentence have to be there where they are named, as in data to train on.
 
     Returns
     -------
@@ -95,7 +98,7 @@ def read_delimited(
         not there, no rows.
     """
     table = _read(path, delimiter)
-    return _assembled(table, sentence, label, text, columns)
+    return _assembled(table, sentence, label, text, columns, needs_named)
 
 
 def read_parquet(
@@ -105,6 +108,7 @@ def read_parquet(
     label: str | None = None,
     text: str | None = None,
     columns: Sequence[str] | None = None,
+    needs_named: bool = True,
 ) -> Labeled | Documents:
     """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
     parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
@@ -114,7 +118,9 @@ def read_parquet(
         found_columns = {name: found.column(name).to_pylist() for name in found.column_names}
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
-    return _assembled(_of_columns(found_columns, shown_name(path)), sentence, label, text, columns)
+    return _assembled(
+        _of_columns(found_columns, shown_name(path)), sentence, label, text, columns, needs_named
+    )
 
 
 def from_frame(
@@ -124,6 +130,7 @@ def from_frame(
     label: str | None = None,
     text: str | None = None,
     columns: Sequence[str] | None = None,
+    needs_named: bool = True,
 ) -> Labeled | Documents:
     """Return a pandas (or polars) frame as sequences or documents; all else as in `read_delimited`.
 
@@ -136,7 +143,7 @@ def from_frame(
     ([['D', 'N'], ['P']], [{'word': 'it'}])
     """
     table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-    return _assembled(table, sentence, label, text, columns)
+    return _assembled(table, sentence, label, text, columns, needs_named)
 
 
 def delimited_lines(
@@ -243,13 +250,22 @@ def _is_missing(value: Any) -> bool:
 
 
 def _assembled(
-    table: Table, sentence: str | None, label: str | None, text: str | None, columns: Sequence[str] | None
+    table: Table,
+    sentence: str | None,
+    label: str | None,
+    text: str | None,
+    columns: Sequence[str] | None,
+    needs_named: bool,
 ) -> Labeled | Documents:
     if not table.rows:
         raise DataError(f"{table.shown}: no rows below the names of the columns")
-    taken = columns or ()
-    of_label = table.column(label, LABELS, "label=", taken)
-    of_sentence = table.column(sentence, SENTENCES, "sentence=", taken)
+    wanted = ((label, LABELS, "label="), (sentence, SENTENCES, "sentence="))
+    of_label, of_sentence = (
+        table.column(name, usual, what, columns or ())
+        if needs_named or name is None or name in table.header
+        else None
+        for name, usual, what in wanted
+    )
     of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
     if of_text is not None:

@@ -50,6 +50,12 @@ class Data:
         "text", "", says="a file that the training is stopped by; [solver] has scoring and patience"
     )
     format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
+    label: str = key(
+        "text", "", says="column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos"
+    )
+    sentence: str = key(
+        "text", "", says="column of tables that tells the items apart; default: sentence, ... or blank lines"
+    )
     split: Split = Split("given")
 
 
@@ -60,9 +66,10 @@ class Features:
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
     over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
     of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
-    the word (the first column) with its beginning, its end and its shape, and the words around it, see
-    `crfqn.data.templates.words.word_features`; other columns with their neighbours. `given`: the numbers of the data, if need be each feature divided by its
-    largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
+    the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
+    with their neighbours, see `crfqn.data.templates.words`. `given`: the numbers of the data, if need be each feature
+    divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `crfqn.recipes.text_features`.
     """
 
     kind: str = key(
