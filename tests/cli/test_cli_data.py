@@ -65,11 +65,11 @@ class TestTraining:
         assert "stopped by the validation items: best chunk_f1 1.0000 at iteration" in run.stdout
 
     def test_a_file_to_stop_by_needs_labels(self, folder, monkeypatch):
-        (folder / "unlabelled.conll").write_text("the DT\ndog NN\n")
-        arguments = ("--data", "train.conll.gz", "--dev", "unlabelled.conll", "-q")
+        (folder / "unlabelled.csv").write_text("text\ngood film\n")
+        arguments = ("--data", "texts.csv", "--structure", "flat", "--dev", "unlabelled.csv", "-q")
         run = run_here(monkeypatch, folder, "train", *arguments)
         assert run.returncode == 2
-        assert "unlabelled.conll: expected labels for all items" in run.stderr
+        assert "unlabelled.csv: expected labels for all items" in run.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
