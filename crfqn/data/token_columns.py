@@ -9,17 +9,19 @@ Shapes: I items, N positions, C columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.features import check_offsets, locate
+from crfqn.data.items import Items
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
 
-class TokenColumns(Sequence[Any]):
+class TokenColumns(Items, Sequence[Any]):
     """Items of positions that have a text in each of several columns.
 
     Parameters
@@ -103,18 +105,12 @@ class TokenColumns(Sequence[Any]):
     def n_positions(self) -> int:
         return int(self.offsets[-1])
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of positions of each item, shape (I,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
+    def first_texts(self) -> list[list[str]]:
+        """Return the first column item by item: the words, as a rule. Empty texts where there is no column."""
+        if not self.texts:
+            return [[""] * n for n in self.lengths.tolist()]
+        first, ends = next(iter(self.texts.values())), self.offsets.tolist()
+        return [first[begin:end] for begin, end in pairwise(ends)]
 
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         return (self._item(i) for i in range(len(self)))

@@ -43,11 +43,13 @@ class Observed:
     X : what the estimator's `predict` takes
     y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
     data : the items as they were read, Labeled or Documents, of a file
+    texts : how the positions read, a list of str an item: the first column of data that has columns
     """
 
     X: Any
     y: list[Any] | None
     data: Any = None
+    texts: list[list[str]] | None = None
 
 
 @dataclass

@@ -111,7 +111,7 @@ def observe_sequences(
         else:
             labeled = read_sequences(recipe, path, columns, is_new=True)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    return Observed(observed.X, labeled.known_labels(), labeled)
+    return replace(observed, y=labeled.known_labels(), data=labeled)
 
 
 def _labeled(recipe: Recipe) -> Labeled:
@@ -142,9 +142,8 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        return Observed(
-            columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns), labels
-        )
+        X = columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns)
+        return Observed(X, labels, texts=columns.first_texts())
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
