@@ -1,6 +1,6 @@
 """`python -m crfqn` is the `crfqn` script."""
 
-from crfqn.cli import main
+from crfqn.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -6,7 +6,7 @@ Nothing heavy is imported before a command needs it, so that `--help` answers at
 
 
 def main() -> None:
-    """Run the command line; the entry point of the `crfqn` script."""
+    """Run the command line; ends by SystemExit, whose code says how it went."""
     import signal
     import threading
 
@@ -17,11 +17,15 @@ def main() -> None:
         comes_of_sigterm,
         on_the_way_out,
         prepare_stdout,
-        raise_terminated,
+        raise_signal,
+        received,
     )
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, raise_terminated)
+        received.clear()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as a shell has it for its background
+                signal.signal(number, raise_signal)
     prepare_stdout()
     try:
         from crfqn.cli.app import app
@@ -38,3 +42,15 @@ def main() -> None:
         raise
     finally:
         close_stdout()
+
+
+def run() -> None:
+    """Run the command line as a process of its own: the `crfqn` script, and `python -m crfqn`."""
+    try:
+        main()
+    except SystemExit as end:
+        from crfqn.cli.exits import ExitCode, end_process
+
+        if end.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+            end_process(end.code)
+        raise

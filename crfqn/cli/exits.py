@@ -54,9 +54,21 @@ def comes_of_sigterm(error: BaseException | None) -> bool:
     return error is not None
 
 
-def raise_terminated(number: int, frame: object) -> None:
-    """Answer SIGTERM by an exception, from the first moment of a command on."""
-    raise Terminated
+received: list[
+    int
+] = []  # signals answered by an exception, which an import or a finalizer may have swallowed
+
+
+def raise_signal(number: int, frame: object = None) -> None:
+    """Answer SIGINT or SIGTERM by an exception, from the first moment of a command on."""
+    received.append(number)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def check_signals() -> None:
+    """Raise the exception of a signal again that nobody has answered."""
+    if received:
+        raise_signal(received[0])
 
 
 def leave_at_once(number: int, frame: object) -> None:
@@ -119,6 +131,14 @@ def prepare_stdout() -> None:
     """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
     if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+def end_process(code: int) -> None:
+    """End at once, without Python's own end, in which a second signal would kill the process with another code."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError):  # closed, or none
+            stream.flush()
+    os._exit(code)
 
 
 def close_stdout() -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-from crfqn.cli.exits import ExitCode, Terminated, say
+from crfqn.cli.exits import ExitCode, check_signals, raise_signal, received, say
 
 
 class Interrupts:
@@ -41,6 +41,7 @@ class Interrupts:
     @contextmanager
     def training(self) -> Any:
         """Return a context manager for the training, in which the first signal is only noted."""
+        check_signals()
         self._is_training = True
         try:
             yield
@@ -57,6 +58,7 @@ class Interrupts:
             self._is_saving = False
 
     def __enter__(self) -> "Interrupts":
+        check_signals()
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._handle)
@@ -70,6 +72,8 @@ class Interrupts:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if isinstance(error, KeyboardInterrupt):  # nobody has swallowed it
+            received.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._is_saving:
@@ -80,4 +84,4 @@ class Interrupts:
                 "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
             )
         else:
-            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+            raise_signal(number)

@@ -108,5 +108,6 @@ def check_constant(bigrams: list[str], constants: set[str] | None, path: str) ->
     if others:
         raise ModelFileError(
             f"{path}: label pairs have weights of their own for {len(others)} observations, {others[0]!r:.60} the "
-            "first; expected one table of transitions, of bigram templates without %x, as a chain has it"
+            "first; expected one table of transitions, of bigram templates without %x, as a chain has it: train it "
+            "again with these templates as unigrams, U01:%x[0,0] for B01:%x[0,0]"
         )

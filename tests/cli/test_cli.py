@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from command_line import crfqn, run_here
 from crfqn import MulticlassCRF
 from crfqn.cli import exits
 from crfqn.cli.commands.training import _fit
-from crfqn.cli.exits import ExitCode, command
+from crfqn.cli.exits import ExitCode, Terminated, command, raise_signal, received
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.scores import log_likelihood, score_labels
 from crfqn.errors import DataUnavailableError, InputError, ModelFileError, RecipeError
@@ -427,6 +428,19 @@ class TestInterrupts:
         prepared.X_train = [[1.0, 0], [0, 1]] * 3
         with pytest.raises(KeyboardInterrupt):
             _fit(model, prepared, Interrupts())
+
+    @pytest.mark.parametrize(
+        ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+    )
+    def test_a_signal_that_an_import_has_swallowed_is_answered_later(self, number, kind):
+        with suppress(KeyboardInterrupt):  # as numba's loading of machine code may
+            raise_signal(number)
+        try:
+            with pytest.raises(kind) as caught, Interrupts():
+                pytest.fail("the signal is lost")
+            assert type(caught.value) is kind
+        finally:
+            received.clear()
 
     def test_first_signal_is_noted_second_raises(self, capsys):
         before = signal.getsignal(signal.SIGINT)  # a process in the background may ignore it

@@ -168,7 +168,10 @@ def test_features_read_as_the_tools_write_them():
         ("U0:%x[0]", r"line 1: expected macros like %x\[-1,0\].* got 'U0:%x\[0\]'"),
         ("U0:%y[0,0]", r"line 1: unknown macro '%y\[0,0\]'; crf\+\+ has %x"),
         ("\nU0:%x[-9,0]", "line 2: .*expected an offset of at most 8"),
-        ("U0\nB0:%x[0,0]", "line 2: 'B0:.* asks for a weight of each pair of labels and feature"),
+        (
+            "U0\nB0:%x[0,0]",
+            r"line 2: 'B0:.* a weight of each pair of labels and feature.* write 'U0:%x\[0,0\]'",
+        ),
         ("*0:%x[0,0]", "line 1: .* asks for a weight of each pair"),
         ("u0:%t[0,0]", "line 1: .*%t and %m have an expression"),
         ('u0:%m[0,0,"*"]', r"line 1: expected a character before '\*' in the expression"),

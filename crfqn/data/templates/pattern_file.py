@@ -108,8 +108,9 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Patter
     pattern = _parse_pattern(line, columns, dialect)
     if kind in "b*" and pattern.macros:
         raise InputError(
-            f"{shorten(line)} asks for a weight of each pair of labels and feature, and the edges of a ChainCRF have "
-            f"one of each pair of labels: write {kinds[1]} alone, and the features as {kinds[0]}"
+            f"{shorten(line)} asks for a weight of each pair of labels and feature, and ChainCRF has one of each pair "
+            f"of labels, the same at all positions: write {shorten(kinds[0] + line[1:])}, weights of label and "
+            f"feature, and {kinds[1]} alone, those of label pairs"
         )
     return (None if kind == "b" else pattern), kind != "u"
 

@@ -1,4 +1,4 @@
-"""Reader and writer of CoNLL-U, the format of Universal Dependencies.
+"""Reader and writer of CoNLL-U, the format of Universal Dependencies, through the package `conllu`.
 
 Positions are the syntactic words; lines of multiword tokens ("3-4") and of empty nodes ("8.1") are no positions.
 Format: https://universaldependencies.org/format.html
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from crfqn.wording import describe
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WITH_KEYS = ("feats", "misc")
 EMPTY = "_"
-WORD, OTHER = re.compile(r"[0-9]+"), re.compile(r"[0-9]+[-.][0-9]+")  # numbers of lines
+NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
 
 
 def read_conllu(
@@ -56,25 +57,19 @@ def read_conllu(
             raise InputError(
                 f"expected a field out of {', '.join(FIELDS)}, feats:<key>, misc:<key>, got {describe(name)}"
             )
+    import conllu
+
     texts: dict[str, list[str]] = {name: [] for name in columns}
     labels: list[list[str]] = []
     lines: list[list[int]] = []
-    is_inside = False
-    for number, line in text_lines(path):
-        if not line.strip():
-            is_inside = False
+    for block in _blocks(path):
+        words = _words(conllu, shown_name(path), block)
+        if not words:
             continue
-        fields = _fields(f"{shown_name(path)}, line {number}", line)
-        if fields is None:
-            continue
-        if not is_inside:
-            labels.append([])
-            lines.append([])
-            is_inside = True
         for name, column in texts.items():
-            column.append(_text(fields, name))
-        labels[-1].append("" if (text := _text(fields, label)) == EMPTY else text)
-        lines[-1].append(number)
+            column.extend(_text(word, name) for _, word in words)
+        labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word in words])
+        lines.append([number for number, _ in words])
     if not labels:
         raise DataError(f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word")
     offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
@@ -105,26 +100,54 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
         yield "".join(rows) + "\n"
 
 
-def _fields(where: str, line: str) -> dict[str, str] | None:
-    """Return the fields of a word, by name; None for a comment, and for lines of other tokens."""
-    if line.startswith("#"):
-        return None
-    number, *fields = line.rstrip("\r\n").split("\t")
-    if len(fields) != len(FIELDS):
-        raise DataError(
-            f"{where}: expected 10 columns of CoNLL-U, separated by tabs, got {len(fields) + 1}: {line[:60]!r}"
+def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:
+    """Yield the numbered lines of each sentence, comments among them."""
+    block: list[tuple[int, str]] = []
+    for number, line in text_lines(path):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any]]:
+    """Return the words of a sentence, each with its line."""
+    numbers = [number for number, line in block if not line.startswith("#")]
+    for number, line in block:
+        n_fields = line.count("\t") + 1
+        if not line.startswith("#") and n_fields != len(FIELDS) + 1:
+            raise DataError(
+                f"{shown}, line {number}: expected 10 columns of CoNLL-U, separated by tabs, got {n_fields}: "
+                f"{line[:60]!r}"
+            )
+        if not line.startswith("#") and not NUMBER.match(line):
+            found = line.partition("\t")[0][:60]
+            raise DataError(
+                f"{shown}, line {number}: expected the number of a word, 3, 3-4 or 3.1, got {found!r}"
+            )
+    if not numbers:
+        return []
+    try:
+        (sentence,) = conllu.parse(
+            "\n".join(line for _, line in block) + "\n", fields=conllu.parser.DEFAULT_FIELDS
         )
-    if WORD.fullmatch(number) is None:
-        if OTHER.fullmatch(number) is None:
-            raise DataError(f"{where}: expected the number of a word, 3, 3-4 or 3.1, got {number[:60]!r}")
-        return None
-    return dict(zip(FIELDS, fields, strict=True))
+    except (conllu.exceptions.ParseException, ValueError) as error:
+        raise DataError(f"{shown}, line {block[0][0]}: the sentence is no CoNLL-U: {error}") from error
+    pairs = zip(numbers, sentence, strict=True)
+    return [(number, word) for number, word in pairs if isinstance(word["id"], int)]
 
 
-def _text(fields: dict[str, str], name: str) -> str:
-    """Return a field, or one key of it, as it is written; "_" where there is nothing."""
+def _text(word: Any, name: str) -> str:
+    """Return a field of a word, or one key of it, as it is written; "_" where there is nothing."""
     field, _, key = name.partition(":")
-    if not key:
-        return fields[field] or EMPTY
-    pairs = (pair.partition("=") for pair in fields[field].split("|"))
-    return next((value for own, _, value in pairs if own == key and value), EMPTY)
+    value = word[field]
+    if key:
+        value = (value or {}).get(key)
+    if isinstance(value, dict):
+        return "|".join(k if v is None else f"{k}={v}" for k, v in value.items()) or EMPTY
+    if isinstance(value, list):  # `deps`: pairs of relation and head
+        return "|".join(f"{head}:{relation}" for relation, head in value) or EMPTY
+    return EMPTY if value is None else str(value)
