@@ -1,4 +1,4 @@
-"""Forests of labels, and the measures by their definitions."""
+"""Points of four classes, and a classifier trained on them, for the tests of scorers."""
 
 from __future__ import annotations
 

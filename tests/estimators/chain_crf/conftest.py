@@ -1,4 +1,4 @@
-"""Small chains for the tests of `ChainCRF`, and trained models to compare."""
+"""The model that most tests look at, trained once a file."""
 
 from __future__ import annotations
 

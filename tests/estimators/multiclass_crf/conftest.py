@@ -1,4 +1,4 @@
-"""Items of four classes, and `MulticlassCRF` trained on them."""
+"""The model that most tests look at, trained once a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models to write and read back, and how they are compared."""
+"""A model with named features, and a place for its file."""
 
 from __future__ import annotations
 
