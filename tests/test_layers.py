@@ -183,8 +183,10 @@ def test_a_breach_is_seen(name, source, message):
     assert [message in breach for breach in breaches(name, source)] == [True]
 
 
-# How compiled code is kept, how threads are started for it, and a type that numba has to be told about.
-AROUND_KERNELS = {"kernels.disk_cache", "kernels.thread_group", "kernels.vectors", "kernels.linked_code"}
+# How code is compiled and kept, how threads are started for it, and a type that numba has to be told about.
+AROUND_KERNELS = {
+    f"kernels.{name}" for name in ("compiler", "disk_cache", "linked_code", "thread_group", "vectors")
+}
 
 
 def is_record(node: ast.ClassDef) -> bool:
