@@ -1,6 +1,7 @@
-"""Choice of the strengths behind `l1="auto"` and `group_l1="auto"`: a share of the noise of gradients.
+"""Choice of the strengths behind `l1="auto"`, `group_l1="auto"` and `l2="auto"`, by the noise of gradients.
 
     l1 = SHARE x gradient noise,    group_l1 = sqrt(K) l1        (`crfqn.objectives.gradient_noise`)
+    l2 = 2 x unit information,    and beside it l1 = SHARE_WITH_L2 x gradient noise
 
 for K labels or nodes: the second is for whole rows of weights, whose gradients are so much longer.
 
@@ -8,6 +9,10 @@ The noise follows the number of items, the scale and the density of the features
 items; a feature measured in another unit, with weights in the inverse one, has the same model. Theory has shares from 1
 on, which keep out nearly every feature that says nothing; for prediction smaller ones are better, as keeping such a
 feature costs less than shrinking the others.
+
+`l2="auto"` is Laplace's rule: as if each feature had been seen twice more, once with a label and once without. It is of
+weight where features are rare, as in text, and next to nothing where they are dense. The variance of a gradient would
+be the information of all positions with an average feature: on handwritten words that cost four points.
 """
 
 from __future__ import annotations
@@ -21,10 +26,12 @@ from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.objectives.gradient_noise import gradient_noise
+from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
 SHARE = 0.1  # docs/choosing-strengths.md: from .07 to .25 all sets are within a point of their tuned strength
+SHARE_WITH_L2 = 0.25  # the same page: from .1 to .5 text scores are the same, and the models ever smaller
+SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = ("l1", "group_l1")
 
 
@@ -33,17 +40,17 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def check_strength(name: str, value: Any) -> None:
-    """Raise InputError unless a strength is a finite number >= 0 or, where there is a choice, "auto"."""
-    if is_auto(value) and name in AUTOMATIC:
+def check_strength(name: str, value: Any, automatic: tuple[str, ...] = AUTOMATIC) -> None:
+    """Raise InputError unless a strength is a finite number >= 0 or, where there is a choice (`automatic`), "auto"."""
+    if is_auto(value) and name in automatic:
         return
-    if isinstance(value, str) and name in AUTOMATIC:
+    if isinstance(value, str) and name in automatic:
         raise InputError(f"{name}: expected {AUTO!r} or a finite number >= 0, got {value!r}")
     check_nonnegative(name, value)
 
 
 def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
-    """Return what "auto" stands for as l1 or group_l1: SHARE of the noise of gradients, 0 where labels do not vary.
+    """Return what "auto" stands for as l1, l2 or group_l1: 0 where labels do not vary.
 
     unpenalised : int64, coordinates of the weights without penalty
 
@@ -51,16 +58,20 @@ def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
     -----
     A pass over the data.
     """
-    length = np.sqrt(objective.n_states) if name == "group_l1" else 1.0
-    return float(SHARE * length * gradient_noise(objective, unpenalised))
+    return float(chosen_strengths({name: AUTO}, objective, unpenalised)[name])
 
 
 def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
     """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised."""
-    return {
-        name: automatic_strength(name, objective, unpenalised) if is_auto(value) else value
-        for name, value in strengths.items()
-    }
+    if not any(map(is_auto, strengths.values())):
+        return strengths
+    noise = gradient_noise(objective, unpenalised)
+    share = SHARE_WITH_L2 if is_auto(strengths.get("l2")) else SHARE
+    by_row = float(SHARE * np.sqrt(objective.n_states) * noise)
+    chosen = {"l1": share * noise, "group_l1": by_row}
+    if is_auto(strengths.get("l2")):
+        chosen["l2"] = SEEN * unit_information(objective, unpenalised)
+    return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 
 def tell_strengths(strengths: Strengths) -> None:
