@@ -110,7 +110,7 @@ class SparseCRF(Fitted):
     """
 
     l1: float | str | None = AUTO
-    l2: float | None = 0.0
+    l2: float | str | None = 0.0
     _: KW_ONLY
     group_l1: float | str | None = 0.0
     tol: float = 1e-3

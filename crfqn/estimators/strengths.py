@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.automatic_strengths import Strengths, check_strength, is_auto
+from crfqn.estimators.automatic_strengths import AUTOMATIC, Strengths, check_strength, is_auto
 from crfqn.estimators.base import SOLVERS, SparseCRF
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structural_hinge import StructuralHinge
@@ -65,7 +65,7 @@ class ByStrengths(SparseCRF):
 
     def _check_strengths(self) -> None:
         for name in ("l1", "l2", "group_l1"):
-            check_strength(name, getattr(self, name))
+            check_strength(name, getattr(self, name), (*AUTOMATIC, "l2"))
         if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
             raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
 
@@ -74,6 +74,8 @@ class ByStrengths(SparseCRF):
         given = {name: getattr(self, name) for name in ("l1", "l2", "group_l1")}
         if self.loss == HINGE and is_auto(given["l1"]):
             given["l1"] = 0.0  # what is trained in its dual has L2 only
+        if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
+            given["l2"] = 0.0  # a penalty that is given is the whole penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
 
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:

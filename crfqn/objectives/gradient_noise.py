@@ -47,6 +47,19 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
 
 
+def unit_information(objective: Any, unpenalised: Coords) -> float:
+    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label.
+
+    That is v mean_f max_t x_tf^2 over the features that occur: a likelihood's curvature is its gradient's variance.
+    Parameters as in `gradient_noise`.
+    """
+    parts = parts_of(objective)
+    scales = np.maximum.reduce([part.map.feature_scales for part in parts])
+    scales[parts[0].split(unpenalised).features] = 0.0
+    occurring = scales[scales > 0]
+    return residual_variance(parts) * float(occurring.mean()) if occurring.size else 0.0
+
+
 def residual_variance(parts: list[Objective]) -> float:
     """Return the mean over the states of the variances of the residual at zero weights, items counted by weight."""
     moments = np.sum([residual_moments(part) for part in parts], axis=0)  # (2, K)

@@ -14,7 +14,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.arrays import NO_COORDS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic_strengths import SHARE
+from crfqn.estimators.automatic_strengths import SHARE, SHARE_WITH_L2
 from crfqn.model_file import read_model, write_model
 from crfqn.objectives.gradient_noise import gradient_noise
 
@@ -36,12 +36,30 @@ def flat():
 class TestChoice:
     def test_it_is_the_default_and_a_share_of_the_noise(self, chain):
         assert chain.l1 == "auto"
+        noise = gradient_noise(PROBLEM.objective(), NO_COORDS)
+        assert chain.l1_ == pytest.approx(SHARE_WITH_L2 * noise, rel=1e-6)
+        shares = np.bincount(PROBLEM.targets, minlength=len(chain.classes_)) / PROBLEM.targets.size
+        assert chain.l2_ == pytest.approx(
+            2 * (1 - shares @ shares) / shares.size, rel=1e-6
+        )  # binary features
+        assert chain.group_l1_ == 0.0
+
+    @pytest.mark.parametrize("given", [{"l1": 0.5}, {"group_l1": 0.5}, {"group_l1": "auto"}])
+    def test_a_penalty_that_is_given_is_the_whole_one(self, given):
+        assert ChainCRF(**given).fit(PROBLEM.sequences, PROBLEM.labels).l2_ == 0.0
+
+    def test_l2_has_the_unit_of_a_curvature(self, chain):
+        X = PROBLEM.sequences
+        doubled = ChainCRF().fit(type(X)(2 * X.matrix, X.offsets), PROBLEM.labels)
+        assert (doubled.l1_, doubled.l2_) == (pytest.approx(2 * chain.l1_), pytest.approx(4 * chain.l2_))
+
+    def test_beside_an_l2_that_is_given(self):
+        model = ChainCRF(l2=0.5).fit(PROBLEM.sequences, PROBLEM.labels)
         expected = SHARE * gradient_noise(PROBLEM.objective(), NO_COORDS)
-        assert chain.l1_ == pytest.approx(expected, rel=1e-6)
-        assert (chain.l2_, chain.group_l1_) == (0.0, 0.0)
+        assert (model.l1_, model.l2_) == (pytest.approx(expected, rel=1e-6), 0.5)
 
     def test_the_model_is_that_of_the_number(self, chain):
-        same = ChainCRF(l1=chain.l1_).fit(PROBLEM.sequences, PROBLEM.labels)
+        same = ChainCRF(l1=chain.l1_, l2=chain.l2_).fit(PROBLEM.sequences, PROBLEM.labels)
         np.testing.assert_array_equal(chain.coef_.toarray(), same.coef_.toarray())
         np.testing.assert_array_equal(chain.edge_coef_.toarray(), same.edge_coef_.toarray())
 
@@ -111,7 +129,7 @@ class TestChoice:
 class TestAround:
     def test_it_shows_while_training(self, capsys):
         model = ChainCRF(verbose=1).fit(PROBLEM.sequences, PROBLEM.labels)
-        assert f"strengths: l1 = {model.l1_:g}, l2 = 0\n" in capsys.readouterr().err
+        assert f"strengths: l1 = {model.l1_:g}, l2 = {model.l2_:g}\n" in capsys.readouterr().err
 
     def test_a_warm_start(self, chain):
         again = ChainCRF().fit(PROBLEM.sequences, PROBLEM.labels, start=chain)
@@ -121,7 +139,7 @@ class TestAround:
     def test_files_keep_it(self, chain, tmp_path):
         chain.save(tmp_path / "model")
         loaded = crfqn.load(tmp_path / "model")
-        assert (loaded.l1, loaded.l1_, loaded.l2_) == ("auto", chain.l1_, 0.0)
+        assert (loaded.l1, loaded.l1_, loaded.l2_) == ("auto", chain.l1_, chain.l2_)
 
     def test_files_of_before(self, tmp_path):
         """They had a number, or None for 1."""
@@ -151,7 +169,8 @@ class TestAround:
         [
             (ChainCRF(l1="much"), "l1: expected 'auto' or a finite number >= 0, got 'much'"),
             (ChainCRF(group_l1="much"), "group_l1: expected 'auto'"),
-            (ChainCRF(l2="auto"), "l2: expected a finite number >= 0, got 'auto'"),
+            (ChainCRF(l2="much"), "l2: expected 'auto' or a finite number >= 0, got 'much'"),
+            (MulticlassCRF(l2="auto"), "l2: expected a finite number >= 0, got 'auto'"),
             (MulticlassCRF(l1="AUTO"), "l1: expected 'auto'"),
             (MulticlassClassifier(l1="auto"), "l1: the penalty 'l1/l2' has none"),
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
@@ -116,11 +117,12 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     Parameters
     ----------
     l1 : float or "auto", default "auto"
-        Strength of the L1 penalty, >= 0, in nats. "auto" is a tenth of the standard deviation that the gradients of
-        features that say nothing would have (docs/choosing-strengths.md): for a first fit, from which `crf_path` goes
-        on. With the loss "hinge" it is 0.
-    l2 : float, default 0.0
-        Strength of the L2 penalty, >= 0, in nats.
+        Strength of the L1 penalty, >= 0, in nats. "auto" is a share of the standard deviation that the gradients of
+        features that say nothing would have (docs/choosing-strengths.md), a quarter where l2 is "auto" and a tenth
+        elsewhere: for a first fit, from which `crf_path` goes on. With the loss "hinge" it is 0.
+    l2 : float or "auto", default "auto"
+        Strength of the L2 penalty, >= 0, in nats. "auto" is worth two positions of a feature, one with a label and one
+        without, where l1 is "auto" too and there are no groups. Otherwise it is 0: a given penalty is the whole one.
     group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
@@ -206,6 +208,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     KIND = "chain-crf"
 
+    l2: float | str | None = field(default=AUTO, kw_only=False)
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     scheme: str | None = None

@@ -149,8 +149,9 @@ class CompactBFGS:
         inner = self.s_y
         lower = np.tril(inner, -1)
         middle = np.block([[self.s_base_s, lower], [lower.T, -np.diag(np.diag(inner))]])
-        self.q = np.ascontiguousarray(np.vstack([self.base_s, self.y]).T)
+        self.q = np.empty((self.diagonal.size, 2 * self.n_pairs))
+        self.q[:, : self.n_pairs], self.q[:, self.n_pairs :] = self.base_s.T, self.y.T
         # Scaling to a unit diagonal first keeps the inverse accurate when pairs differ by orders of magnitude.
         scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))
         inverse = np.linalg.inv(middle * scale[:, None] * scale) * scale[:, None] * scale
-        self.q_hat = np.ascontiguousarray(self.q @ inverse.T)
+        self.q_hat = self.q @ np.ascontiguousarray(inverse.T)

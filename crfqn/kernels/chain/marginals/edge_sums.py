@@ -131,7 +131,7 @@ def write_edge_columns(
     first, last, offsets, entries, places, x_p, roots, states, outgoing, incoming, limits, least, ends,
     out_indices, out_data,
 ):  # fmt: skip
-    """Write what the coordinates a = first ... last - 1 of nodes have in common with each edge, as rows of a CSR matrix.
+    """Write what the coordinates a = first ... last - 1 of nodes have in common with each edge: rows of a CSR matrix.
 
     That is sum_t x_ta p_t(k) (v_t(k) - mean_t), k = states[a]; an entry within limits[a] least[e] is left out.
 
