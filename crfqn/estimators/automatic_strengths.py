@@ -1,6 +1,6 @@
 """Choice of the strengths behind `l1="auto"` and `group_l1="auto"`: a share of the noise of gradients.
 
-    l1 = 0.1 noise,    group_l1 = 0.2 noise,    the noise of a single weight's gradient (`crfqn.objectives.gradient_noise`)
+    l1 = 0.1 noise,    group_l1 = 0.2 noise,    that of a single weight (`crfqn.objectives.gradient_noise`)
 
 Among K labels the gradient of a whole row of weights is sqrt(K) times as long, but a feature that matters matters to a
 few labels: a strength in proportion to the row's noise is too strong for these where labels are many.

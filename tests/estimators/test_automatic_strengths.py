@@ -14,7 +14,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.arrays import NO_COORDS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic_strengths import SHARE
+from crfqn.estimators.automatic_strengths import SHARES
 from crfqn.model_file import read_model, write_model
 from crfqn.objectives.gradient_noise import gradient_noise
 
@@ -36,7 +36,7 @@ def flat():
 class TestChoice:
     def test_it_is_the_default_and_a_share_of_the_noise(self, chain):
         assert chain.l1 == "auto"
-        expected = SHARE * gradient_noise(PROBLEM.objective(), NO_COORDS)
+        expected = SHARES["l1"] * gradient_noise(PROBLEM.objective(), NO_COORDS)
         assert chain.l1_ == pytest.approx(expected, rel=1e-6)
         assert (chain.l2_, chain.group_l1_) == (0.0, 0.0)
 
