@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
-from crfqn.readers.formats.conll import read_conll
-from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
-from crfqn.readers.formats.registry import find_format
+from crfqn.readers.formats.registry import find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
+from crfqn.recipes.files import format_of_new, read_columns, told_format
 from crfqn.recipes.from_options import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
+from crfqn.recipes.sequences import OF_TEMPLATES
 from crfqn.wording import describe
 
 if TYPE_CHECKING:
@@ -118,19 +118,32 @@ def read_input(
     if recipe is not None:
         if source is None:
             check_own_files(recipe, path)
-        if format is not None:
-            recipe = replace(recipe, data=replace(recipe.data, format=find_format(format).name))
-        return observe(recipe, source, features_of(model, recipe, path), keeps_blank=keeps_blank)
+        if source is not None and recipe.features.kind != "pixel-pairs":
+            name = find_format(format).name if format is not None else format_of_new(recipe, source)
+            recipe = replace(recipe, data=replace(recipe.data, format=name))
+        columns = _columns_of(model, recipe, path)
+        features = features_of(model, recipe, path)
+        return observe(recipe, source, features, keeps_blank=keeps_blank, columns=columns)
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
     if not labels_sequences(model) or model.vocabulary_ is None:
         kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     if isinstance(model.vocabulary_, TemplateVocabulary):
-        labeled = read_conll(source, model.vocabulary_.encoder.settings.columns)
+        name = format or told_format(source) or "conll"
+        labeled = read_columns(source, name, model.vocabulary_.source["columns"])
     else:
-        labeled = read_crfsuite_text(source)
+        labeled = read(source, format or "crfsuite")
     return Observed(labeled.inputs, labeled.known_labels(), labeled)
+
+
+def _columns_of(model: Any, recipe: Recipe, path: Path) -> list[str] | None:
+    """Return the columns that a model of templates reads, None for others; ModelFileError for one of before."""
+    if recipe.features.kind not in OF_TEMPLATES:
+        return None
+    if not isinstance(model.vocabulary_, TemplateVocabulary):
+        raise ModelFileError(f"{path}: its features were made by an earlier version of crfqn; train it again")
+    return list(model.vocabulary_.source["columns"])
 
 
 class FeatureNames:

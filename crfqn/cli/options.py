@@ -67,12 +67,23 @@ class DataOptions:
     features: Annotated[
         str | None,
         typer.Option(
-            help="How observations become numbers, with --data: words (default of sequences: word shapes and "
-            "neighbours), windows (--templates), attributes, text, given."
+            help="How observations become numbers, with --data: words (default of sequences: word forms, other "
+            "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given."
         ),
     ] = None
     templates: Annotated[
         str | None, typer.Option(help='Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    ] = None
+    min_count: Annotated[
+        int | None, typer.Option(min=1, help="Leave out features at fewer positions, with --data.")
+    ] = None
+    n_hashed: Annotated[
+        int | None,
+        typer.Option(
+            "--hashed",
+            min=1,
+            help="So many columns for all features, by hashing, with --data: less memory, no names.",
+        ),
     ] = None
 
 

@@ -3,7 +3,6 @@
 For `crfqn evaluate` and the summary after a training. Labels are compared as text, because files hold text.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.labels.schemes import Scheme, recognise_scheme
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
     from crfqn.taxonomy.tree import LabelTree
 
 Labels = Sequence[str]
-IOB = re.compile(r"O|[BI]-.+")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """Scores of the chunks, which count if found as a whole (see `crfqn.metrics.chunks`), in all and by type."""
+    """Scores of the chunks, which count if found as a whole (see `crfqn.metrics.spans`), in all and by type."""
 
     precision: float
     recall: float
@@ -58,7 +57,7 @@ class Scores:
     labels : list of LabelScore
         Every label that was given or predicted, sorted.
     chunks : ChunkScores or None
-        Where the labels are O, B-..., I-... .
+        Where the labels are of a scheme: O, B-..., I-... and the like.
     """
 
     n_items: int
@@ -109,13 +108,17 @@ class DocumentScores:
         return asdict(self)
 
 
-def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores:
+def score_labels(
+    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
+) -> Scores:
     """Compare predicted with given labels.
 
     Parameters
     ----------
     given, predicted : sequence of sequences of str
         One sequence an item, equally long in both.
+    scheme : Scheme or str, optional
+        What spans are written in; default: what the labels tell (`recognise_scheme`).
 
     Raises
     ------
@@ -139,15 +142,18 @@ def score_labels(given: Sequence[Labels], predicted: Sequence[Labels]) -> Scores
         accuracy=float(is_right.mean()),
         item_accuracy=float((n_wrong == 0).mean()),
         labels=_label_scores(names, given_codes, predicted_codes),
-        chunks=_chunk_scores(given, predicted) if all(map(IOB.fullmatch, names)) else None,
+        chunks=_chunk_scores(given, predicted, scheme or recognise_scheme(names)),
     )
 
 
-def _chunk_scores(given: Sequence[Labels], predicted: Sequence[Labels]) -> ChunkScores:
-    from crfqn.metrics.chunks import chunk_counts
-    from crfqn.metrics.spans.scores import sum_counts
+def _chunk_scores(
+    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None
+) -> ChunkScores | None:
+    if scheme is None:
+        return None
+    from crfqn.metrics.spans.scores import span_counts, sum_counts
 
-    counts = chunk_counts(given, predicted)
+    counts = span_counts(given, predicted, scheme=scheme, strict=False)
     every = sum_counts(list(counts.values()))
     rows = [
         LabelScore(kind, count.precision, count.recall, count.f1, count.n_true)

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.columns import check_sparse
 from crfqn.data.features import check_offsets
+from crfqn.data.items import Items
 from crfqn.errors import InputError
 
 
-class Sequences:
+class Sequences(Items):
     """List of sequences, stored as one matrix of positions x features.
 
     Parameters
@@ -83,19 +84,6 @@ class Sequences:
     @property
     def n_features(self) -> int:
         return int(self.matrix.shape[1])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of positions of each item, shape (I,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
 
     def __iter__(self) -> Iterator[Any]:
         return (self._item(i) for i in range(len(self)))

@@ -9,17 +9,19 @@ Shapes: I items, N positions, C columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.features import check_offsets, locate
+from crfqn.data.items import Items
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
 
-class TokenColumns(Sequence[Any]):
+class TokenColumns(Items, Sequence[Any]):
     """Items of positions that have a text in each of several columns.
 
     Parameters
@@ -54,7 +56,9 @@ class TokenColumns(Sequence[Any]):
             _check_texts(name, column, self.offsets)
 
     @classmethod
-    def from_items(cls, items: Any, names: Sequence[str] | None = None) -> TokenColumns:
+    def from_items(
+        cls, items: Any, names: Sequence[str] | None = None, used: Sequence[str] | None = None
+    ) -> TokenColumns:
         """Return items of any form as columns.
 
         Parameters
@@ -65,6 +69,8 @@ class TokenColumns(Sequence[Any]):
         names : sequence of str, optional
             The columns: of dicts, those that are read (by default all that the first position has); of sequences, what
             they are called (by default "0", "1", ...).
+        used : sequence of str, optional
+            Those of the names that dicts and TokenColumns need to have; by default all.
 
         Raises
         ------
@@ -72,7 +78,7 @@ class TokenColumns(Sequence[Any]):
             Another form; a position that lacks a column or has something else than a text there (both are named).
         """
         if isinstance(items, cls):
-            missing = [name for name in names or () if name not in items.texts]
+            missing = [name for name in used or names or () if name not in items.texts]
             if missing:
                 raise InputError(f"expected a column {missing[0]!r}; there are: {', '.join(items.texts)}")
             return items
@@ -86,6 +92,8 @@ class TokenColumns(Sequence[Any]):
         positions = [position for item in listed for position in item]
         if not positions:
             return cls({name: [] for name in names or ()}, offsets)
+        if used is not None and isinstance(positions[0], Mapping):
+            names = used
         return cls(_columns_of(positions, names, offsets), offsets)
 
     @property
@@ -97,18 +105,12 @@ class TokenColumns(Sequence[Any]):
     def n_positions(self) -> int:
         return int(self.offsets[-1])
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of positions of each item, shape (I,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Number of items as (I,): scikit-learn counts and indexes samples by it."""
-        return (len(self),)
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
+    def first_texts(self) -> list[list[str]]:
+        """Return the first column item by item: the words, as a rule. Empty texts where there is no column."""
+        if not self.texts:
+            return [[""] * n for n in self.lengths.tolist()]
+        first, ends = next(iter(self.texts.values())), self.offsets.tolist()
+        return [first[begin:end] for begin, end in pairwise(ends)]
 
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         return (self._item(i) for i in range(len(self)))

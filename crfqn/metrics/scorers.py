@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.metrics import make_scorer
 
 from crfqn.errors import InputError
+from crfqn.metrics.label_scores import LABEL_SCORES, label_score
 from crfqn.metrics.measures import (
     hierarchical_f1_score,
     hierarchical_precision_score,
@@ -51,7 +52,9 @@ def find_scorer(name: str) -> Callable[..., float]:
     name : str
         "token_accuracy" or "sequence_accuracy"; "span_f1:IOB2" and the like: one of span_f1, span_precision and
         span_recall, with "_macro" or "_weighted" behind it for another average than "micro", and a scheme; a name that
-        `hierarchical_scorer` takes.
+        `hierarchical_scorer` takes; or scikit-learn's "accuracy", "balanced_accuracy", "matthews_corrcoef",
+        "f1_macro", "f1_weighted", "f1_micro" and the like of precision, recall and jaccard: of single labels what they are
+        there, of sequences over the labels of all positions, which scikit-learn's own scorers of these names refuse.
 
     Raises
     ------
@@ -65,6 +68,8 @@ def find_scorer(name: str) -> Callable[..., float]:
     """
     if name in SEQUENCE_SCORES:
         return make_scorer(SEQUENCE_SCORES[name])
+    if name in LABEL_SCORES:
+        return make_scorer(label_score, name=name)
     kind, _, scheme = str(name).partition(":")
     if kind in SPAN_SCORES:
         measure, average = SPAN_SCORES[kind]
@@ -77,7 +82,7 @@ def find_scorer(name: str) -> Callable[..., float]:
 def scorer_names() -> list[str]:
     """Return the names that `find_scorer` takes; <scheme> and <n> stand for a label scheme and a level."""
     spans = [f"{name}:<scheme>" for name in SPAN_SCORES]
-    return [*SEQUENCE_SCORES, *spans, *SCORES, "level_accuracy:<n>"]
+    return [*SEQUENCE_SCORES, *LABEL_SCORES, *spans, *SCORES, "level_accuracy:<n>"]
 
 
 def hierarchical_scorer(name: str, taxonomy: Any = None, separator: str = "/") -> Callable[..., float]:

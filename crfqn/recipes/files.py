@@ -1,9 +1,10 @@
 """Files of one's own that a recipe names, and new ones for its model: read in the format that they have.
 
-That is the format which the recipe says, else what the file's name tells, else that of the kind of features.
+That is the format which the recipe says, else what the file's name tells, else that of the kind of features. A new
+file whose name tells another format than the training file's has that one; standard input has the training file's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,26 +23,52 @@ OF_FEATURES = {
     "text": "text",
     "given": "svmlight",
 }
+TABLES = ("csv", "tsv", "parquet")
+ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
 Data = TypeVar("Data", Labeled, Documents)
 
 
 def format_of(recipe: Recipe, path: str | Path) -> str:
-    """Return the name of the format of a file."""
-    if recipe.data.format:
-        return recipe.data.format
+    """Return the name of the format of a recipe's file."""
+    return recipe.data.format or told_format(path) or OF_FEATURES.get(recipe.features.kind, "crfsuite")
+
+
+def format_of_new(recipe: Recipe, path: str | Path) -> str:
+    """Return the name of the format of a file for the recipe's model: as its name tells, else as the training file's.
+
+    Files named alike have the same format, also where the recipe says another than their name.
+    """
+    told, own = told_format(path), format_of(recipe, recipe.data.train)
+    return own if told in (None, told_format(recipe.data.train)) else told
+
+
+def told_format(path: str | Path) -> str | None:
+    """Return the format that a file's name tells, if any."""
     try:
         return formats.find_format(None, path).name
-    except InputError:  # the name tells nothing
-        return OF_FEATURES.get(recipe.features.kind, "crfsuite")
+    except InputError:
+        return None
 
 
-def read_sequences(recipe: Recipe, path: str | Path) -> Labeled:
-    """Return the items of a file of sequences."""
+def read_sequences(recipe: Recipe, path: str | Path, columns: Sequence[str] | None = None) -> Labeled:
+    """Return the items of a file of sequences; `columns`: those that the recipe's model reads, if that is known."""
     name = format_of(recipe, path)
+    if recipe.features.kind in ("windows", "templates", "words"):
+        names = list(columns or recipe.features.column_names) or None
+        return _of_kind(recipe, path, Labeled, read_columns(path, name, names))
+    return _of_kind(recipe, path, Labeled, formats.read(path, name))
+
+
+def read_columns(path: str | Path, format: str, names: list[str] | None) -> Any:
+    """Return the items of a file whose columns have these names, or all columns that there are."""
     options: dict[str, Any] = {}
-    if name == "conll" and recipe.features.kind in ("windows", "templates", "words"):
-        options["columns"] = recipe.features.column_names
-    return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
+    if format == "conll":
+        options["columns"] = names
+    elif format == "conllu":
+        options["columns"] = names or ONLY_WORDS
+    elif format in TABLES and names is not None:
+        options["columns"] = names
+    return formats.read(path, format, **options)
 
 
 def read_documents(recipe: Recipe, path: str | Path, keeps_blank: bool = False) -> Documents:

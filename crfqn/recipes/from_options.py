@@ -57,7 +57,7 @@ def recipe_of_options(
         structure = {SEQUENCES: "chain", DOCUMENTS: "flat"}[found.holds[0]]
     kind = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
     chosen = {"kind": kind} | (features or {})
-    if found.name == "conll" and chosen["kind"] in ("windows", "words") and "columns" not in chosen:
+    if found.name == "conll" and chosen["kind"] == "windows" and "columns" not in chosen:
         if data == STANDARD_INPUT:
             raise InputError(
                 'the columns of standard input are not known; say --columns "w pos", without the label'

@@ -43,11 +43,13 @@ class Observed:
     X : what the estimator's `predict` takes
     y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
     data : the items as they were read, Labeled or Documents, of a file
+    texts : how the positions read, a list of str an item: the first column of data that has columns
     """
 
     X: Any
     y: list[Any] | None
     data: Any = None
+    texts: list[list[str]] | None = None
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Prepared:
     taxonomy : of documents whose recipe has one, else None
     features : of documents, None for sequences
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
+    sample_weight : weights of the training items, where their file gives any; else None
     """
 
     X_train: Any
@@ -74,6 +77,7 @@ class Prepared:
     taxonomy: LabelTree | None = None
     features: Features | None = None
     is_inferred: bool = False
+    sample_weight: list[float] | None = None
 
     @property
     def given_taxonomy(self) -> LabelTree | None:

@@ -1,8 +1,11 @@
 """Data of recipes of sequences: pairs of pixels, attributes that the data names, windows over columns, words."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +13,6 @@ from crfqn.data.files.lines import STANDARD_INPUT, read_text, shown_name, text_l
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.window_features import WindowFeatures
-from crfqn.data.templates.words import word_features
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
@@ -21,7 +23,11 @@ from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
 
-OF_COLUMNS = ("windows", "templates", "words")  # kinds of features
+if TYPE_CHECKING:
+    from crfqn.estimators.sequence.templates import Templates
+
+OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
+OF_COLUMNS = ("windows", *OF_TEMPLATES)
 
 
 def prepare_sequences(recipe: Recipe) -> Prepared:
@@ -29,7 +35,7 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     labeled = _labeled(recipe)
     train, test = split(recipe, labeled.n_items, labeled.n_train)
     names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
-    if recipe.features.kind == "templates":
+    if recipe.features.kind in OF_TEMPLATES:
         return _prepare_templates(recipe, labeled, train, test)
     seen = _observed(recipe, labeled, train)
     held_out = _observed(recipe, labeled, test)
@@ -37,26 +43,46 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     if recipe.features.kind == "windows":
         names = seen.X.feature_names
         X_test = X_test.with_names(names)
-    return Prepared(seen.X, seen.y or [], X_test, held_out.y or [], names, labeled.digest())
+    weights = labeled.weights and [labeled.weights[item] for item in train]
+    return Prepared(
+        seen.X, seen.y or [], X_test, held_out.y or [], names, labeled.digest(), sample_weight=weights
+    )
 
 
 def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test: np.ndarray) -> Prepared:
-    """Return the features that the recipe's pattern file makes; the model encodes the columns of the test part."""
-    from crfqn.estimators.sequence.templates import Templates
-
+    """Return the features of templates, or of words; the model encodes the columns of the test part."""
     columns = _columns(recipe, labeled)
-    labels = [[labeled.labels[item] for item in items] for items in (train, test)]
-    settings, path = recipe.features, recipe.source.parent / recipe.features.templates
+    where = f"{recipe.source}: [features]"
+    if recipe.features.kind == "templates":
+        where = str(recipe.source.parent / recipe.features.templates)
     try:
-        with own_files():
-            text = read_text(own_file(path))
-        names = settings.column_names
-        shapes, min_count = settings.shapes.split(), settings.min_count
-        templates = Templates(f"{text}\n", columns=names, shapes=shapes, min_count=min_count)
+        templates = _templates(recipe)
         X_train = templates.fit_transform(columns[train])
     except InputError as error:
-        raise RecipeError(f"{path}: {error}") from error
-    return Prepared(X_train, labels[0], columns[test], labels[1], None, labeled.digest())
+        raise RecipeError(f"{where}: {error}") from error
+    labels = [[labeled.labels[item] for item in items] for items in (train, test)]
+    weights = labeled.weights and [labeled.weights[item] for item in train]
+    return Prepared(
+        X_train, labels[0], columns[test], labels[1], None, labeled.digest(), sample_weight=weights
+    )
+
+
+def _templates(recipe: Recipe) -> Templates:
+    """Return the templates that a recipe describes, not yet fitted."""
+    from crfqn.estimators.sequence.templates import Templates
+
+    settings = recipe.features
+    names = settings.column_names or None
+    options: dict[str, Any] = {
+        "columns": names,
+        "min_count": settings.min_count,
+        "n_hashed": settings.n_hashed,
+    }
+    if settings.kind == "words":
+        return Templates(**options)
+    with own_files():
+        text = read_text(own_file(recipe.source.parent / settings.templates))
+    return Templates(f"{text}\n", shapes=settings.shapes.split(), **options)
 
 
 def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
@@ -72,7 +98,9 @@ def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
     return TokenColumns.from_items(inputs)
 
 
-def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
+def observe_sequences(
+    recipe: Recipe, path: str | Path | None, columns: Sequence[str] | None = None
+) -> Observed:
     """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None:
         labeled = _labeled(recipe)
@@ -81,9 +109,9 @@ def observe_sequences(recipe: Recipe, path: str | Path | None) -> Observed:
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, _pixel_map(recipe).shape)
         else:
-            labeled = read_sequences(recipe, path)
+            labeled = read_sequences(recipe, path, columns)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    return Observed(observed.X, labeled.known_labels(), labeled)
+    return replace(observed, y=labeled.known_labels(), data=labeled)
 
 
 def _labeled(recipe: Recipe) -> Labeled:
@@ -91,21 +119,11 @@ def _labeled(recipe: Recipe) -> Labeled:
     if not recipe.data.dataset:
         train, *others = own_parts(recipe, read_sequences)
         for part in (train, *others):
-            _check_weights(part)
             _check_labels(recipe, part)
         return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
     return data
-
-
-def _check_weights(labeled: Labeled) -> None:
-    """Raise DataError for weights of items, which would not count."""
-    if labeled.weights is not None:
-        assert labeled.places is not None  # of a file
-        raise DataError(
-            f"{labeled.places.file}: items have weights (@weight), which recipes do not use: give them to ChainCRF.fit"
-        )
 
 
 def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
@@ -124,9 +142,8 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     labels = [labeled.labels[item] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        if recipe.features.kind == "words":
-            return Observed([word_features(words) for words in _words(recipe, columns)], labels)
-        return Observed(columns if recipe.features.kind == "templates" else _windows(recipe, columns), labels)
+        X = columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns)
+        return Observed(X, labels, texts=columns.first_texts())
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
@@ -144,13 +161,6 @@ def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
         return features.encode(inputs)
     except InputError as error:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
-
-
-def _words(recipe: Recipe, columns: TokenColumns) -> list[list[str]]:
-    """Return the words of each item: its first column, unless one has the name that the recipe gives."""
-    name = recipe.features.column_names[0]
-    words = columns.texts[name if name in columns.texts else columns.names[0]]
-    return [words[start:stop] for start, stop in pairwise(columns.offsets.tolist())]
 
 
 def _pixel_map(recipe: Recipe) -> PixelPairs:

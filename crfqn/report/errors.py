@@ -108,10 +108,10 @@ def worst_errors(
     marginals = (
         _marginals(subject, take(found.X, items)) if subject.has_probabilities else [None] * len(items)
     )
-    make = _sequence_error if subject.is_sequence else _item_error
+    made = _Errors(subject, found, texts, pixels)
+    make = made.of_sequence if subject.is_sequence else made.of_item
     return [
-        make(subject, found, i, float(likelihoods[k]), table, texts, pixels)
-        for i, k, table in zip(items, order, marginals, strict=True)
+        make(i, float(likelihoods[k]), table) for i, k, table in zip(items, order, marginals, strict=True)
     ]
 
 
@@ -172,30 +172,48 @@ def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
     return [Probable(labels[k], float(row[k])) for k in best]
 
 
-def _sequence_error(
-    subject: Subject,
-    found: Evaluation,
-    i: int,
-    likelihood: float,
-    table: Any,
-    texts: Sequence[Any] | None,
-    pixels: Pixels | None,
-) -> Error:
-    given, predicted = found.given[i], found.predicted[i]
-    first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
-    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
-    item = take(found.X, [i])[0]
-    positions = [
-        Position(
-            given[t],
-            predicted[t],
-            _read(texts, i, t) if texts is not None else "" if pixels else _text(found.X, item, t),
-            ink_of(pixels, found.X, item, t),
-            _probable(subject, None if table is None else table[t], given[t]),
-        )
-        for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
-    ]
-    return Error(i + 1, likelihood, _count_wrong(given, predicted), len(given), positions, begin)
+@dataclass(frozen=True)
+class _Errors:
+    """What errors are made of: the model, what it said, and how items read or look, where that is known."""
+
+    subject: Subject
+    found: Evaluation
+    texts: Sequence[Any] | None
+    pixels: Pixels | None
+
+    def of_sequence(self, i: int, likelihood: float, marginals: Any) -> Error:
+        given, predicted = self.found.given[i], self.found.predicted[i]
+        first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
+        begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
+        item = take(self.found.X, [i])[0]
+        positions = [
+            Position(
+                given[t],
+                predicted[t],
+                self._text(i, item, t),
+                ink_of(self.pixels, self.found.X, item, t),
+                _probable(self.subject, None if marginals is None else marginals[t], given[t]),
+            )
+            for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
+        ]
+        return Error(i + 1, likelihood, _count_wrong(given, predicted), len(given), positions, begin)
+
+    def _text(self, i: int, item: Any, t: int) -> str:
+        if self.texts is not None:
+            return _read(self.texts, i, t)
+        return "" if self.pixels else _text(self.found.X, item, t)
+
+    def of_item(self, i: int, likelihood: float, probabilities: Any) -> Error:
+        given, predicted = self.found.given[i], self.found.predicted[i]
+        text = "" if self.texts is None else str(self.texts[i])
+        if not isinstance(given, str):
+            position = Position(", ".join(given), ", ".join(predicted), text)
+            return Error(i + 1, likelihood, _count_wrong(given, predicted), 1, [position])
+        row = take(self.found.X, [i])
+        image = ink_of(self.pixels, self.found.X, row, 0)
+        position = Position(given, predicted, text, image, _probable(self.subject, probabilities, given))
+        reasons = _reasons(self.subject, row, given, predicted)
+        return Error(i + 1, likelihood, 1, 1, [position], reasons=reasons)
 
 
 def _read(texts: Sequence[Any], i: int, t: int) -> str:
@@ -220,26 +238,6 @@ def _text(X: Any, item: Any, t: int) -> str:
         names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
     here = (found[1] for found in map(HERE.match, names) if found)
     return next(here, first or (names[0] if names else ""))
-
-
-def _item_error(
-    subject: Subject,
-    found: Evaluation,
-    i: int,
-    likelihood: float,
-    table: Any,
-    texts: Sequence[Any] | None,
-    pixels: Pixels | None,
-) -> Error:
-    given, predicted = found.given[i], found.predicted[i]
-    if not isinstance(given, str):
-        position = Position(", ".join(given), ", ".join(predicted), "" if texts is None else str(texts[i]))
-        return Error(i + 1, likelihood, _count_wrong(given, predicted), 1, [position])
-    row = take(found.X, [i])
-    text = "" if texts is None else str(texts[i])
-    image = ink_of(pixels, found.X, row, 0)
-    position = Position(given, predicted, text, image, _probable(subject, table, given))
-    return Error(i + 1, likelihood, 1, 1, [position], reasons=_reasons(subject, row, given, predicted))
 
 
 def _reasons(subject: Subject, row: Any, given: str, predicted: str) -> list[Reason]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
+from crfqn.data.labels.schemes import Scheme, find_scheme, recognise_scheme
 from crfqn.errors import InputError
+from crfqn.metrics.spans.scores import span_counts, sum_counts
 from crfqn.plot.confusion import ConfusionDisplay, flat_labels
 from crfqn.report.subject import Subject
 from crfqn.wording import describe
@@ -49,6 +52,7 @@ class Evaluation:
     given, predicted : of each item a str, or a list of str for sequences and sets of labels
     has_sets : whether an item may have several labels
     source : where the data is from, for people; may be empty
+    scheme : what the labels write spans in, if they do
     """
 
     X: Any
@@ -56,6 +60,7 @@ class Evaluation:
     predicted: list[Any]
     has_sets: bool = False
     source: str = ""
+    scheme: Scheme | None = None
 
     @classmethod
     def of(cls, subject: Subject, data: Any, source: str = "") -> Evaluation:
@@ -80,7 +85,11 @@ class Evaluation:
             predicted = [str(label) for label in flat_labels(model.predict(X))]
             given = [str(label) for label in flat_labels(y)]
         _check(given, predicted, subject.is_sequence)
-        return cls(X, given, predicted, not subject.is_sequence and _are_sets(given), source)
+        scheme = None
+        if subject.is_sequence:
+            named = getattr(model, "scheme", None)
+            scheme = find_scheme(named) if named else recognise_scheme({*chain(*given, *predicted)})
+        return cls(X, given, predicted, not subject.is_sequence and _are_sets(given), source, scheme)
 
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
@@ -118,6 +127,14 @@ class Evaluation:
             )
         columns = [np.asarray(column).tolist() for column in scores]
         return [LabelScores(*row) for row in zip(names, *columns, strict=True)]
+
+    def spans(self) -> list[LabelScores]:
+        """Return the scores of spans, which count if found as a whole: of all, then by type; none without a scheme."""
+        if self.scheme is None:
+            return []
+        counts = span_counts(self.given, self.predicted, scheme=self.scheme, strict=False)
+        every = {"all": sum_counts(list(counts.values()))}
+        return [LabelScores(name, *found.ratios, found.n_true) for name, found in (every | counts).items()]
 
     def mistakes(self) -> list[Mistake]:
         """Return which label was taken for which, the most frequent first."""

@@ -189,6 +189,7 @@ def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> di
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
         "label_scores": found.by_label(),
+        "span_scores": found.spans(),
         "mistakes": [] if found.has_sets else found.mistakes(),
         "confusion_pictures": [] if display is None else _prefixed("c", display, about),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),

@@ -74,3 +74,16 @@ def test_labels_that_are_missing(here, tmp_path):
     run = here("model.crfqn", "bare.txt")
     assert run.returncode == 2
     assert "bare.txt: expected a label for every item, to compare with" in run.stderr
+
+
+def test_errors_show_the_first_column(monkeypatch, tmp_path):
+    """The word, not the tag, whichever of their features comes first."""
+    rows = "dog NN B\nthe DT A\n\n"
+    (tmp_path / "train.conll").write_text(rows * 4)
+    (tmp_path / "test.conll").write_text("dog NN A\nthe DT A\n\n")
+    run_here(monkeypatch, tmp_path, "train", "--data", "train.conll", "-o", "model.crfqn", "-q")
+    run = run_here(monkeypatch, tmp_path, "report", "model.crfqn", "test.conll")
+    assert run.returncode == 0, run.stderr
+    errors = (tmp_path / "report.html").read_text("utf-8").split('<section id="errors"')[1]
+    assert "<bdi>dog</bdi>" in errors
+    assert "<bdi>NN</bdi>" not in errors

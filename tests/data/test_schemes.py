@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crfqn.data.labels.schemes import BORDER, SCHEMES, Span, convert, find_scheme, labels_of, spans_of
+from crfqn.data.labels.schemes import (
+    BORDER,
+    SCHEMES,
+    Span,
+    convert,
+    find_scheme,
+    labels_of,
+    recognise_scheme,
+    spans_of,
+)
 from crfqn.errors import InputError
 
 # The definition of each scheme as a pattern over the letters of one run of touching spans of one type.
@@ -146,3 +155,25 @@ def test_unknown_scheme():
     assert find_scheme("iobes") is SCHEMES["BIOES"]
     assert find_scheme(SCHEMES["BMES"]).parse("M-x") == ("I", "x")
     assert SCHEMES["IOB2"].parse("O") is BORDER
+
+
+class TestRecognition:
+    @pytest.mark.parametrize(
+        ("labels", "name"),
+        [
+            (["O", "B-NP", "I-NP"], "IOB2"),
+            (["I-NP"], "IOB2"),
+            (["O", "E-NP"], "IOE2"),
+            (["S-NP", "O"], "BIOES"),
+            (["B-NP", "L-NP", "O"], "BILOU"),
+            (["B-a-b", "M-a-b", "E-a-b", "S-a-b"], "BMES"),
+        ],
+    )
+    def test_letters_tell_the_scheme(self, labels, name):
+        assert recognise_scheme(labels).name == name
+
+    @pytest.mark.parametrize(
+        "labels", [[], ["O"], ["B", "I", "O"], ["B-NP", "X-NP"], ["NN", "B-NP"], ["b-NP"]]
+    )
+    def test_others_are_of_none(self, labels):
+        assert recognise_scheme(labels) is None

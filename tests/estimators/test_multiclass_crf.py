@@ -113,12 +113,6 @@ class TestOptimum:
         assert model.classes_.tolist() == [False, True]
         np.testing.assert_allclose(model.intercept_.sum(), 0.0, atol=1e-12)
 
-    def test_one_class(self):
-        model = MulticlassCRF().fit(X, ["only"] * len(X))
-        assert (model.result_.value, model.coef_.nnz) == (0.0, 0)
-        assert set(model.predict(X)) == {"only"}
-        assert (model.predict_proba(X) == 1.0).all()
-
 
 class TestIntercept:
     def test_without_a_penalty_every_class_is_predicted_as_often_as_it_comes(self):

@@ -143,11 +143,11 @@ def test_a_pattern_file(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "expected patterns, windows, shapes or functions, got none of them"),
         ({"patterns": "U0:%x[0,0]\nV"}, "line 2: expected a pattern that begins with U or B"),
         ({"patterns": 3}, "patterns: expected the name or the text of a pattern file, got 3"),
         ({"windows": "w[0]"}, "a column 'w'; there are: 0, 1"),
         ({"shapes": "w"}, "shapes: expected columns out of 0, 1"),
+        ({"words": "w"}, "words: expected columns out of 0, 1"),
         ({"patterns": "U\n", "min_count": 0}, "min_count: expected a whole number"),
         ({"patterns": "U\n", "n_hashed": 2.0}, "n_hashed: expected a whole number"),
         ({"patterns": "U\n", "n_hashed": 8, "min_count": 2}, "give one of min_count and n_hashed"),
@@ -170,6 +170,11 @@ def test_wrong_settings(settings, message):
 def test_wrong_columns(items, message):
     with pytest.raises(InputError, match=message):
         Templates("U0:%x[0,0]\n").fit(items)
+
+
+def test_no_columns_to_make_features_of():
+    with pytest.raises(InputError, match="expected patterns, windows, shapes, words or functions, got none"):
+        Templates().fit([[]])
 
 
 def test_not_fitted():

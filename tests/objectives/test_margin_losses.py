@@ -262,7 +262,7 @@ def test_rays(name):
 LABELS = np.array([0, 1, 2], np.int32)
 BAD = [
     (lambda: MulticlassSquaredHinge(LABELS, 2), r"labels within 0 ... 1, got 0 ... 2"),
-    (lambda: MultitaskSquaredHinge(LABELS, 1), r"n_states: expected an integer >= 2, got 1"),
+    (lambda: MultitaskSquaredHinge(LABELS, 0), r"n_states: expected an integer >= 1, got 0"),
     (
         lambda: MultinomialLogistic.of_labels(LABELS / 2, 3),
         r"1-D array of integers, got shape \(3,\) and dtype float64",

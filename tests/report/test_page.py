@@ -338,3 +338,21 @@ def test_without_a_library_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(crfqn.report, "_attached", missing)
     with pytest.raises(InputError, match=r"reports need markupsafe, .* pip install 'crfqn\[report\]'"):
         crfqn.report.__getattr__("write_report")
+
+
+class TestSpans:
+    """Scores of spans, where labels are of a scheme."""
+
+    X = [[{"w": "a"}, {"w": "b"}, {"w": "c"}], [{"w": "c"}, {"w": "a"}, {"w": "b"}]]
+    y = [["B-X", "E-X", "O"], ["O", "B-X", "E-X"]]
+
+    def test_of_a_scheme_that_the_labels_tell(self):
+        model = ChainCRF(l1=0.01).fit(self.X, self.y)
+        wrong = [self.y[0], ["S-Y", "B-X", "E-X"]]
+        text = " ".join(" ".join(Outline(make_report(model, (self.X, wrong))).data).split())
+        assert "labels are read as BIOES" in text
+        assert "F1 of spans 0.8000 of 3 spans" in text  # 2 right of 2 found and 3 given
+
+    def test_none_for_other_labels(self, cases):
+        case = cases["chain"]
+        assert "span-table" not in make_report(case.model, (case.X, case.y))

@@ -66,11 +66,11 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
 
     X, y = prepared.take_train(), prepared.y_train
     splitter = KFold(n_folds, shuffle=True, random_state=SEED)
-    for fold in make_folds(model, X, y, None, splitter):
+    for fold in make_folds(model, X, y, prepared.sample_weight, splitter):
         own = clone(model)
         with warnings.catch_warnings(), interrupts.training():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            own.fit(fold.X_train, fold.y_train)
+            own.fit(fold.X_train, fold.y_train, fold.weights)
         if interrupts.is_requested:
             return
         yield row_of(score(own, fold.X_test, fold.y_test), own.result_)

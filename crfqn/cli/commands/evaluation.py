@@ -48,13 +48,14 @@ def evaluate(path: Path, source: str | None, *, format: str | None = None, as_js
 def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentScores:
     """Return the scores of the model's predictions for `inputs` against the given labels."""
     if labels_sequences(model):
-        return score_labels(given, [[str(label) for label in item] for item in model.predict(inputs)])
+        predicted = [[str(label) for label in item] for item in model.predict(inputs)]
+        return score_labels(given, predicted, model.scheme)
     if ranks_labels(model):
         return score_sets(given, [list(map(str, labels)) for labels in model.predict_sets(inputs)])
-    tree, predicted = tree_of(model), [str(label) for label in model.predict(inputs)]
+    tree, labels = tree_of(model), [str(label) for label in model.predict(inputs)]
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, given, model.separator)
-    return score_documents(given, predicted, tree)
+    return score_documents(given, labels, tree)
 
 
 def _table(scores: Scores | DocumentScores, likelihood: float | None) -> str:

@@ -84,9 +84,9 @@ def _walk(
             or (options.max_seconds is not None and time.perf_counter() - started >= options.max_seconds)
         )
     )
-    X, y, validation = prepared.take_train(), prepared.y_train, None
+    X, y, weights, validation = prepared.take_train(), prepared.y_train, prepared.sample_weight, None
     if options.cv is None:
-        X, y, validation = _held_out(X, y, options.holdout)
+        X, y, weights, validation = _held_out(X, y, weights, options.holdout)
     with (
         warnings.catch_warnings(),
         interrupts.training(),
@@ -99,6 +99,7 @@ def _walk(
             model,
             X,
             y,
+            sample_weight=weights,
             grid=Grid(options.n_values, smallest=options.l1, patience=options.patience),
             validation=validation,
             cv=options.cv,
@@ -107,18 +108,20 @@ def _walk(
     return models if len(models) else None
 
 
-def _held_out(X: Any, y: list[Any], share: float) -> tuple[Any, list[Any], tuple[Any, list[Any]]]:
-    """Split off a share of the items as held out: return X and y of the others, and (X, y) of the held-out ones."""
+def _held_out(
+    X: Any, y: list[Any], weights: list[float] | None, share: float
+) -> tuple[Any, list[Any], list[float] | None, tuple[Any, list[Any]]]:
+    """Split off a share of the items as held out: return X, y and weights of the others, (X, y) of the held-out ones."""
     order = np.random.RandomState(SEED).permutation(len(y))
     n_held = max(1, round(share * len(y)))
     if n_held >= len(y):
         raise RecipeError(f"--holdout {share:g} leaves none of the {len(y)} training items to train on")
-    parts = [np.sort(order[n_held:]), np.sort(order[:n_held])]
-    (X_train, X_held), (y_train, y_held) = (
-        [values[part] if hasattr(values, "shape") else [values[i] for i in part] for part in parts]
-        for values in (X, y)
-    )
-    return X_train, y_train, (X_held, y_held)
+    kept, held = np.sort(order[n_held:]), np.sort(order[:n_held])
+
+    def part(values: Any, items: Any) -> Any:
+        return values[items] if hasattr(values, "shape") else [values[i] for i in items]
+
+    return part(X, kept), part(y, kept), weights and part(weights, kept), (part(X, held), part(y, held))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from crfqn.cli.terminal import printable, to_json
 from crfqn.data.files.lines import shown_name
 from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import CrfqnError, InputError
+from crfqn.recipes import Observed
 
 
 def report(
@@ -19,17 +20,19 @@ def report(
 
     model = load_model(path)
     check_writable(output)
-    data, name = _labelled(model, path, source, is_quiet)
+    observed, name = _labelled(model, path, source, is_quiet)
+    data = None if observed is None else (observed.X, observed.y)
     write_report(
         path,
         output,
         data,
+        texts=None if observed is None else observed.texts,
         feature_names=FeatureNames(model, path),
         image_shape=_image_shape(model, path),
         source=name,
         **contents,
     )
-    n_items = None if data is None else len(data[1])
+    n_items = None if observed is None else len(observed.y or ())
     if as_json:
         print(to_json({"path": str(output), "bytes": output.stat().st_size, "n_items": n_items}))
     else:
@@ -37,8 +40,8 @@ def report(
         print(printable(f"{output} ({output.stat().st_size:,} bytes{about})"))
 
 
-def _labelled(model: Any, path: Path, source: str | None, is_quiet: bool) -> tuple[Any, str]:
-    """Return labelled items as (X, y) and their name; None where the user named none and none are at hand."""
+def _labelled(model: Any, path: Path, source: str | None, is_quiet: bool) -> tuple[Observed | None, str]:
+    """Return labelled items and their name; None where the user named none and none are at hand."""
     try:
         observed = read_input(model, path, source)
     except (CrfqnError, OSError) as error:
@@ -50,7 +53,7 @@ def _labelled(model: Any, path: Path, source: str | None, is_quiet: bool) -> tup
     name = shown_name(source) if source is not None else "the test part of the data"
     if observed.y is None or not all(map(bool, observed.y)):
         raise InputError(f"{name}: expected a label for every item, to compare with")
-    return (observed.X, observed.y), name
+    return observed, name
 
 
 def _image_shape(model: Any, path: Path) -> tuple[int, int] | None:

@@ -61,7 +61,13 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
     if options.data is None:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
     kind = options.features or ("windows" if options.templates else None)
-    features = {"kind": kind, "columns": options.columns, "templates": options.templates}
+    features = {
+        "kind": kind,
+        "columns": options.columns,
+        "templates": options.templates,
+        "min_count": options.min_count,
+        "n_hashed": options.n_hashed,
+    }
     return recipe_of_options(
         options.data,
         options.test,
@@ -158,7 +164,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts) -> None:
     with warnings.catch_warnings(), interrupts.training():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
         try:
-            model.fit(prepared.take_train(), prepared.y_train)
+            model.fit(prepared.take_train(), prepared.y_train, prepared.sample_weight)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise

@@ -150,6 +150,25 @@ def find_scheme(name: str | Scheme) -> Scheme:
     return found
 
 
+def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
+    """Return the scheme that labels seem to be written in, by their letters; None where they are of none.
+
+    Every label but O must have a type, or names that happen to be letters would be taken for spans. Of schemes with the
+    same letters it is the first of IOB2, IOE2, BIOES, BILOU, BMES.
+
+    Examples
+    --------
+    >>> recognise_scheme(["B-NP", "I-NP", "O", "S-VP", "E-NP"]).name
+    'BIOES'
+    """
+    split = {str(label).partition("-")[::2] for label in labels} - {(OUTSIDE, "")}
+    if not split or not all(kind for _, kind in split):
+        return None
+    letters = {letter for letter, _ in split}
+    fitting = (scheme for scheme in SCHEMES.values() if letters <= {*scheme.letters.values()})
+    return next((scheme for scheme in fitting if scheme.name not in ("IOB1", "IOE1")), None)
+
+
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
     """Return the spans of one item's labels, in their order.
 

@@ -12,6 +12,7 @@ from crfqn.data.templates.pattern import Pattern
 from crfqn.data.templates.pattern_file import CRFPP, parse_patterns
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.templates.windows import parse_windows, word_shapes
+from crfqn.data.templates.words import word_patterns
 from crfqn.errors import InputError
 from crfqn.wording import describe
 
@@ -40,6 +41,8 @@ class TemplateSource:
         Features at fewer positions of the training data are left out.
     n_hashed : int or None
         Number of columns that all features share by hashing.
+    words : str
+        The column of words, for the features of a first tagger (`word_patterns`) of it and all others; "" for none.
     """
 
     columns: tuple[str, ...]
@@ -50,12 +53,13 @@ class TemplateSource:
     shapes: tuple[str, ...] = ()
     min_count: int = 1
     n_hashed: int | None = None
+    words: str = ""
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
         """Return what `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
-        if not isinstance(table, Mapping) or {*table} != names:
+        if not isinstance(table, Mapping) or {*table} | {"words"} != names:  # there was none at first
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
@@ -66,8 +70,8 @@ class TemplateSource:
             ):
                 raise InputError(f"templates: {name}: expected a list of texts, got {describe(found[name])}")
             found[name] = tuple(found[name])
-        for name in ("patterns", "windows"):
-            if not isinstance(found[name], str):
+        for name in ("patterns", "windows", "words"):
+            if not isinstance(found.setdefault(name, ""), str):
                 raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
         return cls(**found)
 
@@ -98,14 +102,20 @@ class TemplateSource:
         if self.windows:
             found += parse_windows(self.windows, self.columns, self.has_ends)
         for column in self.shapes:
-            if column not in self.columns:
-                raise InputError(
-                    f"shapes: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
-                )
+            self._check_column("shapes", column)
             found += word_shapes(column)
+        if self.words:
+            self._check_column("words", self.words)
+            found += word_patterns(self.words, [name for name in self.columns if name != self.words])
         if not found and not functions:
-            raise InputError("expected patterns, windows, shapes or functions, got none of them")
+            raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
         return Settings(found, dialect, self.min_count, self.n_hashed, tuple(functions))
+
+    def _check_column(self, what: str, column: Any) -> None:
+        if column not in self.columns:
+            raise InputError(
+                f"{what}: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
+            )
 
     def has_edges(self) -> bool:
         """Return whether the patterns ask for weights of neighbouring labels; true without a pattern file."""

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from crfqn.data.templates.forms import FALSE, FORMS, TRUE
 from crfqn.errors import InputError
 from crfqn.wording import shorten
 
 TEXT, TEST, MATCH = "x", "t", "m"
-TRUE, FALSE = "true", "false"
 PUNCTUATION = r"!-/:-@\[-`{-~"
 CLASSES = {
     "a": "a-zA-Z",
@@ -37,7 +37,7 @@ class View(NamedTuple):
     ----------
     column : str
     kind : str
-        "x", "t" (test), "m" (match), or a name out of `FORMS`.
+        "x", "t" (test), "m" (match), or a name out of `forms.FORMS`.
     expression : str
         Wapiti's regular expression, of "t" and "m".
     is_lower : bool
@@ -103,37 +103,3 @@ def _one(piece: str) -> str:
     if name.lower() in CLASSES:
         return f"[{'^' if name.isupper() else ''}{CLASSES[name.lower()]}]"
     return re.escape(name)
-
-
-def _shape(text: str) -> str:
-    """Return the kinds of a text's characters: X capital, x small, d digit, others as they are."""
-    return "".join("X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text)
-
-
-def _runs(text: str) -> str:
-    """Return the shape with runs of one kind as one character."""
-    return re.sub(r"(.)\1+", r"\1", _shape(text), flags=re.DOTALL)
-
-
-def _affix(start: int | None, stop: int | None, length: int) -> Callable[[str], str | None]:
-    return lambda text: text[start:stop] if len(text) >= length else None
-
-
-def _flag(test: Callable[[str], bool]) -> Callable[[str], str | None]:
-    return lambda text: TRUE if test(text) else None
-
-
-FORMS: dict[str, Callable[[str], str | None]] = {
-    "lower": str.lower,
-    **{f"prefix{n}": _affix(None, n, n) for n in (1, 2, 3, 4)},
-    **{f"suffix{n}": _affix(-n, None, n) for n in (1, 2, 3, 4)},
-    "shape": _shape,
-    "runs": _runs,
-    "has-digit": _flag(lambda text: any(map(str.isdigit, text))),
-    "has-hyphen": _flag(lambda text: "-" in text),
-    "has-capital": _flag(lambda text: any(map(str.isupper, text))),
-    "is-capitalized": _flag(lambda text: text[:1].isupper()),
-    "is-upper": _flag(str.isupper),
-    "is-number": _flag(lambda text: bool(re.fullmatch(r"[+-]?[0-9][0-9.,]*", text))),
-    "is-punctuation": _flag(lambda text: bool(text) and not any(map(str.isalnum, text))),
-}

@@ -50,7 +50,7 @@ class TemplateVocabulary(Vocabulary):
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
-        columns = TokenColumns.from_items(items, self.encoder.settings.columns)
+        columns = TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
         encoded = self.encoder.transform(columns)
         return Sequences.from_checked(encoded.matrix, encoded.offsets, vocabulary=self)
 

@@ -2,7 +2,7 @@
 
 In the text `the dog` it gives the position of `dog` the feature `w[-1]|w[0]=the|dog`. A template that reaches beyond
 the item gives nothing. Names, and the markers of the first and the last position, are those of CRFsuite's examples
-(Okazaki, CRFsuite tutorial: chunking). Behind a dot stands a form of a column, `w.suffix3[0]`: `views.FORMS` has
+(Okazaki, CRFsuite tutorial: chunking). Behind a dot stands a form of a column, `w.suffix3[0]`: `forms.FORMS` has
 them all.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from crfqn.data.templates.forms import FORMS, SHAPES
 from crfqn.data.templates.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
-from crfqn.data.templates.views import FORMS, View
+from crfqn.data.templates.views import View
 from crfqn.errors import InputError
 from crfqn.wording import shorten
 
@@ -64,7 +65,7 @@ def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
 
     Shapes (`shape`, `runs`) are those of the words within `around` positions too.
     """
-    names = [f"{column}.{form}[0]" for form in FORMS]
+    names = [f"{column}.{form}[0]" for form in SHAPES]
     names += [
         f"{column}.{form}[{offset}]"
         for offset in range(-around, around + 1)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
-from crfqn.estimators.checks import check_classes, is_number
+from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.classification.one_pass import HINGE, OnePass
@@ -151,11 +150,6 @@ class MulticlassClassifier(OnePass, Probabilistic):
     @property
     def _dense_solvers(self) -> tuple[Solver, Solver]:
         return DENSE_SOLVERS[self.loss]
-
-    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
-        if self.loss != LIKELIHOOD:  # a margin needs another class
-            check_classes(classes)
-        return super()._learn_labels(classes, n_levels)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return LOSSES[self.loss](structure, targets)

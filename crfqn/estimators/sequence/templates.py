@@ -34,6 +34,10 @@ class Templates(TransformerMixin, BaseEstimator):
         Window templates, `w[-1]|w[0] pos[0]`; `w.suffix3[0]` is a form of a word.
     shapes : str or list of str, optional
         Columns whose forms are features: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
+    words : str, optional
+        The column of words, for the features of a first tagger (`crfqn.data.templates.words.word_features`): the word,
+        its ends, its shape, its neighbours; of all other columns their texts, up to two positions away, and pairs of
+        neighbouring ones. The first column, where neither this nor anything else above or below is given.
     functions : list of functions, optional
         Each takes a token (a dict `column -> text`) and returns a list of texts; called once for each distinct token.
     columns : sequence of str, optional
@@ -73,6 +77,7 @@ class Templates(TransformerMixin, BaseEstimator):
         *,
         windows: str | None = None,
         shapes: Any = None,
+        words: str | None = None,
         functions: Any = None,
         columns: Sequence[str] | None = None,
         dialect: str | None = None,
@@ -83,6 +88,7 @@ class Templates(TransformerMixin, BaseEstimator):
         self.patterns = patterns
         self.windows = windows
         self.shapes = shapes
+        self.words = words
         self.functions = functions
         self.columns = columns
         self.dialect = dialect
@@ -141,8 +147,10 @@ class Templates(TransformerMixin, BaseEstimator):
 
     def _source(self, names: Sequence[str]) -> TemplateSource:
         shapes = (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes or ())
+        columns = tuple(self.columns or names)
+        is_given = any((self.patterns is not None, self.windows, shapes, self.words, self.functions))
         return TemplateSource(
-            tuple(self.columns or names),
+            columns,
             _pattern_text(self.patterns),
             self.dialect,
             self.windows or "",
@@ -150,6 +158,7 @@ class Templates(TransformerMixin, BaseEstimator):
             shapes,
             self.min_count,
             self.n_hashed,
+            words=self.words or ("" if is_given else "".join(columns[:1])),
         )
 
 

@@ -82,9 +82,9 @@ def mixed_of_pairs(
 
 
 def checked_labels(labels: NDArray, n_states: int) -> Labels:
-    """Return labels, one a position, as int32 (N,), or raise InputError: they must be 0 ... K - 1, K >= 2."""
-    if n_states < 2:
-        raise InputError(f"n_states: expected an integer >= 2, got {n_states!r}")
+    """Return labels, one a position, as int32 (N,), or raise InputError: they must be 0 ... K - 1, K >= 1."""
+    if n_states < 1:
+        raise InputError(f"n_states: expected an integer >= 1, got {n_states!r}")
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise InputError(
             f"expected labels as a 1-D array of integers, got shape {labels.shape} and dtype {labels.dtype}"
@@ -103,7 +103,7 @@ class SingleLabel:
     Parameters
     ----------
     labels : ndarray of int32, shape (N,), 0 ... K - 1
-    n_states : int, K >= 2
+    n_states : int, K >= 1
 
     Raises
     ------

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.score_loss import Evaluation
+from crfqn.objectives.losses.structured import OverStructure
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.threads import Pool
@@ -48,7 +49,7 @@ class NoDual:
 
 
 @dataclass(frozen=True, eq=False)
-class PartialLikelihood:
+class PartialLikelihood(OverStructure):
     """-log P(y in Y_i | x_i) under a chain.
 
     Parameters
@@ -77,18 +78,6 @@ class PartialLikelihood:
         impossible = self.structure.impossible(self.allowed)
         if impossible.size:
             raise InputError(f"item {impossible[0]}: no labelling is allowed")
-
-    @property
-    def n_states(self) -> int:
-        return self.structure.n_states
-
-    @property
-    def n_edges(self) -> int:
-        return self.structure.n_edges
-
-    @property
-    def n_items(self) -> int:
-        return self.structure.n_items
 
     @property
     def n_positions(self) -> int:

@@ -45,8 +45,8 @@ class MultilabelRanking:
 
     def __post_init__(self) -> None:
         starts, sets = self.starts, self.sets
-        if self.n_states < 2:
-            raise InputError(f"n_states: expected an integer >= 2, got {self.n_states!r}")
+        if self.n_states < 1:
+            raise InputError(f"n_states: expected an integer >= 1, got {self.n_states!r}")
         if starts.size == 0 or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != sets.size:
             raise InputError(f"expected starts from 0 to {sets.size}, the number of labels, never decreasing")
         if sets.size and not 0 <= sets.min() <= sets.max() < self.n_states:

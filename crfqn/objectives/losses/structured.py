@@ -18,31 +18,10 @@ from crfqn.structures.structure import Structure
 
 
 @dataclass(frozen=True, eq=False)
-class StructuredLoss:
-    """Base of losses over a structure.
-
-    Parameters
-    ----------
-    structure : Structure over I items and N positions
-    targets : ndarray of int32, shape (N,), the observed labels
-
-    Raises
-    ------
-    InputError
-        For targets of another number, outside of 0 ... K - 1, or that the structure has no labels for.
-    """
+class OverStructure:
+    """What losses over a structure take from it."""
 
     structure: Structure
-    targets: Labels
-
-    def __post_init__(self) -> None:
-        targets = self.targets
-        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_states:
-            raise InputError(
-                f"expected targets within 0 ... {self.n_states - 1}, got {targets.min()} ... {targets.max()}"
-            )
-        self.structure.check_targets(targets)
-        object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
 
     @property
     def n_states(self) -> int:
@@ -55,6 +34,33 @@ class StructuredLoss:
     @property
     def n_items(self) -> int:
         return self.structure.n_items
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredLoss(OverStructure):
+    """Base of losses that compare with one label a position.
+
+    Parameters
+    ----------
+    structure : Structure over I items and N positions
+    targets : ndarray of int32, shape (N,), the observed labels
+
+    Raises
+    ------
+    InputError
+        For targets of another number, outside of 0 ... K - 1, or that the structure has no labels for.
+    """
+
+    targets: Labels
+
+    def __post_init__(self) -> None:
+        targets = self.targets
+        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_states:
+            raise InputError(
+                f"expected targets within 0 ... {self.n_states - 1}, got {targets.min()} ... {targets.max()}"
+            )
+        self.structure.check_targets(targets)
+        object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
 
     @property
     def n_positions(self) -> int:

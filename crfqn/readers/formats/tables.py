@@ -42,15 +42,20 @@ class Table:
     def where(self, row: int) -> str:
         return f"{self.shown}, line {self.lines[row]}"
 
-    def column(self, name: str | None, usual: tuple[str, ...], what: str) -> int | None:
-        """Return the number of the named column, or of the first of the usual ones; None where there is none."""
+    def column(
+        self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
+    ) -> int | None:
+        """Return the number of the named column, or of the first of the usual ones; None where there is none.
+
+        taken : names of columns that are something else, though they may have a usual name
+        """
         if name is not None:
             if name not in self.header:
                 raise DataError(
                     f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}"
                 )
             return self.header.index(name)
-        lowered = [title.lower() for title in self.header]
+        lowered = ["" if title in taken else title.lower() for title in self.header]
         return next((lowered.index(title) for title in usual if title in lowered), None)
 
 
@@ -77,7 +82,7 @@ def read_delimited(
     text : str, optional
         The column of the texts of documents; by default "text", where no column says sentences.
     columns : sequence of str, optional
-        The columns that are read besides; by default all.
+        The columns that are read besides; by default all. One of a usual name is then neither label nor sentence.
 
     Returns
     -------
@@ -242,8 +247,9 @@ def _assembled(
 ) -> Labeled | Documents:
     if not table.rows:
         raise DataError(f"{table.shown}: no rows below the names of the columns")
-    of_label = table.column(label, LABELS, "label=")
-    of_sentence = table.column(sentence, SENTENCES, "sentence=")
+    taken = columns or ()
+    of_label = table.column(label, LABELS, "label=", taken)
+    of_sentence = table.column(sentence, SENTENCES, "sentence=", taken)
     of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
     if of_text is not None:

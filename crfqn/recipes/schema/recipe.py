@@ -19,7 +19,7 @@ SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge"
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
 
 
-DEFAULT_COLUMNS = {"windows": "w pos", "templates": "w pos", "words": "w"}
+DEFAULT_COLUMNS = {"windows": "w pos"}  # others take those that the data have
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Features:
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
     over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern file
     of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
-    the word with its beginning, its end and its shape, and the words around it, see
-    `crfqn.data.templates.words.word_features`. `given`: the numbers of the data, if need be each feature divided by its
+    the word (the first column) with its beginning, its end and its shape, and the words around it, see
+    `crfqn.data.templates.words.word_features`; other columns with their neighbours. `given`: the numbers of the data, if need be each feature divided by its
     largest size in the training part (`max-abs`). `text`: counts of words, see `crfqn.recipes.text_features`.
     """
 
@@ -69,7 +69,9 @@ class Features:
     )
     threshold: float = key("number", 1.0, says="grey values from here on are on")
     bias: bool = key("true or false", True, says="one feature more, which is always on")
-    columns: str = key("text", "", says="names of the columns before the label; default: w pos, of words: w")
+    columns: str = key(
+        "text", "", says="names of the columns before the label; default: those of the file, w pos of windows"
+    )
     templates: str = key(
         "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
     )
@@ -78,6 +80,9 @@ class Features:
     )
     shapes: str = key("text", "", says="columns whose forms are features: prefixes, suffixes, shape, ...")
     min_count: int = key("integer", 1, low=1, says="leave out features at fewer positions")
+    n_hashed: int | None = key(
+        "integer", None, low=1, says="so many columns for all features, by hashing, without names"
+    )
     scale: str = key(
         "text",
         "none",
@@ -93,7 +98,7 @@ class Features:
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the columns of files in CoNLL's format, without the label."""
+        """Names of the columns that are read, without the label; [] for all that the data have."""
         return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
 
 
@@ -219,8 +224,8 @@ FEATURE_KEYS = {
     "pixel-pairs": ("kind", "threshold", "bias"),
     "attributes": ("kind",),
     "windows": ("kind", "columns", "templates", "ends"),
-    "templates": ("kind", "columns", "templates", "shapes", "min_count"),
-    "words": ("kind", "columns"),
+    "templates": ("kind", "columns", "templates", "shapes", "min_count", "n_hashed"),
+    "words": ("kind", "columns", "min_count", "n_hashed"),
     "given": ("kind", "scale"),
     "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
 }

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from crfqn.objectives.protocols import EpigraphSplitting, EpigraphView
-from crfqn.solvers.primal_dual.steps import (
-    Iterate,
-    Restarts,
-    StepSizes,
-    first_omega,
-    forward_backward,
-    is_still,
-)
+from crfqn.solvers.primal_dual.steps import Iterate, Run, StepSizes, forward_backward
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive
@@ -65,20 +59,12 @@ class ConstrainedFBPD:
         x = start.sparse_weights
         del start
         images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
-        z = moved = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
+        z = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
         norm = h.norm("differences")
-        norm = norm if self.restarts else max(norm, 1.0)
-        size = StepSizes(norm, self.omega or first_omega(norm, h.weights))
-        restarts = Restarts(size, z, self.omega is None) if self.restarts else None
-        meets_rule = False
+        run = Run.begin(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
         while True:
-            yield state(h, penalty, moved, meets_rule)
-            for _ in range(self.n_steps):
-                before, moved = moved.x, self.step(h, penalty, z, size)
-                z = restarts.following(z, moved) if restarts else moved
-                meets_rule = is_still(moved.x, before, self.change)
-                if meets_rule:
-                    break
+            yield state(h, penalty, run.moved, run.meets_rule)
+            run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
     def step(self, h: EpigraphSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
         """Return what a step of Algorithm 2 leads to."""

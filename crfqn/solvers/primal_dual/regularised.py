@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import SplittingView
-from crfqn.solvers.primal_dual.steps import (
-    Iterate,
-    Restarts,
-    StepSizes,
-    first_omega,
-    forward_backward,
-    is_still,
-)
+from crfqn.objectives.protocols import Splitting, SplittingView
+from crfqn.solvers.primal_dual.steps import Iterate, Run, StepSizes, forward_backward
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive
@@ -73,26 +67,20 @@ class FBPD:
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state, with a bound, every `n_steps` steps."""
         h = objective.view(SplittingView).start()
-        x, y, r = start.sparse_weights, h.labels(), h.margins
+        x, y = start.sparse_weights, h.labels()
         del start
-        z = moved = Iterate(x, (h.image(x.coords, x.weights),), (y,))
-        norm = h.norm(self.norm)
-        size = StepSizes(norm, self.omega or first_omega(norm, h.weights))
-        restarts = Restarts(size, z, self.omega is None) if self.restarts else None
-        meets_rule = False
+        z = Iterate(x, (h.image(x.coords, x.weights),), (y,))
+        run = Run.begin(z, h.norm(self.norm), self.omega, h.weights, self.restarts)
         while True:
-            point = h.certified(
-                moved.x, moved.images[0], moved.duals[0], balanced=penalty.unpenalised.size > 0
-            )
-            yield screen_point(penalty, point).state(is_step=True, meets_rule=meets_rule)
-            for _ in range(self.n_steps):
-                before, tau, sigma = moved.x, size.tau, size.sigma
-                (x, (Tx_before,), (y,)) = z
-                x = forward_backward(penalty, h.point(x, y), tau)
-                Tx = h.image(x.coords, x.weights)
-                y = h.project(y + sigma * (2.0 * Tx - Tx_before) + sigma * r)
-                moved = Iterate(x, (Tx,), (y,))
-                z = restarts.following(z, moved) if restarts else moved
-                meets_rule = is_still(x, before, self.change)
-                if meets_rule:
-                    break
+            (x, (Tx,), (y,)) = run.moved
+            point = h.certified(x, Tx, y, balanced=penalty.unpenalised.size > 0)
+            yield screen_point(penalty, point).state(is_step=True, meets_rule=run.meets_rule)
+            run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
+
+    def step(self, h: Splitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
+        """Return what a step of Algorithm 1 leads to."""
+        (x, (Tx_before,), (y,)) = z
+        x = forward_backward(penalty, h.point(x, y), size.tau)
+        Tx = h.image(x.coords, x.weights)
+        y = h.project(y + size.sigma * (2.0 * Tx - Tx_before) + size.sigma * h.margins)
+        return Iterate(x, (Tx,), (y,))

@@ -10,6 +10,7 @@ anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then mo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -114,6 +115,43 @@ class Restarts:
         if self.adapts and far_x > 0.0 and far_y > 0.0:
             self.size.omega = float(np.sqrt(self.size.omega * far_y / far_x))
         self.anchor, self.k, self.before = z, 0, np.inf
+
+
+@dataclass
+class Run:
+    """A run of either algorithm: where the next step begins, and what the last one led to.
+
+    Attributes
+    ----------
+    z : where the next step begins; moved : what the last step led to
+    size : the steps tau and sigma
+    restarts : Halpern's iteration; None for the algorithm as printed
+    meets_rule : whether the last step changed the weights as little as the paper's rule asks
+    """
+
+    z: Iterate
+    size: StepSizes
+    restarts: Restarts | None
+
+    def __post_init__(self) -> None:
+        self.moved, self.meets_rule = self.z, False
+
+    @classmethod
+    def begin(cls, z: Iterate, norm: float, omega: float | None, weights: Vector, restarts: bool) -> Run:
+        """Return a run from z: with the given omega, or one that follows the iterates if there are restarts."""
+        size = StepSizes(norm, omega or first_omega(norm, weights))
+        return cls(z, size, Restarts(size, z, omega is None) if restarts else None)
+
+    def advance(
+        self, step: Callable[[Iterate, StepSizes], Iterate], n_steps: int, change: float | None
+    ) -> None:
+        """Make so many steps, or fewer if one meets the paper's rule."""
+        for _ in range(n_steps):
+            before, self.moved = self.moved.x, step(self.z, self.size)
+            self.z = self.restarts.following(self.z, self.moved) if self.restarts else self.moved
+            self.meets_rule = is_still(self.moved.x, before, change)
+            if self.meets_rule:
+                break
 
 
 def combined(shares: tuple[float, ...], iterates: tuple[Iterate, ...]) -> Iterate:

@@ -53,6 +53,18 @@ class TestPredict:
         search = GridSearchCV(ChainCRF(n_threads=1), {"l1": [0.1, 100.0]}, scoring=scoring["spans"], cv=2)
         assert search.fit(X, Y).best_params_ == {"l1": 0.1}
 
+    def test_strings_of_scikit_learn_say_why_they_fail_and_find_scorer_has_them(self):
+        model = ChainCRF(l1=0.1, n_threads=1)
+        with pytest.raises(ValueError, match="Sequence of sequences are no longer supported"):
+            cross_validate(model, X, Y, cv=2, scoring="accuracy", error_score="raise")
+        with pytest.warns(UserWarning, match="Scoring failed"):
+            assert np.isnan(cross_validate(model, X, Y, cv=2, scoring="accuracy")["test_score"]).all()
+        for name in ("accuracy", "f1_macro"):
+            search = GridSearchCV(model, {"l1": [0.1, 100.0]}, cv=2, scoring=find_scorer(name))
+            search.fit(X, Y)
+            assert (search.best_params_, search.best_score_) == ({"l1": 0.1}, 1.0)
+        assert search.best_estimator_.score(X, Y) == 1.0
+
     def test_metadata_is_routed_through_a_pipeline(self):
         from sklearn import config_context
 

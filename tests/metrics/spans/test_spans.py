@@ -7,8 +7,8 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
-from sklearn.metrics import confusion_matrix
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import confusion_matrix, get_scorer
 
 from crfqn.data.labels.schemes import SCHEMES, Span, find_scheme, labels_of
 from crfqn.errors import InputError
@@ -27,6 +27,7 @@ from crfqn.metrics import (
     token_accuracy,
     token_confusion,
 )
+from crfqn.metrics.label_scores import LABEL_SCORES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -203,6 +204,10 @@ class Guess(BaseEstimator):
         return X
 
 
+class Flat(ClassifierMixin, Guess):
+    classes_ = np.array(["A", "B", "C"])
+
+
 def test_scorers():
     true, predicted = [["B-A", "I-A", "O"], ["B-B"]], [["B-A", "I-A", "O"], ["B-A"]]
     assert make_span_scorer("iob2")(Guess(), predicted, true) == 0.5
@@ -218,6 +223,21 @@ def test_scorers():
     assert find_scorer("hierarchical_f1")(Guess(), ["a/b"], ["a/b"]) == 1.0
     for name in scorer_names():
         assert callable(find_scorer(name.replace("<scheme>", "BIOES").replace("<n>", "1")))
+
+
+@pytest.mark.parametrize("name", LABEL_SCORES)
+def test_scores_of_single_labels_are_those_of_scikit_learn(name):
+    """Over the labels of all positions where items are sequences; of flat labels as they are."""
+    true, predicted = [["A", "B", "A"], ["C"], ["B", "B"]], [["A", "A", "A"], ["B"], ["B", "C"]]
+    flat = [list(chain(*items)) for items in (predicted, true)]
+    weights = [1.0, 2.0, 0.5]
+    theirs, ours = get_scorer(name), find_scorer(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # labels that are never predicted
+        by_position = np.repeat(weights, [3, 1, 2])
+        expected = [theirs(Flat(), *flat), theirs(Flat(), *flat, sample_weight=by_position)]
+        assert [ours(Guess(), predicted, true), ours(Guess(), *flat)] == pytest.approx(2 * expected[:1])
+        assert ours(Guess(), predicted, true, sample_weight=weights) == pytest.approx(expected[1])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_classes, check_nonnegative, is_number
+from crfqn.estimators.checks import check_nonnegative, is_number
 from crfqn.estimators.classification.kernel.kernel_functions import (
     NAMED,
     PRECOMPUTED,
@@ -164,7 +164,6 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
         counts = np.arange(len(codes)) if weights is None else np.flatnonzero(weights > 0)
         classes, codes = encode_labels(classes[codes[counts]], np.arange(counts.size + 1))
-        check_classes(classes)
         self._check_square(X)
         gamma = resolve_gamma(self.gamma, X, check_item_weights(sample_weight, X.shape[0]))
         function = KernelFunction(self.kernel, gamma, self.degree, self.coef0)
@@ -249,6 +248,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        if not self.support_.size:  # of one class
+            return np.zeros((X.shape[0], len(self.classes_)))
         if self.kernel == PRECOMPUTED:
             return np.asarray(X[:, self.support_] @ self.dual_coef_.T)
         n_block = max(1, BLOCK_NUMBERS // max(self.support_.size, 1))
@@ -343,7 +344,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        n_classes, n_support = file.count("n_classes", 2), file.count("n_support")
+        n_classes, n_support = file.count("n_classes", 1), file.count("n_support")
         self.n_features_in_ = file.count("n_features", 1)
         self.classes_ = read_labels(file, n_classes)
         self.dual_coef_ = finite(file, "dual_coef", (n_classes, n_support))
