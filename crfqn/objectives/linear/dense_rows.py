@@ -49,24 +49,20 @@ class DenseRows:
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> DenseRows | None:
         """Return the rows of some coordinates; None where single columns are cheaper."""
-        is_everything = (
-            split.n_nodes == n_states * store.n_features
-        )  # without repeats: as long as all together
-        if is_everything and 1 < n_states <= MOST_STATES:
-            if store.indices.size < FEWEST_ENTRIES * store.n_positions:
-                return None
-            features = np.arange(store.n_features)
-            return cls(store, features, rounded_up(n_states), split.features, split.states, is_everything)
-        n_present = int(np.count_nonzero(split.states[1:] != split.states[:-1])) + 1  # they are sorted
-        n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
+        is_everything = split.n_nodes == n_states * store.n_features  # then nothing has to be looked for
+        if is_everything:
+            n_present, n_entries = n_states, n_states * store.indices.size
+        else:
+            n_present = int(np.count_nonzero(split.states[1:] != split.states[:-1])) + 1  # they are sorted
+            n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
         if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
             return None
-        features = union(split.features)
+        features = np.arange(store.n_features) if is_everything else union(split.features)
         if features.size * rounded_up(n_present) > MOST_EMPTY * split.n_nodes:
             return None
-        row = np.searchsorted(features, split.features)
-        return cls(store, features, rounded_up(n_states), row, split.states)
+        row = split.features if is_everything else np.searchsorted(features, split.features)
+        return cls(store, features, rounded_up(n_states), row, split.states, is_everything)
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
         """Add X w to the scores (K, N) in place, stretch of positions by stretch."""
