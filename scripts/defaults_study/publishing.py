@@ -60,8 +60,10 @@ class Publisher:
             return
         source = (SOURCES | MULTILABEL | QUICK)[name]().varying(self.varied)
         curve = measure(name, source, self.seconds, self.l2_share)
-        choices: dict[str, Any] = {"validation": curve.tuned.strength, "one": 1.0}
-        if self.varied != "l2":
+        choices: dict[str, Any] = {"validation": curve.tuned.strength}
+        if self.varied != "group_l1":  # 1 is no strength for rows: next to none on many sets, and slow
+            choices["one"] = 1.0
+        if self.varied in SHARES:
             choices["auto"] = "auto"
         fits = [self.fit(source, chosen_by, l1) for chosen_by, l1 in choices.items()]
         write_json(self.file(name), {"curve": curve.as_dict(), "fits": [asdict(fit) for fit in fits]})
@@ -87,7 +89,9 @@ class Publisher:
         for penalty in VARIED:
             alike = [curve for curve in curves if curve.penalty == penalty]
             if len(alike) > 1:
-                tables += [rules_table(penalty, alike), left_out_table(penalty, RULES[0], alike)]
+                tables.append(rules_table(penalty, alike))
+            if len(alike) > 1 and penalty in SHARES:
+                tables.append(left_out_table(penalty, RULES[0], alike))
         page = "\n\n".join([*(table.markdown() for table in tables), *map(curve_lines, curves), facts()])
         (self.output / PAGE).write_text(page + "\n", encoding="utf-8")
         print(page)
@@ -109,12 +113,16 @@ def fits_table(curves: list[Curve], fits: list[list[Fit]]) -> Table:
         "default - tuned",
     ]
     rows = []
-    for curve, (tuned, one, *auto) in zip(curves, fits, strict=True):
-        default = auto[0] if auto else one
+    for curve, found in zip(curves, fits, strict=True):
+        by_choice = {fit.chosen_by: fit for fit in found}
+        tuned, one, auto = (by_choice.get(name) for name in ("validation", "one", "auto"))
+        default = auto or one
+        assert tuned is not None
+        assert default is not None
         rows.append(
             [
                 curve.name, curve.penalty, f"{curve.n_items:,}", str(curve.n_labels), f"{tuned.strength:.3g}",
-                f"{tuned.test:.2f}", f"{one.test:.2f}", *(f"{fit.strength:.3g}" for fit in auto or [one]),
+                f"{tuned.test:.2f}", f"{one.test:.2f}" if one else "", f"{auto.strength:.3g}" if auto else "",
                 f"{default.test:.2f}", f"{default.n_nonzero:,}", f"{default.test - tuned.test:+.2f}",
             ]
         )  # fmt: skip
@@ -142,7 +150,7 @@ def rules_table(penalty: str, curves: list[Curve]) -> Table:
 
 def left_out_table(penalty: str, rule: Rule, curves: list[Curve]) -> Table:
     """The constant that all other sets would have chosen, and what it loses."""
-    share = SHARES.get(penalty, SHARES["l1"])
+    share = SHARES[penalty]
     rows = [
         [
             curve.name, f"{constant:.3g}", f"{lost:+.2f}",

@@ -14,7 +14,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.arrays import NO_COORDS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic_strengths import SHARE, SHARE_WITH_L2
+from crfqn.estimators.automatic_strengths import SHARE_WITH_L2, SHARES
 from crfqn.model_file import read_model, write_model
 from crfqn.objectives.gradient_noise import gradient_noise
 
@@ -55,7 +55,7 @@ class TestChoice:
 
     def test_beside_an_l2_that_is_given(self):
         model = ChainCRF(l2=0.5).fit(PROBLEM.sequences, PROBLEM.labels)
-        expected = SHARE * gradient_noise(PROBLEM.objective(), NO_COORDS)
+        expected = SHARES["l1"] * gradient_noise(PROBLEM.objective(), NO_COORDS)
         assert (model.l1_, model.l2_) == (pytest.approx(expected, rel=1e-6), 0.5)
 
     def test_the_model_is_that_of_the_number(self, chain):

@@ -26,13 +26,14 @@ def problem(n_states, is_binary=False, density=0.6, share=0.8):
 
 
 @pytest.mark.parametrize("n_states", [2, 8, 13, 40])
-@pytest.mark.parametrize("is_binary", [False, True])
-def test_against_dense_products(n_states, is_binary):
-    x, store, split, random = problem(n_states, is_binary)
+@pytest.mark.parametrize(("is_binary", "share"), [(False, 0.8), (True, 0.8), (False, 1.0)])
+def test_against_dense_products(n_states, is_binary, share):
+    x, store, split, random = problem(n_states, is_binary, share=share)
     rows = DenseRows.of(store, split, n_states)
     if n_states == 2:  # a register of eight for two numbers
         assert rows is None
         return
+    assert rows.is_everything == (share == 1.0)
     w = np.zeros((n_states, F))
     w[split.states, split.features] = weights = random.normal(size=split.n_nodes)
     by_state = random.normal(size=(n_states, N))

@@ -36,6 +36,7 @@ class DenseRows:
     ----------
     features : int64 (rows,), sorted; width : K rounded up to whole registers
     row, states : int64 (n,), of each coordinate
+    is_everything : whether these are all coordinates of nodes, which are the table's columns one after another
     """
 
     store: FeatureStore
@@ -43,26 +44,34 @@ class DenseRows:
     width: int
     row: NDArray[np.int64]
     states: NDArray[np.int64]
+    is_everything: bool = False
 
     @classmethod
     def of(cls, store: FeatureStore, split: Split, n_states: int) -> DenseRows | None:
         """Return the rows of some coordinates; None where single columns are cheaper."""
-        n_present = int(np.count_nonzero(split.states[1:] != split.states[:-1])) + 1  # they are sorted
-        n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
+        is_everything = split.n_nodes == n_states * store.n_features  # then nothing has to be looked for
+        if is_everything:
+            n_present, n_entries = n_states, n_states * store.indices.size
+        else:
+            n_present = int(np.count_nonzero(split.states[1:] != split.states[:-1])) + 1  # they are sorted
+            n_entries = (store.indptr[split.features + 1] - store.indptr[split.features]).sum()
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
         if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
             return None
-        features = union(split.features)
+        features = np.arange(store.n_features) if is_everything else union(split.features)
         if features.size * rounded_up(n_present) > MOST_EMPTY * split.n_nodes:
             return None
-        row = np.searchsorted(features, split.features)
-        return cls(store, features, rounded_up(n_states), row, split.states)
+        row = split.features if is_everything else np.searchsorted(features, split.features)
+        return cls(store, features, rounded_up(n_states), row, split.states, is_everything)
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
         """Add X w to the scores (K, N) in place, stretch of positions by stretch."""
         table = aligned_rows(self.features.size, self.width)
-        table[self.row, self.states] = weights
         store, n_states = self.store, scores.shape[0]
+        if self.is_everything:
+            table[:, :n_states] = weights.reshape(n_states, -1).T
+        else:
+            table[self.row, self.states] = weights
         step = max(SLAB_NUMBERS // self.width // 2, -(-store.n_positions // N_PARTS))
 
         def run(part: int) -> None:
@@ -98,7 +107,7 @@ class DenseRows:
             )  # fmt: skip
 
         pool.each(-(-self.features.size // BLOCK), run)
-        return table[self.row, self.states]
+        return table[:, :n_states].T.ravel() if self.is_everything else table[self.row, self.states]
 
 
 def rounded_up(n_states: int) -> int:
