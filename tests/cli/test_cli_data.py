@@ -79,9 +79,12 @@ class TestTraining:
             (("--data", "gone.conll"), "gone.conll: no such file"),
             (("--data", "texts.csv"), "format csv holds sequences or documents; say --structure"),
             (("--data", "texts.csv", "--structure", "tree"), 'expected one of "chain", "taxonomy"'),
-            (("--data", "texts.csv", "--structure", "chain", "--format", "conll"), "texts.csv, line 1: "),
+            (
+                ("--data", "texts.csv", "--structure", "chain", "--format", "conll"),
+                "texts.csv, line 2: expected 1 col",
+            ),
             (("--data", "notes"), "notes: its name does not tell the format"),
-            (("--data", "-", "--format", "conll"), "the columns of standard input are not known"),
+            (("--data", "-", "--format", "conll"), "standard input: no items; expected lines of columns"),
             (("--data", "train.conll.gz", "--structure", "flat"), "train.conll.gz holds sequences"),
         ],
     )

@@ -533,6 +533,11 @@ fit_intercept = true
         assert (facts["settings"]["penalty"], facts["settings"]["group_l1"]) == ("l1/l2", 0.01)
         found = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt")
         assert found.stdout.splitlines() == labels
+        found = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt", "--json")
+        one_each = [
+            {"labels": label.split(",")} if kind == "ranking" else {"label": label} for label in labels
+        ]
+        assert list(map(json.loads, found.stdout.splitlines())) == one_each
         refused = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt", "--marginals")
         assert refused.returncode == 2
         assert "--marginals is for models with probabilities" in refused.stderr

@@ -119,7 +119,10 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
 def _document_objects(
     model: Any, part: Any, labels: Any, scores: Any, options: PredictOptions
 ) -> Iterator[str]:
-    """Yield a JSON line a document."""
+    """Yield a JSON line a document; where it may have several labels, a list of them."""
+    if ranks_labels(model):
+        yield from (json_line(labels=list(map(str, found))) for found in model.predict_sets(part))
+        return
     rows = model.predict_proba(part) if options.with_marginals or options.top else []
     best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
     for item, label in enumerate(labels):
