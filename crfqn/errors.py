@@ -1,8 +1,17 @@
-"""The errors that crfqn raises on purpose.
+"""The errors that crfqn raises on purpose, and warnings at the line of whoever called it.
 
-Each carries one sentence for the user: what was expected, what came, and where. They derive from the
+Each error carries one sentence for the user: what was expected, what came, and where. They derive from the
 built-in exception that a caller would try first, so `except ValueError` keeps working.
 """
+
+import sys
+import warnings
+
+WITHIN = (
+    "crfqn",
+    "sklearn.callback",
+    "sklearn.utils._metadata_requests",
+)  # what may stand between a caller and us
 
 
 class CrfqnError(Exception):
@@ -31,3 +40,15 @@ class RecipeError(CrfqnError, ValueError):
 
 class ViewError(InputError):
     """An objective lacks a view that a solver needs (`objectives.views`)."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into this package, however many functions and wrappers lie between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_within(str(frame.f_globals.get("__name__"))):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_within(module: str) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in WITHIN)

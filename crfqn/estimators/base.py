@@ -6,7 +6,6 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -22,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO, AutoSolver
 from crfqn.estimators.automatic_strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.blas import single_threaded_blas
@@ -346,10 +345,9 @@ class SparseCRF(Fitted):
                 if np.isfinite(result.gap)
                 else f"no certified gap, largest violation {result.violation:.2g}"
             ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
-            warnings.warn(
+            warn_caller(
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _display(self, held_out: HeldOut | None = None) -> _Callbacks:

@@ -8,7 +8,6 @@ Shapes: K labels, F attributes.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.templates.source import TemplateSource
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.content import FEATURE, FROM, STATE, TO
 from crfqn.estimators.storage.persistence import restore
@@ -138,10 +137,9 @@ def _edges(model: ChainCRF, format_name: str) -> Any:
     if rules is None:
         return model.edge_coef_.tocoo()
     if not (rules.start.all() and rules.end.all()):
-        warnings.warn(
+        warn_caller(
             f"{format_name}: rules on the first and the last labels of items are left out: the format has none",
             UserWarning,
-            stacklevel=4,
         )
     return scipy.sparse.coo_array(np.where(rules.transitions, model.edge_coef_.toarray(), FORBIDDEN))
 

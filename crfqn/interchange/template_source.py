@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 
 from crfqn.data.templates.source import TemplateSource
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.readers.formats.conll import usual_names
 
 COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")
@@ -36,10 +35,9 @@ def template_source(
     try:
         source.vocabulary(attributes)
     except InputError as error:
-        warnings.warn(
+        warn_caller(
             f"{path}: its templates cannot be used ({error}); the model takes lists of the names of features",
             UserWarning,
-            stacklevel=4,
         )
         return None
     return source

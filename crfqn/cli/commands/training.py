@@ -186,7 +186,7 @@ def _fit_and_save(
     return code
 
 
-def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any) -> None:
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any = None) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from crfqn.data.features import locate
 from crfqn.data.labels.partial import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.sequences import Sequences
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.sequence.transitions import Transitions
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
@@ -88,10 +87,9 @@ def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDA
             f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, constrain='decoding' "
             "trains without rules"
         )
-    warnings.warn(
+    warn_caller(
         f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}",
         UserWarning,
-        stacklevel=4,
     )
     stays = np.ones(n_items, bool)
     stays[broken.items] = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
 from crfqn.data.labels.schemes import BORDER, Scheme, find_scheme
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.wording import describe, shorten
@@ -119,10 +118,9 @@ class Transitions:
         }
         strangers = sorted(map(repr, named - set(labels)))
         if strangers:
-            warnings.warn(
+            warn_caller(
                 f"rules of labels that the training data do not have are ignored: {', '.join(strangers)}",
                 UserWarning,
-                stacklevel=2,
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels.codes import encode_labels
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_nonnegative, is_number
 from crfqn.estimators.classification.kernel.kernel_functions import (
@@ -229,10 +228,9 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size)
         self.result_, self.n_iter_ = result, result.n_iter
         if not result.status.is_success:
-            warnings.warn(
+            warn_caller(
                 f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} passes)",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def decision_function(self, X: Any) -> Vector:
