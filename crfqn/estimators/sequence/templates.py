@@ -35,7 +35,7 @@ class Templates(TransformerMixin, BaseEstimator):
     shapes : str or list of str, optional
         Columns whose forms are features: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
     words : str, optional
-        The column of words, for the features of a first tagger (`crfqn.data.templates.words.word_features`): the word,
+        The column of words, for the features of a first tagger (`crfqn.word_features`): the word,
         its ends, its shape, its neighbours; of all other columns their texts, up to two positions away, and pairs of
         neighbouring ones. The first column, where neither this nor anything else above or below is given.
     functions : list of functions, optional
