@@ -36,6 +36,7 @@ from crfqn.estimators.classification.probabilistic import has_probabilities
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.online import OnlineSequences
+from crfqn.estimators.sequence.open_items import OpenItems
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
@@ -72,35 +73,6 @@ from crfqn.threads import Pool
 
 CONSTRAIN = ("both", "decoding")
 TOKEN_SCORE = "token_accuracy"
-
-
-@dataclass(frozen=True, eq=False)
-class OpenItems:
-    """Items that are labelled again and again, under changing weights: encoded once, they stand in for `Sequences`.
-
-    Attributes
-    ----------
-    chain : Chain over the items
-    store : their features
-    """
-
-    chain: Chain
-    store: FeatureStore
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        return self.chain.offsets
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets)
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -310,13 +282,9 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
         X, y = check_pair(validation)
         sequences = self._encode(X)
-        if sequences.n_positions == 0:
-            raise InputError("validation: expected at least one position, got none")
-        flat_labels(y, sequences.offsets)
-        chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
-        y = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
-        return held_out(self, OpenItems(chain, store), y, sequences.n_positions / n_positions)
+        items = OpenItems.of(sequences, len(self.classes_), self.rules_)
+        given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
+        return held_out(self, items, given, sequences.n_positions / n_positions)
 
     @property
     def _span_scheme(self) -> str | None:
