@@ -15,6 +15,7 @@ from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import UnpenalisedReachView
+from crfqn.objectives.views.bounds.unpenalised_reach import relabelling_reach
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_charge
@@ -181,3 +182,21 @@ def test_nothing_bounds_without_a_penalty():
     problem = Margins("logistic", 2)
     reach = problem.objective().view(UnpenalisedReachView).reach(problem.intercepts, 1.0, (np.inf, np.inf))
     assert reach == np.inf
+
+
+def test_linear_programmes_serve_until_the_value_has_fallen():
+    problem = make_tree_problem("forest")
+    problem = replace(problem, x=np.column_stack([problem.x, np.ones(problem.n_items)]))
+    n_features, objective = problem.x.shape[1], tree_objective(problem)
+    free = n_features - 1 + n_features * np.arange(problem.n_states)
+
+    def reach(value):
+        view = objective.view(UnpenalisedReachView)
+        return view.reach_of_programmes(free, value, (0.5 * value, 0.3 * value))
+
+    first = reach(10.0)
+    for value in (10.0, 19.0, 5.1):
+        assert reach(value) == first  # nothing is solved anew, whichever view is asked
+        assert relabelling_reach(objective, free, value, (0.5 * value, 0.3 * value)) <= first < np.inf
+    assert reach(1.0) < first
+    assert reach(10.0) == first  # what was found for a smaller value does not hold for a larger one

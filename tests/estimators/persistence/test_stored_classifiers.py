@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 
 import networkx as nx
 import numpy as np
@@ -48,9 +49,14 @@ ITEM_MODELS = {
 }  # fmt: skip
 
 
+@cache
+def trained(name):
+    return ITEM_MODELS[name]()
+
+
 @pytest.fixture(scope="module", params=ITEM_MODELS)
 def item_model(request):
-    return ITEM_MODELS[request.param]()
+    return trained(request.param)
 
 
 def assert_same_item_predictions(left, right, X) -> None:
@@ -101,7 +107,7 @@ class TestClassifiersOfItems:
 
     def test_loaded_models_train_on(self, path):
         labels = items_labelled([11, 12, 21, 22])
-        ITEM_MODELS["mixed names"]().save(path)
+        trained("mixed names").save(path)
         loaded = crfqn.load(path).set_params(warm_start=True)
         tree = loaded.tree_
         with pytest.warns(
@@ -139,11 +145,11 @@ class TestClassifiersOfItems:
 class TestContentOfClassifiersThatDoesNotFit:
     @pytest.fixture(params=["flat str", "mixed names"])
     def rewrite(self, request, path):
-        return rewriter(ITEM_MODELS[request.param](), path)
+        return rewriter(trained(request.param), path)
 
     @pytest.fixture
     def rewrite_tree(self, path):
-        return rewriter(ITEM_MODELS["mixed names"](), path)
+        return rewriter(trained("mixed names"), path)
 
     def test_nothing_changed(self, rewrite, path):
         rewrite()
@@ -253,7 +259,7 @@ class TestContentOfClassifiersThatDoesNotFit:
 @pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
 def test_whatever_a_file_holds_it_is_a_model_or_refused(kind, named_model, path):
     """Mutations of the content: no other error than the documented one, and none but of the input in prediction."""
-    (named_model if kind == "chain" else ITEM_MODELS[kind]()).save(path)
+    (named_model if kind == "chain" else trained(kind)).save(path)
     file, rng, n_loaded = read_model(path), random.Random(kind), 0
     for _ in range(150):
         write_mutation(path, file, rng)

@@ -11,7 +11,8 @@ Shapes: N positions, K states, n unpenalised coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,26 @@ MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of e
 MOST_RELABELLINGS = 5000  # of a linear programme
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
 SLACK = 2.0  # times what the linear programmes find: they are solved to 1e-7
+AHEAD = 2.0  # the programmes are solved for so many times the value, and serve until it is that much smaller
+
+
+class Known(NamedTuple):
+    """What the linear programmes have found: `reach` holds for values and norms up to these."""
+
+    unpenalised: Coords
+    value: float
+    norms: tuple[float, float]
+    reach: float
+
+    def serves(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> bool:
+        """Return whether it holds here, and is not much too large."""
+        pairs = zip((value, *norms), (self.value, *self.norms), strict=True)
+        is_within = all(here <= there for here, there in pairs)
+        return is_within and value * AHEAD**2 >= self.value and np.array_equal(unpenalised, self.unpenalised)
+
+
+# By the first of the parts, and how many there are: views are made anew for each point.
+found_before: WeakKeyDictionary[Objective, dict[int, Known]] = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -61,8 +82,18 @@ class UnpenalisedReach:
             if np.isfinite(reach):
                 return reach
         if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
-            return min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
+            return self.reach_of_programmes(unpenalised, value, norms)
         return np.inf
+
+    def reach_of_programmes(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """The bound by linear programmes, solved anew when those of a larger value bound too little."""
+        memory = found_before.setdefault(self.parts[0], {})
+        known = memory.get(len(self.parts))
+        if known is None or not known.serves(unpenalised, value, norms):
+            value, norms = AHEAD * value, (AHEAD * norms[0], AHEAD * norms[1])
+            reach = min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
+            known = memory[len(self.parts)] = Known(unpenalised, value, norms, reach)
+        return known.reach
 
     def _reach_of_row(self, feature: int, value: float, norms: tuple[float, float]) -> float:
         """The bound on the intercepts of all states: `feature` is the constant one."""
