@@ -54,5 +54,5 @@ class LinkedCompiler(KernelCompiler):
     def define_pipelines(self) -> Any:
         """Return the passes, to be run with a `LinkedLibrary`."""
         name = self.state.func_id.func_qualname
-        self.state.library = LinkedLibrary(self.state.targetctx.codegen(), name)
+        self.state["library"] = LinkedLibrary(self.state.targetctx.codegen(), name)
         return super().define_pipelines()

@@ -62,4 +62,5 @@ def test_a_linked_kernel_has_no_entry():
 
     assert four_times(3) == 12
     (compiled,) = doubled.overloads.values()
-    assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    code = compiled._asdict()["library"]
+    assert not code.get_pointer_to_function(compiled.fndesc.llvm_func_name)
