@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.data.files.lines import STANDARD_INPUT
-from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.formats.registry import find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crfqn.data.columns import BLOCK, check_sparse
 from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import UNSEEN, GrowingColumns, PairColumns, Unplain, Vocabulary
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten

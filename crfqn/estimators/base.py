@@ -22,14 +22,14 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.automatic import AUTO, AutoSolver
-from crfqn.estimators.automatic_strengths import Strengths, chosen_strengths, tell_strengths
-from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
 from crfqn.estimators.checks import check_nonnegative, check_size, is_number
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.storage.saving import save
-from crfqn.estimators.validation import OWN_SCORE, named_scorer
+from crfqn.estimators.strengths.automatic import Strengths, chosen_strengths, tell_strengths
+from crfqn.estimators.training.automatic_solver import AUTO, AutoSolver
+from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.estimators.training.callbacks import CallbackSupportMixin, Tasks
+from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap

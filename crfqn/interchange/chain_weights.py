@@ -15,7 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.data.templates.source import TemplateSource
+from crfqn.data.templates.patterns.source import TemplateSource
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.content import FEATURE, FROM, STATE, TO

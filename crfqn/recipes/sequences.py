@@ -12,7 +12,7 @@ import numpy as np
 from crfqn.data.files.lines import STANDARD_INPUT, read_text, shown_name, text_lines
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.window_features import WindowFeatures
+from crfqn.data.templates.encoding.window_features import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table

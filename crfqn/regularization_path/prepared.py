@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_strengths import automatic_strength
 from crfqn.estimators.base import SparseCRF
-from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.strengths.automatic import automatic_strength
+from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.penalties import NORMS
 from crfqn.solvers.protocols import State
 from crfqn.solvers.unpenalised import solve_unpenalised

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from benchmarks.alone import say
 
-from crfqn.estimators.automatic_strengths import SHARES
+from crfqn.estimators.strengths.automatic import SHARES
 from crfqn.regularization_path.prepared import prepare_path
 from defaults_study.sources import Source
 

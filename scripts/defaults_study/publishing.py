@@ -14,7 +14,7 @@ from benchmarks.report import Table
 from studies.folder import write_json
 from studies.report import facts
 
-from crfqn.estimators.automatic_strengths import SHARES
+from crfqn.estimators.strengths.automatic import SHARES
 from defaults_study.curves import Curve, measure
 from defaults_study.rules import RULES, Rule
 from defaults_study.sources import MULTILABEL, QUICK, SOURCES, VARIED, Source

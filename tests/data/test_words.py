@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crfqn.data.templates.words import word_features, word_shape
+from crfqn.data.templates.patterns.words import word_features, word_shape
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators import automatic
 from crfqn.estimators.classification import multiclass as module
+from crfqn.estimators.training import automatic_solver as automatic
 from crfqn.model_file import read_model, write_model
 from crfqn.regularization_path import Grid
 from crfqn.result import Status

@@ -105,7 +105,7 @@ def _json(model: Any, rows: list[dict[str, float | None]]) -> str:
 
 
 def _table(model: Any, rows: list[dict[str, float | None]]) -> str:
-    from crfqn.estimators.automatic_strengths import described
+    from crfqn.estimators.strengths.automatic import described
 
     summaries = _summaries(rows)
     names = list(summaries)

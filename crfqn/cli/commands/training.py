@@ -231,7 +231,7 @@ def used_features(model: Any) -> Any:
 
 
 def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
-    from crfqn.estimators.automatic_strengths import described
+    from crfqn.estimators.strengths.automatic import described
 
     if labels_sequences(model):
         n_labels = len({label for item in prepared.y_train for label in item})
@@ -254,7 +254,7 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
 
 
 def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
-    from crfqn.estimators.automatic_strengths import described, is_auto
+    from crfqn.estimators.strengths.automatic import described, is_auto
     from crfqn.result import Status
 
     result = model.result_

@@ -27,13 +27,11 @@ from crfqn.data.columns import check_sparse
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
-from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.classification.scoring.node_scores import score_blocks
 from crfqn.estimators.features import item_features
-from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
     FEATURE,
     STATE,
@@ -43,7 +41,9 @@ from crfqn.estimators.storage.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.training.callbacks import with_tasks
+from crfqn.estimators.training.start import Axes, match, sorted_weights, start_model, tell
+from crfqn.estimators.training.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap

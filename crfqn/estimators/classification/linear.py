@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
-from crfqn.estimators.automatic import AUTO, FOR_FLAT, FOR_MARGINS, for_items
-from crfqn.estimators.automatic_strengths import Strengths
 from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.classification.labels.flat_labels import FlatLabels
-from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
+from crfqn.estimators.strengths.automatic import Strengths
+from crfqn.estimators.strengths.named_penalties import make_penalty, named_penalty, strengths_of
+from crfqn.estimators.training.automatic_solver import AUTO, FOR_FLAT, FOR_MARGINS, for_items
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent

@@ -10,13 +10,13 @@ import numpy as np
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.classification.one_pass import HINGE, OnePass
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD, Probabilistic
-from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
+from crfqn.estimators.strengths.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
+from crfqn.estimators.training.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
 from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge

@@ -1,4 +1,4 @@
-"""`partial_fit` of classifiers of single items, flat or into a taxonomy; see `estimators/online.py`."""
+"""`partial_fit` of classifiers of single items, flat or into a taxonomy; see `estimators/training/online.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crfqn.estimators.checks import check_size
 from crfqn.estimators.classification.items import ItemModel, Targets, adopt_columns
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.features import item_features
-from crfqn.estimators.online import is_online, known_classes, learn_batch, note_pass
+from crfqn.estimators.training.online import is_online, known_classes, learn_batch, note_pass
 from crfqn.threads import Pool
 
 

@@ -18,7 +18,7 @@ from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeS
 from crfqn.estimators.classification.online import OnlineItems
 from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
-from crfqn.estimators.strengths import HINGE, ByStrengths
+from crfqn.estimators.strengths.structured import HINGE, ByStrengths
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.classification.linear import LinearModel
@@ -23,6 +22,7 @@ from crfqn.estimators.ranking.label_sets import LabelSets
 from crfqn.estimators.ranking.set_labels import SetLabels
 from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.estimators.storage.content import Content, finite
+from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.model_file import ModelFile
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap

@@ -24,12 +24,10 @@ from crfqn.data.labels.codes import (
 )
 from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateVocabulary, is_hashed
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.base import Decoding, pass_on_interrupt
-from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
@@ -40,7 +38,6 @@ from crfqn.estimators.sequence.open_items import OpenItems
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
-from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.storage.content import (
     FEATURE,
     FROM,
@@ -54,8 +51,11 @@ from crfqn.estimators.storage.content import (
     read_size,
     read_vocabulary,
 )
-from crfqn.estimators.strengths import HINGE, ByStrengths
-from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.strengths.structured import HINGE, ByStrengths
+from crfqn.estimators.training.automatic_solver import AUTO
+from crfqn.estimators.training.callbacks import with_tasks
+from crfqn.estimators.training.start import Axes, Common, match, sorted_weights, start_model, tell
+from crfqn.estimators.training.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image

@@ -1,4 +1,7 @@
-"""`ChainCRF.partial_fit`: label sequences learned batch by batch, with features that grow (`estimators/online.py`)."""
+"""`ChainCRF.partial_fit`: label sequences learned batch by batch, with features that grow.
+
+See `estimators/training/online.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.data.labels.partial import PartialLabels
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
-from crfqn.estimators.online import is_online, known_classes, learn_batch, note_pass
 from crfqn.estimators.sequence.decoding import SequenceDecoding
 from crfqn.estimators.sequence.training_data import find_broken, items_that_stay, take_items
 from crfqn.estimators.sequence.transitions import as_transitions
+from crfqn.estimators.training.online import is_online, known_classes, learn_batch, note_pass
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from crfqn.errors import CrfqnError, ModelFileError
-from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.classification.kernel.svc import MulticlassSVC
@@ -24,10 +23,11 @@ from crfqn.estimators.classification.taxonomy import TaxonomyCRF
 from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
 from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
 from crfqn.estimators.least_squares.stagewise import StagewiseRegression
-from crfqn.estimators.named_penalties import STRENGTHS
 from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
+from crfqn.estimators.strengths.automatic import is_auto
+from crfqn.estimators.strengths.named_penalties import STRENGTHS
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 from crfqn.wording import describe

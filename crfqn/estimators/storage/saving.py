@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.estimators.automatic_strengths import is_auto
 from crfqn.estimators.storage.content import Content, narrow_weights
+from crfqn.estimators.strengths.automatic import is_auto
 from crfqn.model_file import write_model
 from crfqn.result import HeldOutScores, Progress
 

@@ -17,8 +17,8 @@ from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassCla
 from crfqn.data.generators.projections import RandomFourier, RandomProjections, median_distance
 from crfqn.data.generators.subsets import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic import is_narrow
 from crfqn.estimators.least_squares.clipping import onto_simplex
+from crfqn.estimators.training.automatic_solver import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 
 X, Y = load_digits(return_X_y=True)

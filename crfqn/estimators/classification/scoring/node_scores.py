@@ -13,10 +13,10 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.classification.scoring.dense_weights import places_of, table_of
 from crfqn.estimators.features import is_plain_array
 from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.estimators.weights import entries
 from crfqn.objectives.linear.image import add_image
 from crfqn.structures.structure import NO_EDGES

@@ -20,8 +20,6 @@ from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.columns import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags, check_size, is_number
 from crfqn.estimators.classification.items import adopt_columns
 from crfqn.estimators.features import item_features
@@ -32,6 +30,8 @@ from crfqn.estimators.least_squares.staged.monitoring import Monitor, Rules
 from crfqn.estimators.least_squares.staged.stage_list import StagesT, copy_stages, replayed
 from crfqn.estimators.least_squares.staged.stream import Stream
 from crfqn.estimators.ranking.label_sets import SetSpace
+from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.result import Result, Status
 from crfqn.threads import Pool
 

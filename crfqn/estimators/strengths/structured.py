@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.automatic_strengths import AUTOMATIC, Strengths, check_strength, is_auto
 from crfqn.estimators.base import SOLVERS, SparseCRF
+from crfqn.estimators.strengths.automatic import AUTOMATIC, Strengths, check_strength, is_auto
+from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.penalties import NORMS, ElasticNet, GroupLasso

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.automatic_strengths import Strengths, check_strength, is_auto
+from crfqn.estimators.strengths.automatic import Strengths, check_strength, is_auto
+from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 
 # Of strengths that the penalty's name has.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crfqn.data.templates.views import View
+from crfqn.data.templates.patterns.views import View
 
 FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from crfqn.data.templates.forms import FORMS, SHAPES
-from crfqn.data.templates.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
-from crfqn.data.templates.views import View
+from crfqn.data.templates.patterns.forms import FORMS, SHAPES
+from crfqn.data.templates.patterns.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
+from crfqn.data.templates.patterns.views import View
 from crfqn.errors import InputError
 from crfqn.wording import shorten
 

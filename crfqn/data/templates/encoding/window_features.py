@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.pattern import Pattern
-from crfqn.data.templates.windows import CHUNKING, parse_windows
+from crfqn.data.templates.encoding.encoder import Encoder, Settings
+from crfqn.data.templates.patterns.pattern import Pattern
+from crfqn.data.templates.patterns.windows import CHUNKING, parse_windows
 from crfqn.data.token_columns import TokenColumns
 
 

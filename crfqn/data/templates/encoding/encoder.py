@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.batch import Batch, rows_of
-from crfqn.data.templates.combinations import NONE, Combinations, distinct
-from crfqn.data.templates.functions import Function, TokenFeatures, function_name
-from crfqn.data.templates.hashing import hashed_column, hashed_columns
-from crfqn.data.templates.pattern import Pattern
-from crfqn.data.templates.pattern_file import CRFPP, marks
-from crfqn.data.templates.views import View
+from crfqn.data.templates.encoding.batch import Batch, rows_of
+from crfqn.data.templates.encoding.combinations import NONE, Combinations, distinct
+from crfqn.data.templates.encoding.functions import Function, TokenFeatures, function_name
+from crfqn.data.templates.encoding.hashing import hashed_column, hashed_columns
+from crfqn.data.templates.patterns.pattern import Pattern
+from crfqn.data.templates.patterns.pattern_file import CRFPP, marks
+from crfqn.data.templates.patterns.views import View
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 

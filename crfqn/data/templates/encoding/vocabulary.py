@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoder import Encoder
-from crfqn.data.templates.functions import function_name
+from crfqn.data.templates.encoding.encoder import Encoder
+from crfqn.data.templates.encoding.functions import function_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.vocabulary import KnownColumns, PairColumns, Vocabulary
 from crfqn.errors import InputError

@@ -18,8 +18,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crfqn.data.templates.pattern import Macro, Pattern
-from crfqn.data.templates.views import TEXT, View, translate
+from crfqn.data.templates.patterns.pattern import Macro, Pattern
+from crfqn.data.templates.patterns.views import TEXT, View, translate
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crfqn.data.templates.forms import FORMS, word_shape
-from crfqn.data.templates.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
-from crfqn.data.templates.views import View
+from crfqn.data.templates.patterns.forms import FORMS, word_shape
+from crfqn.data.templates.patterns.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
+from crfqn.data.templates.patterns.views import View
 
 __all__ = ["word_features", "word_patterns", "word_shape"]
 

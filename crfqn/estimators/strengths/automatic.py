@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.checks import check_nonnegative
+from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1

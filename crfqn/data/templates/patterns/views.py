@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from crfqn.data.templates.forms import FALSE, FORMS, TRUE
+from crfqn.data.templates.patterns.forms import FALSE, FORMS, TRUE
 from crfqn.errors import InputError
 from crfqn.wording import shorten
 

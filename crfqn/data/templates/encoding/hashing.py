@@ -17,10 +17,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.templates.batch import Batch
-from crfqn.data.templates.combinations import NONE
-from crfqn.data.templates.pattern import Pattern
-from crfqn.data.templates.views import View
+from crfqn.data.templates.encoding.batch import Batch
+from crfqn.data.templates.encoding.combinations import NONE
+from crfqn.data.templates.patterns.pattern import Pattern
+from crfqn.data.templates.patterns.views import View
 
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 MISSING = np.uint64(0)  # of a text without a value; no hash is 0

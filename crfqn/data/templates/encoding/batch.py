@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.templates.combinations import NONE
-from crfqn.data.templates.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
-from crfqn.data.templates.views import View
+from crfqn.data.templates.encoding.combinations import NONE
+from crfqn.data.templates.patterns.pattern import FIRST_POSITION, LAST_POSITION, Macro, Pattern
+from crfqn.data.templates.patterns.views import View
 from crfqn.data.token_columns import TokenColumns
 
 

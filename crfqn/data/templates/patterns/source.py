@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.functions import Function
-from crfqn.data.templates.pattern import Pattern
-from crfqn.data.templates.pattern_file import CRFPP, parse_patterns
-from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.templates.windows import parse_windows, word_shapes
-from crfqn.data.templates.words import word_patterns
+from crfqn.data.templates.encoding.encoder import Encoder, Settings
+from crfqn.data.templates.encoding.functions import Function
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
+from crfqn.data.templates.patterns.pattern import Pattern
+from crfqn.data.templates.patterns.pattern_file import CRFPP, parse_patterns
+from crfqn.data.templates.patterns.windows import parse_windows, word_shapes
+from crfqn.data.templates.patterns.words import word_patterns
 from crfqn.errors import InputError
 from crfqn.wording import describe
 

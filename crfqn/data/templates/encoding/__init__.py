@@ -1,0 +1,1 @@
+"""Encoding: what patterns find in token columns becomes columns of features."""

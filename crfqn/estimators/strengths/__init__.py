@@ -1,0 +1,1 @@
+"""Penalties of estimators by their strengths: given, or chosen by the noise of gradients."""
