@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
-from crfqn.kernels.subproblem.coordinates import QuadraticModel, descend
+from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, descend
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
@@ -137,8 +137,7 @@ class LocalElasticNet:
         damping: Vector,
         g: Vector,
         w: Vector,
-        max_sweeps: int,
-        tolerance: float,
+        limits: Limits,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
@@ -148,4 +147,4 @@ class LocalElasticNet:
         Parameters as in `kernels.subproblem.coordinates.descend`; a coordinate is too little work for several threads.
         """
         quadratic = QuadraticModel(*model)
-        return descend(quadratic, damping, g, w, self.l1, self.l2, max_sweeps, tolerance, d, base_d)
+        return descend(quadratic, damping, g, w, self.l1, self.l2, limits, d, base_d)

@@ -20,7 +20,7 @@ from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sparse.sorted_sets import found_in
-from crfqn.kernels.subproblem.coordinates import QuadraticModel
+from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
@@ -283,8 +283,7 @@ class LocalGroupLasso:
         damping: Vector,
         g: Vector,
         w: Vector,
-        max_sweeps: int,
-        tolerance: float,
+        limits: Limits,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
@@ -301,7 +300,7 @@ class LocalGroupLasso:
             pool,
             n_members,
             lambda group, rank: descend_groups(
-                group, n_members, rank, *problem, max_sweeps, tolerance, d, base_d
+                group, n_members, rank, *problem, limits.most, limits.tolerance, d, base_d
             ),
         )
         return max(found)

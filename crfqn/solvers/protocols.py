@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
+from crfqn.kernels.subproblem.coordinates import Limits
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 
 __all__ = [
@@ -70,8 +71,7 @@ class LocalPenalty(Protocol):
         damping: Vector,
         g: Vector,
         w: Vector,
-        max_sweeps: int,
-        tolerance: float,
+        limits: Limits,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Any,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn.kernels.subproblem.coordinates import QuadraticModel, descend
+from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, descend
 from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
@@ -272,11 +272,11 @@ def model(metric, damping, l2=0.0):
     return base - metric.q @ metric.q_hat.T + np.diag(damping)
 
 
-def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, base_d=None):
+def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, base_d=None, price=np.inf):
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
     quadratic = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
-    made = descend(quadratic, damping, g, w, l1, l2, sweeps, tolerance, d, base_d)
+    made = descend(quadratic, damping, g, w, l1, l2, Limits(sweeps, tolerance, price), d, base_d)
     return d, base_d, made
 
 
@@ -363,6 +363,17 @@ def test_every_sweep_lowers_the_model(kind):
         assert made == sweeps
         values.append(value(d))
     assert np.all(np.diff(values) < 0)
+
+
+def test_sweeps_follow_the_price_of_a_step(kind):
+    """The dearer the pass after them, the more sweeps; a free one leaves nothing to weigh the second sweep against."""
+    random = np.random.default_rng(12)
+    metric, _, _ = filled_metric(random, kind, 4)
+    g, w, l1, l2 = 3 * random.normal(size=N), random.normal(size=N), np.full(N, 0.7), np.full(N, 0.2)
+    made = [solve(metric, np.zeros(N), g, w, l1, l2, 200, 1e-3, price=p)[2] for p in (0.0, 1e4, 1e6, np.inf)]
+    assert made[0] == 2
+    assert made == sorted(made)
+    assert made[-1] > made[1]
 
 
 def test_going_on_is_the_same_as_not_stopping(kind):

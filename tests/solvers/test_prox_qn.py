@@ -77,7 +77,7 @@ def test_reaches_the_optimum(name, strengths, solver):
         ("wide", (0.0, 0.5), 48, 50),
         ("length 1", (1.0, 0.0), 13, 15),
         ("forest", (0.4, 0.0), 13, 15),
-        ("inner labels", (0.4, 0.0), 19, 21),
+        ("inner labels", (0.4, 0.0), 26, 28),
         ("flat", (1.0, 0.0), 13, 15),
         ("weighted forest", (0.4, 0.0), 22, 24),
     ],
@@ -129,8 +129,8 @@ class TestFewWeights:
 
     def test_a_tolerance_that_is_reached_on_the_way_ends_it(self):
         result = run(PROBLEMS["wide"], 0.4, tol=0.1)
-        assert 1e-4 < result.gap <= 0.1
-        assert result.n_iter < 40
+        assert 1e-6 < result.gap <= 0.1
+        assert result.n_iter < 60
 
 
 @pytest.mark.parametrize("solver", ["default", "as if large", "diagonal", "dense metric", "sparse metric"])

@@ -18,6 +18,9 @@ import numpy as np
 from crfqn.kernels import inner, kernel
 
 LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate without curvature
+# Operations, as `objectives/operations.py` counts them: of a coordinate beside its products with Q, and of an entry of
+# a row of B0, which is fetched where B0 is sparse and comes in registers of 8 where it is dense.
+COORDINATE, SPARSE_ENTRY, DENSE_ENTRY = 10.0, 3.0, 0.125
 
 
 class QuadraticModel(NamedTuple):
@@ -37,6 +40,19 @@ class QuadraticModel(NamedTuple):
     diagonal: np.ndarray
     q: np.ndarray
     q_hat: np.ndarray
+
+
+class Limits(NamedTuple):
+    """When coordinate descent ends.
+
+    most : sweeps
+    tolerance : a sweep's largest move, times the coordinate's curvature, is at most tolerance * that of the first sweep
+    step_operations : of a step beside its sweeps, which these are weighed against; infinite: they are not
+    """
+
+    most: int
+    tolerance: float
+    step_operations: float
 
 
 @inner
@@ -88,16 +104,26 @@ def add_base_row(target, model, j, scale):
         add_entries(target, model.indices, model.data, model.indptr[j], model.indptr[j + 1], scale)
 
 
+@inner
+def row_operations(model, j):
+    """Return what adding row j of B0 takes."""
+    if model.indptr.size > 0:
+        return SPARSE_ENTRY * (model.indptr[j + 1] - model.indptr[j])
+    return DENSE_ENTRY * model.dense.shape[0]
+
+
 @kernel
-def descend(model, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d):
+def descend(model, damping, g, w, l1, l2, limits, d, base_d):
     """Sweep cyclically over the coordinates until the model is solved well enough.
+
+    Sweeps win less and less. The next one is not worth its price when the last one has won less for an operation than
+    the step so far, the pass that has to follow it included: rather than that, the next step gets a new gradient.
 
     Parameters
     ----------
     model : QuadraticModel
     damping, g, w, l1, l2 : float64 (n,)
-    tolerance : stop when a sweep's largest move, times the coordinate's curvature, is at most tolerance * that of the
-        first sweep
+    limits : Limits
     d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
 
     Returns
@@ -112,9 +138,9 @@ def descend(model, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d):
         curvature[j] = own_curvature(diagonal[j], q[j], q_hat[j]) + damping[j] + l2[j]
         if d[j] != 0:
             add_scaled(d_hat, q_hat[j], d[j])
-    first_move = 0.0
-    for sweep in range(max_sweeps):
-        largest_move = 0.0
+    first_move, won, spent = 0.0, 0.0, limits.step_operations
+    for sweep in range(limits.most):
+        largest_move, gain, operations = 0.0, 0.0, (COORDINATE + q.shape[1]) * n
         for j in range(n):
             base_part = base_d[j] if is_matrix else diagonal[j] * d[j]
             c = w[j] + d[j]
@@ -126,10 +152,13 @@ def descend(model, damping, g, w, l1, l2, max_sweeps, tolerance, d, base_d):
                 d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
                 add_base_row(base_d, model, j, np.float32(z))
+                operations += row_operations(model, j)
+                gain += 0.5 * a * z * z
                 move = a * (z if z > 0.0 else -z)
                 largest_move = move if move > largest_move else largest_move
         if sweep == 0:
             first_move = largest_move
-        if largest_move <= tolerance * first_move:
+        won, spent = won + gain, spent + operations
+        if largest_move <= limits.tolerance * first_move or gain * spent < won * operations:
             return sweep + 1
-    return max_sweeps
+    return limits.most

@@ -166,7 +166,7 @@ class ProxQN:
         if active.coords.size == 0:
             return Globalised(None, has_failed=False)
         # Line 22: inner_iter.
-        limits = self.sweeps.limits(objective.n_coords, active.coords.size)
+        limits = self.sweeps.limits(objective.operations.of_pass, objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
         found = search.move(active, QuadraticModel(active, metric, limits, objective.pool))
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
