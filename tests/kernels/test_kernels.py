@@ -16,7 +16,8 @@ from crfqn.kernels.chain.marginals.forward_backward import (
 )
 from crfqn.kernels.chain.marginals.logarithms import log_sum_exp
 from crfqn.kernels.curvature.gather import gather_features
-from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members, mirror
+from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members
+from crfqn.kernels.curvature.whole_matrix import Rows, count_whole, write_whole
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
 from crfqn.kernels.sparse.columns import (
@@ -384,22 +385,31 @@ def test_lists_of_what_positions_have(store):
         np.testing.assert_allclose(with_p[own], x_listed[own] * p[rows[members[own]], s], rtol=1e-15)
 
 
+def compressed(matrix):
+    found = sp.csr_array(matrix)
+    return Rows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data.astype(np.float32))
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 40])
-def test_a_symmetric_matrix_from_its_half(n):
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 6])
+def test_a_symmetric_matrix_from_its_parts(n, n_edges):
     random = np.random.default_rng(n)
-    half = np.triu(random.normal(size=(n, n)) * (random.random((n, n)) < 0.3), 1)
-    rows = [
-        np.concatenate([[a], random.permutation(np.flatnonzero(half[a]))]).astype(np.int32) for a in range(n)
-    ]
-    half[np.diag_indices(n)] = random.normal(size=n)
-    indptr = np.cumsum([0, *(row.size for row in rows)])
-    indices = np.concatenate([np.empty(0, np.int32), *rows])
-    data = half[np.repeat(np.arange(n), np.diff(indptr)), indices].astype(np.float32)
-    size = 2 * indices.size - n
-    ends, whole = np.zeros(n + 1, np.int32), (np.full(size, -1, np.int32), np.full(size, np.nan, np.float32))
-    mirror(indptr, indices, data, ends, *whole)
-    expected = (half + np.triu(half, 1).T).astype(np.float32)
-    np.testing.assert_array_equal(sp.csr_array((whole[1], whole[0], ends), shape=(n, n)).toarray(), expected)
+    size = n + n_edges
+    whole = np.triu(random.normal(size=(size, size)) * (random.random((size, size)) < 0.3), 1)
+    whole += whole.T
+    whole[np.diag_indices(size)] = random.normal(size=size)
+    scale, diagonal = random.random(size).astype(np.float32), random.normal(size=size)
+    parts = compressed(np.triu(whole[:n, :n])), compressed(whole[:n, n:]), whole[n:, n:]
+    ends = np.zeros(size + 1, np.int64)
+    count_whole(*parts, ends)
+    indices = np.full(np.count_nonzero(whole), -1, np.int32)
+    data = np.full(indices.size, np.nan, np.float32)
+    write_whole(*parts, scale, diagonal, ends, indices, data)
+    expected = whole * np.outer(scale, scale)
+    expected[np.diag_indices(size)] = diagonal
+    found = sp.csr_array((data, indices, ends), shape=(size, size))
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-5)
+    assert found.has_sorted_indices
 
 
 @pytest.mark.parametrize("is_binary", [True, False])

@@ -2,7 +2,7 @@
 
 A word is in few documents, and a document has few of the active words: most pairs of coordinates never occur together,
 and the model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the
-model: the rows are written from the diagonal on, and mirrored.
+model: the rows are written from the diagonal on, and `whole_matrix.py` mirrors them.
 
 Shapes: n active coordinates of nodes, S sampled positions; `place` int32 (N,) is a position's number among the sampled,
 or -1. What each sampled position has is a compressed list of M entries: `starts` int64 (S + 1,), and by entry `members`
@@ -137,30 +137,3 @@ def write_rows(
                     b = members[m]
                     end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
         ends[a - first] = end
-
-
-@strict_kernel
-def mirror(indptr, indices, data, ends, out_indices, out_data):
-    """Write the whole symmetric matrix, given its rows from the diagonal on (the diagonal is the first entry of each).
-
-    ends: int (n + 1,) zeros, out; row a of the whole is ends[a] ... ends[a + 1] afterwards. out_indices, out_data: as
-    long as twice the given entries less the diagonal.
-    """
-    n = indptr.size - 1
-    # A row's length is kept two places on: the place before it will be where the row is written next.
-    for a in range(n):
-        if a + 2 <= n:
-            ends[a + 2] += indptr[a + 1] - indptr[a]
-        for e in range(indptr[a] + 1, indptr[a + 1]):
-            if indices[e] + 2 <= n:
-                ends[indices[e] + 2] += 1
-    for a in range(2, n + 1):
-        ends[a] += ends[a - 1]
-    for a in range(n):
-        for e in range(indptr[a], indptr[a + 1]):
-            b = indices[e]
-            out_indices[ends[a + 1]], out_data[ends[a + 1]] = b, data[e]
-            ends[a + 1] += 1
-            if b != a:
-                out_indices[ends[b + 1]], out_data[ends[b + 1]] = a, data[e]
-                ends[b + 1] += 1

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.chain.marginals.edge_sums import write_edge_columns
-from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, mirror, write_rows
+from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, write_rows
+from crfqn.kernels.curvature.whole_matrix import Rows, count_whole, write_whole
 from crfqn.objectives.coordinates import Split
 from crfqn.objectives.curvature.edge_model import EdgeModel
 from crfqn.objectives.curvature.marginals import Marginals
@@ -19,7 +20,6 @@ from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool
 
-Compressed: TypeAlias = tuple[NDArray, NDArray, NDArray]  # lengths or ends of the rows, columns, numbers
 Limits: TypeAlias = NDArray[np.float64]  # roots: an entry (a, b) within limits[a] limits[b] is left out
 BLOCK_NUMBERS = 1 << 20  # pairs of a block of rows, before what is small is left out: 8 MB
 LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are left out
@@ -75,23 +75,21 @@ def sparse_model(
     pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
     limits = np.sqrt(LEAST * found)
-    rows = node_rows(marginals, lists, pairs, limits, block_numbers)
+    nodes = node_rows(marginals, lists, pairs, limits, block_numbers)
+    beside, among = Rows(np.zeros(split.n_nodes + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         among = edges.with_edges()
         np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
         found[split.n_nodes :] = np.diagonal(among)
-        rows = bordered(
-            rows,
-            edge_columns(marginals, lists, edges, limits, np.sqrt(LEAST * np.diagonal(among)), block_numbers),
-            among,
-        )
-    return scaled_to_diagonal(mirrored(*rows), found, diagonal)
+        least = np.sqrt(LEAST * np.diagonal(among))
+        beside = edge_columns(marginals, lists, edges, limits, least, block_numbers)
+    return whole(nodes, beside, among, diagonal_scale(found, diagonal), diagonal)
 
 
 def node_rows(
     marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits, block_numbers: int
-) -> Compressed:
+) -> Rows:
     """Return the model of the nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
@@ -108,7 +106,7 @@ def node_rows(
 
 def edge_columns(
     marginals: Marginals, lists: Lists, edges: EdgeModel, limits: Limits, least: Limits, block_numbers: int
-) -> Compressed:
+) -> Rows:
     """Return what nodes and edges have in common, a row for each node; least: (E',), the limits of the edges."""
     places, roots = lists.places, np.sqrt(lists.shares)
 
@@ -124,10 +122,10 @@ def edge_columns(
 
 def written(
     write: Callable[..., None], most_entries: NDArray[np.int64], block_numbers: int, pool: Pool
-) -> Compressed:
-    """Return rows that `write(first, last, ends, indices, data)` writes block by block, as (indptr, indices, data)."""
+) -> Rows:
+    """Return rows that `write(first, last, ends, indices, data)` writes block by block."""
     tasks = row_blocks(most_entries, block_numbers)
-    blocks: list[Compressed] = [NO_BLOCK] * len(tasks)
+    blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
         first, last, n_entries = tasks[part]
@@ -138,40 +136,22 @@ def written(
 
     pool.each(len(tasks), run)
     lengths, indices, data = (np.concatenate(arrays) for arrays in zip(NO_BLOCK, *blocks, strict=True))
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data
+    return Rows(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data)
 
 
-def mirrored(indptr: NDArray, indices: NDArray, data: NDArray) -> scipy.sparse.csr_array:
-    """Return the symmetric matrix whose rows from the diagonal on are given, the diagonal first."""
-    n = indptr.size - 1
-    ends = np.zeros(n + 1, np.int32)
-    whole = np.empty(2 * indices.size - n, np.int32), np.empty(2 * indices.size - n, np.float32)
-    mirror(indptr, indices, data, ends, *whole)
-    return scipy.sparse.csr_array((whole[1], whole[0], ends), shape=(n, n))
-
-
-def bordered(nodes: Compressed, beside: Compressed, among: NDArray[np.float64]) -> Compressed:
-    """Return the rows of nodes and edges from the diagonal on: the nodes' with the edges' columns, then the edges'."""
-    edges = scipy.sparse.csr_array(np.triu(among).astype(np.float32))
-    n, ends = nodes[0].size - 1, nodes[0] + beside[0]
-    indices, data = (np.empty(ends[-1] + edges.nnz, dtype) for dtype in (np.int32, np.float32))
-    for (indptr, columns, values), before, shift in ((nodes, beside[0][:-1], 0), (beside, nodes[0][1:], n)):
-        at = np.arange(columns.size) + np.repeat(before, np.diff(indptr))
-        indices[at], data[at] = columns + shift, values
-    indices[ends[-1] :], data[ends[-1] :] = edges.indices + n, edges.data
-    return np.append(ends, ends[-1] + edges.indptr[1:]), indices, data
-
-
-def scaled_to_diagonal(
-    model: scipy.sparse.csr_array, found: NDArray[np.float64], diagonal: NDArray[np.float64]
+def whole(
+    nodes: Rows, beside: Rows, among: Vector, scale: NDArray[np.float32], diagonal: Vector
 ) -> scipy.sparse.csr_array:
-    """Return D model D with the given diagonal in the place of the `found` one."""
-    scale, lengths = diagonal_scale(found, diagonal), np.diff(model.indptr)
-    rows = np.repeat(np.arange(lengths.size), lengths)
-    model.data *= scale[model.indices] * scale[rows]
-    own = model.indices == rows
-    model.data[own] = diagonal[rows[own]]
-    return model
+    """Return the symmetric matrix D M D with the given diagonal; parameters as `write_whole` has them."""
+    n = diagonal.size
+    ends = np.zeros(n + 1, np.int64)
+    count_whole(nodes, beside, among, ends)
+    n_entries = (
+        2 * (nodes.indices.size + beside.indices.size) - nodes.indptr.size + 1 + np.count_nonzero(among)
+    )
+    indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
+    write_whole(nodes, beside, among, scale, diagonal, ends, indices, data)
+    return scipy.sparse.csr_array((data, indices, ends.astype(np.int32)), shape=(n, n))
 
 
 def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tuple[int, int, int]]:
