@@ -350,7 +350,7 @@ REAL_KERNELS = """
 import threading
 import numpy as np
 from crfqn import MulticlassClassifier
-from crfqn.kernels.subproblem.coordinates import Limits
+from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
 from crfqn.kernels.thread_group import join, work_together
 from crfqn.objectives.views.rowwise import rows as row_views
 from crfqn.penalties import GroupLasso, group_lasso
@@ -380,7 +380,10 @@ def quadratic_model():
     metric = matrix, *sparse, np.ones(n), np.zeros((n, 2)), np.zeros((n, 2))
     with Pool(2) as pool:
         d, base_d = np.zeros(n), np.zeros(n, np.float32)
-        local.descend(metric, np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, 0.0, np.inf), d, base_d, pool)
+        problem = Subproblem(
+            QuadraticModel(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, 0.0, np.inf)
+        )
+        local.descend(problem, d, base_d, pool)
 
 for work in rows, quadratic_model:
     try:

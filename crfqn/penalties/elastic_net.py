@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
-from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, descend
+from crfqn.kernels.subproblem.coordinates import Subproblem, descend
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
@@ -133,11 +133,7 @@ class LocalElasticNet:
 
     def descend(
         self,
-        model: tuple[NDArray, ...],
-        damping: Vector,
-        g: Vector,
-        w: Vector,
-        limits: Limits,
+        problem: Subproblem,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
@@ -146,5 +142,4 @@ class LocalElasticNet:
 
         Parameters as in `kernels.subproblem.coordinates.descend`; a coordinate is too little work for several threads.
         """
-        quadratic = QuadraticModel(*model)
-        return descend(quadratic, damping, g, w, self.l1, self.l2, limits, d, base_d)
+        return descend(problem, self.l1, self.l2, d, base_d)

@@ -20,7 +20,7 @@ from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sparse.sorted_sets import found_in
-from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel
+from crfqn.kernels.subproblem.coordinates import Subproblem
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
@@ -279,11 +279,7 @@ class LocalGroupLasso:
 
     def descend(
         self,
-        model: tuple[NDArray, ...],
-        damping: Vector,
-        g: Vector,
-        w: Vector,
-        limits: Limits,
+        problem: Subproblem,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Pool,
@@ -292,15 +288,12 @@ class LocalGroupLasso:
 
         Parameters as in `kernels.subproblem.groups.descend_groups`; threads share a large dense B0.
         """
-        quadratic, blocks = QuadraticModel(*model), self.blocks
+        blocks = self.blocks
         penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)
-        problem = quadratic, penalty, damping, g, w
-        n_members = pool.n_threads if quadratic.dense.shape[0] >= FEWEST_SHARED else 1
+        n_members = pool.n_threads if problem.model.dense.shape[0] >= FEWEST_SHARED else 1
         found = work_together(
             pool,
             n_members,
-            lambda group, rank: descend_groups(
-                group, n_members, rank, *problem, limits.most, limits.tolerance, d, base_d
-            ),
+            lambda group, rank: descend_groups(group, n_members, rank, problem, penalty, d, base_d),
         )
         return max(found)

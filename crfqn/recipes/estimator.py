@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.schema.recipe import LEAST_SQUARES, OBJECTIVE_KEYS, STRENGTHS
+from crfqn.recipes.schema.recipe import OBJECTIVE_KEYS, STRENGTHS
+from crfqn.recipes.schema.sections import LEAST_SQUARES
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.subproblem.coordinates import Limits
+from crfqn.kernels.subproblem.coordinates import Subproblem
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 
 __all__ = [
@@ -67,11 +67,7 @@ class LocalPenalty(Protocol):
 
     def descend(
         self,
-        model: tuple[NDArray, ...],
-        damping: Vector,
-        g: Vector,
-        w: Vector,
-        limits: Limits,
+        problem: Subproblem,
         d: Vector,
         base_d: NDArray[np.float32],
         pool: Any,

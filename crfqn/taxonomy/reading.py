@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.taxonomy.node_names import plain_name
+from crfqn.taxonomy.path_edges import path_edges
 from crfqn.taxonomy.path_labels import PathLabels, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
-from crfqn.taxonomy.tree import NO_PARENT, LabelTree, path_edges, plain_name
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 from crfqn.wording import describe, shorten
 
 FORMS = (

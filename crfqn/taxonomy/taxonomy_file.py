@@ -14,7 +14,8 @@ from pathlib import Path
 
 from crfqn.data.files.lines import text_lines
 from crfqn.errors import DataError, InputError
-from crfqn.taxonomy.tree import LabelTree, path_edges
+from crfqn.taxonomy.path_edges import path_edges
+from crfqn.taxonomy.tree import LabelTree
 from crfqn.wording import shorten
 
 

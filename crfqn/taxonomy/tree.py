@@ -9,28 +9,25 @@ Shapes: K nodes; the parent of node k is parents[k] < k, or -1 for a top node.
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.taxonomy.node_names import check_distinct, listed, plain_name, with_type
+from crfqn.taxonomy.shape import check_depth_of, check_root, refuse_shape
 from crfqn.wording import describe, shorten
 
 if TYPE_CHECKING:  # a third of a second that flat models need not spend
     import networkx as nx
     from scipy.sparse import csr_array
 
-MOST_SHOWN = 3  # of a list of names in an error message
 NO_PARENT = -1
-# Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
-# largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
-MOST_ANCESTORS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +80,7 @@ class LabelTree:
             raise InputError(
                 "expected parents in level order: -1 for top nodes, ascending, each before its children"
             )
-        _check_distinct(names)
+        check_distinct(names)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "parents", parents)
 
@@ -115,9 +112,9 @@ class LabelTree:
         parents = [number_of[found[0]] if found else NO_PARENT for found in above]
         order = _level_order(parents)
         if len(order) < len(names) or any(len(found) > 1 for found in above):
-            _refuse_shape(graph)
+            refuse_shape(graph)
         if root is not None:
-            _check_root(graph, root)
+            check_root(graph, root)
         return _arranged(names, parents, order)
 
     @classmethod
@@ -202,7 +199,7 @@ class LabelTree:
         InputError
             Says how many levels and ancestors there are.
         """
-        _check_depth(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
+        check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
         """Return the ancestors of all nodes: row k of a boolean (K, K) matrix holds k and all its ancestors.
@@ -286,86 +283,9 @@ class LabelTree:
         text_of = {str(name): name for name in self.names}
         near = difflib.get_close_matches(str(first), text_of, n=1)
         hint = (
-            f"; the name closest to {shorten(first)} is {_with_type(text_of[near[0]], first)}" if near else ""
+            f"; the name closest to {shorten(first)} is {with_type(text_of[near[0]], first)}" if near else ""
         )
-        raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {_listed(unknown)}{hint}")
-
-
-def plain_name(name: Any) -> Hashable:
-    """Return a node's name as Python's own str, int, float or bool.
-
-    Raises
-    ------
-    InputError
-        It is of another type, an empty string or not finite.
-    """
-    if isinstance(name, str):
-        if not name.strip():
-            raise InputError(f"expected node names with at least one visible character, got {name!r}")
-        return str.__str__(name)
-    if isinstance(name, np.generic):
-        name = name.item()
-    if not isinstance(name, (int, float)) or not math.isfinite(name):
-        hint = "; the parts of a path are joined to one name, as in 'a/b'" if isinstance(name, tuple) else ""
-        raise InputError(f"expected strings or finite numbers as node names, got {describe(name)}{hint}")
-    return name
-
-
-def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
-    """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
-
-    A node's name is the path to it, so that the parts of a path are read once, however many paths share them.
-
-    Parameters
-    ----------
-    paths : iterable of (place, path); the place is for messages
-    separator : str
-
-    Raises
-    ------
-    InputError
-        A part of a path is empty, or the paths are too deep (MOST_ANCESTORS); the message begins with the place.
-    """
-    seen: set[str] = set()
-    n_ancestors = 0
-    for place, path in paths:
-        if path in seen:
-            continue
-        ends = _ends_above(path, separator, place)
-        level = len(ends) + 1
-        _check_depth(level, level * (level + 1) // 2, f"{place}: ")
-        names = [path]
-        for end in reversed(ends):
-            names.append(path[:end])
-            if names[-1] in seen:
-                break
-        is_known = names[-1] in seen
-        n_new = len(names) - is_known
-        n_ancestors += n_new * (2 * level - n_new + 1) // 2
-        _check_depth(level, n_ancestors, f"{place}: ")
-        seen.update(names)
-        if not is_known:
-            yield None, names[-1]
-        yield from pairwise(reversed(names))
-
-
-def _ends_above(path: str, separator: str, place: str) -> list[int]:
-    """Return how many characters of a path belong to each node above the last, from the top down."""
-    parts = path.split(separator)
-    if not all(map(str.strip, parts)):
-        raise InputError(
-            f"{place}: expected a path without empty parts, separated by {separator!r}, got {shorten(path)}"
-        )
-    return [end + n * len(separator) for n, end in enumerate(accumulate(map(len, parts[:-1])))]
-
-
-def _check_depth(n_levels: int, n_ancestors: int, place: str = "") -> None:
-    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory grows by the square of the levels."""
-    if n_ancestors > MOST_ANCESTORS:
-        raise InputError(
-            f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
-            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
-        )
+        raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {listed(unknown)}{hint}")
 
 
 def _level_order(parents: Sequence[int]) -> list[int]:
@@ -385,70 +305,3 @@ def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int
     return LabelTree(
         tuple(names[k] for k in order), np.array([position[parents[k]] for k in order], np.int32)
     )
-
-
-def _check_distinct(names: tuple[Hashable, ...]) -> None:
-    if len(set(names)) == len(set(map(str, names))) == len(names):
-        return
-    seen: dict[Hashable, Hashable] = {}
-    for name in names:
-        other = seen.get(name, seen.get(("text", str(name))))
-        if other is not None:
-            raise InputError(
-                f"expected distinct node names, but {shorten(name)} comes twice"
-                if type(other) is type(name)
-                else f"node names must differ, also as text, but {describe(other)} and {describe(name)} do not"
-            )
-        seen[name] = seen["text", str(name)] = name
-
-
-def _refuse_shape(graph: nx.DiGraph) -> NoReturn:
-    """Raise InputError naming a cycle, or else a node with two parents, which around a cycle is only a symptom."""
-    import networkx as nx
-
-    own_parent = next(nx.nodes_with_selfloops(graph), None)
-    if own_parent is not None:
-        raise InputError(f"node {shorten(own_parent)} is its own parent")
-    knot = next((part for part in nx.strongly_connected_components(graph) if len(part) > 1), None)
-    if knot is not None:
-        raise InputError(f"the taxonomy has a cycle: {_shown_cycle(graph, knot)}")
-    child = next(name for name in graph if len(graph.pred[name]) > 1)
-    count = {2: "two"}.get(len(graph.pred[child]), str(len(graph.pred[child])))
-    raise InputError(f"node {shorten(child)} has {count} parents: {_listed(graph.pred[child])}; expected one")
-
-
-def _shown_cycle(graph: nx.DiGraph, knot: set[Hashable]) -> str:
-    """Return a cycle of a strongly connected part in words, found upwards: there is always a parent in the part."""
-    node = next(name for name in graph if name in knot)
-    steps: dict[Hashable, int] = {}
-    while node not in steps:
-        steps[node] = len(steps)
-        node = next(name for name in graph.pred[node] if name in knot)
-    shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
-    if len(shown) > 3 * MOST_SHOWN:
-        shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
-    return " -> ".join(shown)
-
-
-def _check_root(graph: nx.DiGraph, root: Hashable) -> None:
-    import networkx as nx
-
-    if root not in graph:
-        raise InputError(f"the root {shorten(root)} is not among the {len(graph)} nodes of the graph")
-    reached = nx.descendants(graph, root) | {root}
-    missed = [name for name in graph if name not in reached]
-    if missed:
-        raise InputError(
-            f"{len(missed)} of {len(graph)} nodes cannot be reached from the root {shorten(root)}: {_listed(missed)}"
-        )
-
-
-def _listed(names: Iterable[Hashable]) -> str:
-    every = list(names)
-    shown = [shorten(name) for name in every[:MOST_SHOWN]]
-    last = f"{len(every) - MOST_SHOWN} more" if len(every) > MOST_SHOWN else shown.pop()
-    return f"{', '.join(shown)} and {last}" if shown else last
-
-
-def _with_type(name: Hashable, other: Hashable) -> str:
-    return shorten(name) if type(name) is type(other) else describe(name)

@@ -16,7 +16,7 @@ from group_problems import (
 )
 
 from crfqn.kernels.subproblem.clusters import MOST_CLUSTERED, cut_clusters
-from crfqn.kernels.subproblem.coordinates import Limits
+from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
 from crfqn.penalties import GroupLasso
 from crfqn.penalties.group_lasso import FEWEST_SHARED
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
@@ -53,27 +53,19 @@ class TestDescent:
         random = np.random.default_rng(8)
         g, w, damping = 20 * random.normal(size=15), random.normal(size=15), random.random(15)
         d, base_d = np.zeros(15), np.zeros(15, np.float32)
-        arrays = (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+        model = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
 
         def value(d):
             return g @ d + 0.5 * d @ b @ d + 0.5 * damping @ d**2 + local.value(w + d)
 
         values = [value(d)]
         for _ in range(4):
-            made = local.descend(arrays, damping, g, w, Limits(1, 0.0, np.inf), d, base_d, ALONE)
+            made = local.descend(Subproblem(model, damping, g, w, Limits(1, 0.0, np.inf)), d, base_d, ALONE)
             assert made == 1
             values.append(value(d))
         assert np.all(np.diff(values) < 1e-6)
-        made = local.descend(
-            arrays,
-            damping,
-            g,
-            w,
-            Limits(3000, 1e-9 if kind == "diagonal" else 1e-5, np.inf),
-            d,
-            base_d,
-            ALONE,
-        )
+        limits = Limits(3000, 1e-9 if kind == "diagonal" else 1e-5, np.inf)
+        made = local.descend(Subproblem(model, damping, g, w, limits), d, base_d, ALONE)
         assert made < 3000
         assert local.violation(w + d, g + b @ d + damping * d).max() <= 2e-3
         if metric.has_matrix:
@@ -94,14 +86,16 @@ class TestDescent:
         for n_threads in (1, 2, 3):
             d, base_d = np.zeros(n), np.zeros(n, np.float32)
             with Pool(n_threads) as pool:
-                arrays = (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
-                made = local.descend(arrays, np.zeros(n), g, w, Limits(4, 0.0, np.inf), d, base_d, pool)
+                model = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+                made = local.descend(
+                    Subproblem(model, np.zeros(n), g, w, Limits(4, 0.0, np.inf)), d, base_d, pool
+                )
             runs.append((made, d.tobytes(), base_d.tobytes()))
         np.testing.assert_allclose(base_d, matrix @ d, atol=1e-3)
         assert np.any(d != 0)
         assert runs[0] == runs[1] == runs[2]
         left = [local.violation(w + d, g + metric.times(d)).max()]
-        local.descend(arrays, np.zeros(n), g, w, Limits(100, 0.0, np.inf), d, base_d, ALONE)
+        local.descend(Subproblem(model, np.zeros(n), g, w, Limits(100, 0.0, np.inf)), d, base_d, ALONE)
         left.append(local.violation(w + d, g + metric.times(d)).max())
         assert left[1] < 0.25 * left[0]
 

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 import crfqn.taxonomy.tree as module
 from crfqn.errors import InputError
 from crfqn.structures.taxonomy import Taxonomy
-from crfqn.taxonomy.tree import MOST_ANCESTORS, LabelTree, path_edges, plain_name
+from crfqn.taxonomy.node_names import plain_name
+from crfqn.taxonomy.path_edges import path_edges
+from crfqn.taxonomy.shape import MOST_ANCESTORS
+from crfqn.taxonomy.tree import LabelTree
 
 EDGES = [
     ("sport", "tennis"),

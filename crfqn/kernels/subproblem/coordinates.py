@@ -55,6 +55,21 @@ class Limits(NamedTuple):
     step_operations: float
 
 
+class Subproblem(NamedTuple):
+    """What coordinate descent is to solve: the model with more on its diagonal, at weights and their gradient.
+
+    model : QuadraticModel
+    damping, g, w : float64 (n,)
+    limits : Limits
+    """
+
+    model: QuadraticModel
+    damping: np.ndarray
+    g: np.ndarray
+    w: np.ndarray
+    limits: Limits
+
+
 @inner
 def soft_threshold(x, threshold):
     """Return the minimiser of 1/2 (v - x)^2 + threshold |v|."""
@@ -113,7 +128,7 @@ def row_operations(model, j):
 
 
 @kernel
-def descend(model, damping, g, w, l1, l2, limits, d, base_d):
+def descend(problem, l1, l2, d, base_d):
     """Sweep cyclically over the coordinates until the model is solved well enough.
 
     Sweeps win less and less. The next one is not worth its price when the last one has won less for an operation than
@@ -121,15 +136,14 @@ def descend(model, damping, g, w, l1, l2, limits, d, base_d):
 
     Parameters
     ----------
-    model : QuadraticModel
-    damping, g, w, l1, l2 : float64 (n,)
-    limits : Limits
+    problem : Subproblem; l1, l2 : float64 (n,)
     d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
 
     Returns
     -------
     The number of sweeps made.
     """
+    model, damping, g, w, limits = problem
     n, diagonal, q, q_hat = g.size, model.diagonal, model.q, model.q_hat
     is_matrix = model.dense.shape[0] > 0 or model.indptr.size > 0
     curvature = np.empty(n)

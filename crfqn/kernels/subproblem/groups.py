@@ -272,7 +272,7 @@ def new_workspace(problem, clusters):
 
 
 @kernel
-def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_sweeps, tolerance, d, base_d):
+def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     """Sweep cyclically over the blocks until the model is solved well enough; for several threads at once.
 
     Each thread of a group takes all steps, and keeps up to date some columns of B0 d where B0 is dense: they wait for
@@ -282,8 +282,8 @@ def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_
     Parameters
     ----------
     threads, n_members, rank : as in `thread_group.join`
-    model : QuadraticModel; penalty : BlockPenalty
-    others : as in `coordinates.descend`; a block's move is the length of L_b z
+    subproblem : Subproblem, sweeps are not weighed against a step; penalty : BlockPenalty
+    d, base_d : as in `coordinates.descend`; a block's move is the length of L_b z
 
     Returns
     -------
@@ -292,6 +292,7 @@ def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_
     slot, size = join(threads, n_members, rank)
     if size == 0:
         return -1
+    model, damping, g, w, limits = subproblem
     n, is_dense = g.size, model.dense.shape[0] > 0
     n_barriers = np.int64(1)  # not a literal, for which `sweep_clusters` would be compiled a second time
     first = n * slot // size // COLUMN_MULTIPLE * COLUMN_MULTIPLE
@@ -312,7 +313,7 @@ def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_
     for j in range(n):
         if d[j] != 0:
             add_scaled(direction.d_hat, model.q_hat[j], d[j])
-    for sweep in range(max_sweeps):
+    for sweep in range(limits.most):
         move, n_barriers = sweep_clusters(
             threads, slot, size, n_barriers, first, last, problem, clusters, direction, work
         )
@@ -322,6 +323,6 @@ def descend_groups(threads, n_members, rank, model, penalty, damping, g, w, max_
             d[:] = 0.0
             base_d[first:last] = 0.0
             return sweep + 1
-        if move <= tolerance * first_move:
+        if move <= limits.tolerance * first_move:
             return sweep + 1
-    return max_sweeps
+    return limits.most

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from crfqn.kernels.subproblem.coordinates import Limits
+from crfqn.kernels.subproblem.coordinates import Limits, Subproblem
+from crfqn.kernels.subproblem.coordinates import QuadraticModel as Model
 from crfqn.solvers.protocols import Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
@@ -89,10 +90,9 @@ class QuadraticModel:
     def solve(self, damping: Vector) -> float:
         """Descend from the present d on (lines 23-30); returns the slope Delta of Armijo's rule along d."""
         active, metric = self.active, self.metric
-        active.local.descend(
-            (*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat),
-            damping, active.g, active.w, self.limits, self.d, self.base_d, self.pool,
-        )  # fmt: skip
+        model = Model(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+        problem = Subproblem(model, damping, active.g, active.w, self.limits)
+        active.local.descend(problem, self.d, self.base_d, self.pool)
         slope = active.slope(self.d)
         if not self.is_fresh and not slope < 0:
             # The way back from a far trial takes more sweeps than there are: only from 0 does every sweep descend.

@@ -1,0 +1,343 @@
+"""Record of one run: the best weights and bounds so far, the trace, and the verdict on each state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
+from crfqn.result import Progress, Result, Status, Trace
+from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.held_out import HeldOut, Watch
+from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
+from crfqn.solvers.log import log_progress
+from crfqn.solvers.newton_on_support import newton_on_support
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    SparseWeights,
+    State,
+)
+from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.screening.proved_zeros import count_proved_zeros
+from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
+from crfqn.solvers.unpenalised import solve_unpenalised
+
+Callback = Callable[[Progress], object]
+# Others are asked to stop at once.
+ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
+SOONEST, LATEST = 0.25, 0.9
+MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
+
+
+class Run:
+    """The record of one run: the best weights so far, the best dual value, the trace."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        penalty: Penalty,
+        start: SparseWeights,
+        tol: float | Estimated,
+        max_iter: int,
+        max_seconds: float | None,
+        callback: Callback | None,
+    ) -> None:
+        held_out: HeldOut | None = getattr(callback, "held_out", None)
+        self.watch = None if held_out is None else Watch(held_out)
+        self.objective, self.penalty = objective, penalty
+        self.tol, may_estimate = as_tolerance(tol)
+        self.is_convex = getattr(objective, "is_convex", True)
+        self.may_estimate = may_estimate and self.is_convex
+        self.max_iter, self.max_seconds = max_iter, max_seconds
+        self.distance = DistanceEstimate(objective, penalty, self.tol)
+        self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
+        self.callback = callback
+        self.trace = Trace()
+        self.value, self.best, self.latest = np.inf, start, start
+        self.excess: float | None = None  # of the loss above its bound, where it has one
+        self.dual_value = -np.inf
+        self.violation = np.nan
+        self.item_bounds = BoundSchedule()
+        self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
+        self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
+        self.n_iter = 0
+        is_cold = start.coords.size == 0
+        self.scale = (
+            np.nan if is_cold or penalty.dual_radius == 0 else penalty.dual_radius
+        )  # nan: not known yet
+        self.passes_before = objective.n_passes
+        self.started = time.perf_counter()
+
+    @property
+    def gap(self) -> float:
+        """The certified relative gap of the best value; nan while nothing is proved, or the loss exceeds its bound."""
+        return relative_gap(self.value, self.dual_value) if self.is_feasible else np.nan
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the best weights keep the loss within its bound, but for the tolerance."""
+        return self.excess is None or self.excess <= self.tol
+
+    def is_better(self, state: State) -> bool:
+        """Whether a state's value is the best so far; where the loss has a bound, it has to be kept first."""
+        if state.excess is None:
+            return state.value <= self.value
+        excess = np.inf if self.excess is None else self.excess
+        return (max(state.excess, self.tol), state.value) <= (max(excess, self.tol), self.value)
+
+    def preview(self, state: State) -> Status | None:
+        """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
+        if state.is_evaluated:
+            self.latest = state.point.sparse_weights
+        if state.sample_fraction == 1.0:
+            self.dual_value = max(self.dual_value, state.dual_value)
+        self.n_iter += state.n_wrong is not None or not state.is_evaluated
+        if state.n_wrong is not None:
+            self._look(state)
+        progress = self._progress(state, np.nan)
+        asked_to_stop = self.callback is not None and bool(self.callback(progress))
+        return Status.CALLBACK if asked_to_stop else self._limit(progress)
+
+    def last(self, state: State, status: Status) -> Status:
+        """Record the state, evaluated at last, at which the run has been stopped; returns why it ended."""
+        verdict = self.record(state)
+        return verdict if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED) else status
+
+    def record(self, state: State) -> Status | None:
+        """Add a state to the trace; returns why to stop, or None to go on."""
+        if not np.isfinite(state.value):
+            return Status.DIVERGED
+        if self.is_better(state):
+            self.value, self.best, self.excess = state.value, state.point.sparse_weights, state.excess
+        is_step = state.is_step or not state.is_screening
+        if is_step:
+            state = self._estimated(state)
+        self.dual_value = max(self.dual_value, state.dual_value)
+        if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
+            state = self._with_unpenalised_solved(state)
+        if state.is_screening and not self.may_estimate and self.is_convex:
+            self._bound_by_items(state)
+        if state.is_screening:
+            self.violation = state.violation
+            if np.isnan(self.scale):
+                self.scale = (
+                    state.violation
+                    if self.penalty.dual_radius == 0
+                    else min(self.penalty.dual_radius, state.violation)
+                )
+        self.n_iter += is_step
+        if is_step:
+            self._look(state)
+        progress = self._progress(state, self.gap)
+        self.trace.rows.append(progress)
+        asked_to_stop = self.callback is not None and bool(self.callback(progress))
+        return self._verdict(state, progress, asked_to_stop)
+
+    def _look(self, state: State) -> None:
+        """Score the held-out items, if there are any and a look is due."""
+        if self.watch is not None:
+            passes = self.objective.n_passes - self.passes_before
+            violation = state.violation if state.is_screening else np.nan
+            self.watch.after_step(state.point.sparse_weights, self.n_iter, passes, state.value, violation)
+
+    def with_best_score(self, status: Status) -> Status:
+        """Take the weights with the best score of the held-out items; returns why the run ended.
+
+        The proofs and estimates of a run that has reached its own end belong to its last weights.
+        """
+        watch = self.watch
+        if watch is None:
+            return status
+        if not watch.is_over and status is not Status.INTERRUPTED:
+            try:
+                watch.after_run(self.best, self.n_iter, self.value, self.violation)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        if watch.best is None or (watch.best is self.best and not watch.is_over):
+            return status
+        self.best, self.value, self.violation = watch.best, watch.value, watch.violation
+        self.estimate = np.nan
+        if np.isnan(self.value):
+            point = self.objective.at(self.best.coords, self.best.weights)
+            self.value = point.value + self.penalty.value(point.coords, point.weights)
+        return Status.HELD_OUT if status in ENDS or status.is_regular or watch.is_over else status
+
+    def _estimated(self, state: State) -> State:
+        """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
+
+        What a solver has left out of its working set shows in no value: before the estimate ends a run, all
+        coordinates are looked at, and what the violating zeros promise is added.
+        """
+        self.estimate = self.distance.after_step(self.value)
+        if not (self.may_estimate and self.distance.wants_look(self.estimate)):
+            return state
+        seen = screen_point(self.penalty, state.point)
+        self.estimate += promise_of_zeros(seen) / abs(self.value)
+        if self.estimate > self.tol:
+            self.distance.put_off()
+        else:
+            self.is_near = True
+        return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+
+    def _with_unpenalised_solved(self, state: State) -> State:
+        """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
+
+        The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
+        """
+        is_far = state.violation > self.solves_below or state.least_gap > self.tol * abs(state.value)
+        if is_far and not state.is_final:
+            return state
+        point = solve_unpenalised(state.point, self.penalty.unpenalised)
+        value = point.value + self.penalty.value(point.coords, point.weights)
+        dual_value = best_dual_value(point, self.penalty, self.penalty.screen(point))
+        self.dual_value = max(self.dual_value, dual_value)
+        gap = relative_gap(value, self.dual_value)
+        share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
+        self.solves_below = state.violation * min(max(share, SOONEST), LATEST)
+        if not gap <= self.tol < self.gap:
+            return state
+        self.value, self.best = value, point.sparse_weights
+        return replace(state, point=point, value=value)
+
+    def _bound_by_items(self, state: State) -> None:
+        """Look for a tighter bound when the run may be near its end."""
+        n_passes = self.objective.n_passes - self.passes_before
+        if self.gap <= self.tol or not self.item_bounds.is_due(n_passes, self.value, self.tol):
+            return
+        bound = item_bound(state.point, self.penalty)
+        if bound is not None:
+            self.dual_value = max(self.dual_value, bound.dual_value)
+            self.item_bounds.looked(n_passes)
+
+    def with_proved_zeros(self, result: Result, point: Point | None) -> Result:
+        """Return the result with the number of zeros that are proved, counted at the point of its weights, if known."""
+        try:
+            if point is None:
+                point = self.objective.at(result.coords, result.weights)
+            if self.penalty.unpenalised.size and has_view(self.objective, ZeroProofView):
+                point = solve_unpenalised(point, self.penalty.unpenalised)
+            is_worth_it = result.gap > 0 and result.passes >= MOST_SHARE * PRICE
+            bound = item_bound(point, self.penalty) if is_worth_it else None
+            if bound is not None:
+                result = self.tightened(result, bound.dual_value)
+            n_proved = count_proved_zeros(self.objective, self.penalty, point, result.value, bound)
+            return replace(result, n_proved_zeros=n_proved)
+        except KeyboardInterrupt:
+            return result
+
+    def tightened(self, result: Result, dual_value: float) -> Result:
+        """Return the result with a bound found after its end."""
+        self.dual_value = max(self.dual_value, dual_value)
+        is_proved = self.gap <= self.tol and result.status in ENDS
+        return replace(
+            result,
+            gap=self.gap,
+            estimated_gap=min(result.estimated_gap, self.gap),
+            status=Status.CONVERGED if is_proved else result.status,
+        )
+
+    def finish(self, status: Status) -> Status:
+        """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
+
+        A run that has not moved is left alone: who starts at an optimum gets it back.
+        """
+        if self.n_iter == 0:
+            return status
+        seen = newton_on_support(
+            self.objective, self.penalty, self.objective.at(self.best.coords, self.best.weights)
+        )
+        if seen is None:
+            return status
+        self.value, self.solves_below = (
+            np.inf,
+            np.inf,
+        )  # rounding may have added to the value: no reason to go back
+        verdict = self.record(seen.state())
+        return Status.CONVERGED if verdict is Status.CONVERGED else status
+
+    def _progress(self, state: State, gap: float) -> Progress:
+        progress = Progress(
+            iteration=self.n_iter,
+            value=state.value,
+            gap=gap,
+            violation=state.violation,
+            n_active=state.n_active,
+            n_nonzero=(state.point.sparse_weights if state.is_evaluated else self.best).n_nonzero,
+            passes=self.objective.n_passes - self.passes_before,
+            seconds=time.perf_counter() - self.started,
+            is_screening=state.is_screening,
+            sample_fraction=state.sample_fraction,
+            n_wrong=state.n_wrong,
+            estimated_gap=self.estimate,
+            held_out_score=np.nan if self.watch is None else self.watch.latest,
+        )
+        log_progress(progress)
+        return progress
+
+    def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
+        # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
+        scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
+        if self.gap <= self.tol:
+            return Status.CONVERGED if self.excess is None else Status.WITHIN_BOUND
+        if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
+            if state.violation == 0.0 and self.is_convex:
+                return Status.CONVERGED
+            can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
+            if can_tell and self.estimate <= self.tol:
+                return Status.ESTIMATED
+            if state.is_final or not (can_tell and np.isfinite(self.estimate)):
+                return Status.STATIONARY
+        if self.is_near:
+            return Status.ESTIMATED
+        if asked_to_stop:
+            return Status.CALLBACK
+        if state.meets_rule:
+            return Status.RULE_MET if state.n_wrong is None else Status.LEARNED
+        if state.is_final:
+            return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
+        return self._limit(progress)
+
+    def _limit(self, progress: Progress) -> Status | None:
+        if self.watch is not None and self.watch.is_over:
+            return Status.HELD_OUT
+        if progress.iteration >= self.max_iter:
+            return Status.MAX_ITER
+        if self.max_seconds is not None and progress.seconds >= self.max_seconds:
+            return Status.MAX_SECONDS
+        return None
+
+    def result(self, status: Status) -> Result:
+        """Return the best weights and the record."""
+        if not self.trace.rows:
+            self._adopt_latest()
+        last = self.trace.rows[-1]
+        return Result(
+            coords=self.best.coords,
+            weights=self.best.weights,
+            value=self.value,
+            gap=self.gap,
+            estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
+            excess=self.excess,
+            violation=self.violation,
+            status=status,
+            passes=last.passes,
+            n_iter=last.iteration,
+            seconds=last.seconds,
+            trace=self.trace,
+            held_out=None if self.watch is None or self.watch.best is None else self.watch.record(),
+        )
+
+    def _adopt_latest(self) -> None:
+        """Evaluate where the run stood when it was stopped before its first step on all items."""
+        point = self.objective.at(self.latest.coords, self.latest.weights)
+        self.value = point.value + self.penalty.value(point.coords, point.weights)
+        self.best = self.latest
+        state = State(point, self.value, np.nan, point.coords.size)
+        self.trace.rows.append(self._progress(state, np.nan))
