@@ -127,6 +127,12 @@ def row_operations(model, j):
     return DENSE_ENTRY * model.dense.shape[0]
 
 
+@inner
+def is_worth_less(gain, operations, won, spent):
+    """Whether a sweep that won `gain` has won less for an operation than the step so far."""
+    return gain * spent < won * operations
+
+
 @kernel
 def descend(problem, l1, l2, d, base_d):
     """Sweep cyclically over the coordinates until the model is solved well enough.
@@ -173,6 +179,6 @@ def descend(problem, l1, l2, d, base_d):
         if sweep == 0:
             first_move = largest_move
         won, spent = won + gain, spent + operations
-        if largest_move <= limits.tolerance * first_move or gain * spent < won * operations:
+        if largest_move <= limits.tolerance * first_move or is_worth_less(gain, operations, won, spent):
             return sweep + 1
     return limits.most

@@ -30,11 +30,14 @@ from crfqn.kernels.subproblem.clusters import (
     gather_clusters,
 )
 from crfqn.kernels.subproblem.coordinates import (
+    COORDINATE,
     QuadraticModel,
     add_entries,
     add_scaled,
     inner_product,
+    is_worth_less,
     own_curvature,
+    row_operations,
 )
 from crfqn.kernels.thread_group import barrier, join
 
@@ -89,6 +92,7 @@ class Workspace(NamedTuple):
     block : float64 (5, largest cluster): z, the new weights, the old ones, the slope, scratch
     secant : float64 (2, 2m), Q^ z and Q' z
     zeros : float64 (n,), zero between calls
+    sweep : float64 (2,), what the present sweep has won, at least, and its operations
     """
 
     bounds: np.ndarray
@@ -97,6 +101,7 @@ class Workspace(NamedTuple):
     block: np.ndarray
     secant: np.ndarray
     zeros: np.ndarray
+    sweep: np.ndarray
 
 
 @inner
@@ -227,9 +232,11 @@ def descend_cluster(c, problem, clusters, direction, work):
         own_corner = corner + place * (stride + 1)
         square = step_block(b, members, base_d, inside, own_corner, stride, problem, direction, work)
         largest_move = max(largest_move, work.bounds[b] * np.sqrt(square))
+        work.sweep[0] += 0.5 * work.bounds[b] * square
         for i in range(members.size if square > 0.0 else 0):
             z, row = work.block[0, i], corner + (place + i) * stride
             work.moves[place + i] = z
+            work.sweep[1] += row_operations(model, members[i])
             if inside.size > 0:
                 add_scaled(work.cluster_base_d[:stride], inside[row : row + stride], np.float32(z))
     return largest_move
@@ -242,6 +249,7 @@ def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, cluste
     first, last : the columns of a dense B0 d that this thread keeps up to date
     """
     model, starts, order, largest_move = problem.model, problem.penalty.starts, problem.penalty.order, 0.0
+    work.sweep[0], work.sweep[1] = 0.0, (COORDINATE + 3.0 * model.q.shape[1]) * problem.g.size
     for c in range(clusters.blocks.size - 1):
         members = order[starts[clusters.blocks[c]] : starts[clusters.blocks[c + 1]]]
         move = descend_cluster(c, problem, clusters, direction, work)
@@ -265,7 +273,7 @@ def new_workspace(problem, clusters):
         widest = max(widest, penalty.starts[clusters.blocks[c + 1]] - penalty.starts[clusters.blocks[c]])
     work = Workspace(
         np.empty(penalty.starts.size - 1), np.empty(widest), np.empty(widest), np.empty((5, widest)),
-        np.empty((2, m)), np.zeros(n),
+        np.empty((2, m)), np.zeros(n), np.empty(2),
     )  # fmt: skip
     first_bounds(problem, work.bounds)
     return work
@@ -282,7 +290,7 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     Parameters
     ----------
     threads, n_members, rank : as in `thread_group.join`
-    subproblem : Subproblem, sweeps are not weighed against a step; penalty : BlockPenalty
+    subproblem : Subproblem; penalty : BlockPenalty
     d, base_d : as in `coordinates.descend`; a block's move is the length of L_b z
 
     Returns
@@ -313,6 +321,7 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     for j in range(n):
         if d[j] != 0:
             add_scaled(direction.d_hat, model.q_hat[j], d[j])
+    won, spent = 0.0, limits.step_operations
     for sweep in range(limits.most):
         move, n_barriers = sweep_clusters(
             threads, slot, size, n_barriers, first, last, problem, clusters, direction, work
@@ -323,6 +332,7 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
             d[:] = 0.0
             base_d[first:last] = 0.0
             return sweep + 1
-        if move <= limits.tolerance * first_move:
+        won, spent = won + work.sweep[0], spent + work.sweep[1]
+        if move <= limits.tolerance * first_move or is_worth_less(work.sweep[0], work.sweep[1], won, spent):
             return sweep + 1
     return limits.most
