@@ -110,6 +110,8 @@ class LocalElasticNet:
 
     def conjugate(self, g: Vector) -> float:
         """Return the conjugate at -g; infinite where |g| is above l1 at a coordinate without l2."""
+        if not self.l1.any() and self.l2.all():
+            return 0.5 * float(g @ (g / self.l2))
         excess = np.maximum(np.abs(g) - self.l1, 0.0)
         # A few roundings above the bound are the rounding of the scale that put the gradient on it.
         excess[excess <= 1e-14 * self.l1] = 0.0
