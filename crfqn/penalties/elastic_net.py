@@ -121,8 +121,8 @@ class LocalElasticNet:
 
     def dual_scales(self, g: Vector) -> list[float]:
         """Return factors s with which s g is feasible, or has a small conjugate."""
-        if not self.l1.any():
-            return [1.0] if self.l2.any() else []
+        if self.l2.any() and not self.l1.any():
+            return [1.0]
         above = np.abs(g) > self.l1
         bounds = np.where(self.l1[above] > 0, self.l1[above], np.nan)
         largest_ratio = float(np.max(np.abs(g[above]) / bounds, initial=1.0))

@@ -114,10 +114,9 @@ class FrankWolfeItems(LearnedRows):
 
     def point(self, is_averaged: bool) -> LazyPoint:
         """Return the point of the weights, or of their weighted average over the steps so far."""
-        weights, n = self.weights[:, : self.n_states], self.counters[N_SEEN]
-        if is_averaged and n > 0:
-            weights = weights - self.corrections[:, : self.n_states] * (2.0 / (n * (n + 1.0)))
-        return LazyPoint(self.owner, *self.sparse(weights))
+        n = self.counters[N_SEEN]
+        share = 2.0 / (n * (n + 1.0)) if is_averaged and n > 0 else 0.0
+        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
 
 
 def hinge_of(part: Objective) -> StructuralHinge:

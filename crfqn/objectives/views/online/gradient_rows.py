@@ -90,7 +90,7 @@ class SGDState(LearnedRows):
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        return self.sparse(self.table[:, : self.n_states])
+        return self.sparse(self.table)
 
     def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
         """Take steps on items of a part while numbers stay in range; returns how many."""

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
+from crfqn.kernels.online.means import count_means, write_means
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.coordinates import split_coords
@@ -65,17 +66,19 @@ class LearnedRows:
         for which in part_of[np.sort(first)]:
             yield which, chosen[part_of == which] - self.bounds[which]
 
-    def sparse(self, dense: Vector) -> tuple[Coords, Vector]:
-        """Return the sorted coordinates of the numbers that are not 0 in (rows, K), and the numbers."""
-        nodes = np.ascontiguousarray(dense[: self.n_features].T).reshape(
-            -1
-        )  # in the order of the coordinates
-        edges = dense[self.n_features :].reshape(-1)
-        node_coords, edge_coords = np.flatnonzero(nodes), np.flatnonzero(edges)
-        return (
-            np.concatenate([node_coords, nodes.size + edge_coords]),
-            np.concatenate([nodes[node_coords], edges[edge_coords]]),
-        )
+    def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
+        """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
+        less = table if corrections is None else corrections
+        rows = self.n_features, table, less, share
+        counts = np.zeros(self.n_states, np.int64)
+        count_means(*rows, counts)
+        edges = (table[self.n_features :] - share * less[self.n_features :])[:, : self.n_states].reshape(-1)
+        found = np.flatnonzero(edges)
+        n_nodes = int(counts.sum())
+        coords, means = np.empty(n_nodes + found.size, np.int64), np.empty(n_nodes + found.size)
+        write_means(*rows, np.cumsum(counts) - counts, coords, means)
+        coords[n_nodes:], means[n_nodes:] = self.n_features * self.n_states + found, edges[found]
+        return SparseWeights(coords, means)
 
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""

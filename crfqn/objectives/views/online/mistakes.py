@@ -97,10 +97,8 @@ class AveragedState(LearnedRows):
 
     def point(self) -> LazyPoint:
         """Return the point of the mean of the weights after each item so far."""
-        mean = self.weights[:, : self.n_states] - self.corrections[:, : self.n_states] / max(
-            self.counters[N_SEEN], 1.0
-        )
-        return LazyPoint(self.owner, *self.sparse(mean))
+        share = 1.0 / max(self.counters[N_SEEN], 1.0)
+        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
 
 
 @dataclass(frozen=True)
