@@ -27,8 +27,8 @@ SETTINGS: list[dict[str, str]] = [
 SOME = [
     "tests/solvers/test_rounding.py",
     "tests/estimators/test_estimator_checks.py::test_all_checks",
-    "tests/estimators/test_multiclass_classifier.py",
-    "tests/estimators/test_multilabel_ranker.py",
+    "tests/estimators/classification/test_multiclass_classifier.py",
+    "tests/estimators/ranking/test_multilabel_ranker.py",
 ]
 PROBE = """
 import numpy as np

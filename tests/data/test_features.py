@@ -1,4 +1,4 @@
-"""FeatureStore against scipy: every format and dtype, damaged and dirty input, sizes, parts and memory."""
+"""FeatureStore against scipy: every sparse format and dtype, parts, items, sizes and memory."""
 
 import pickle
 import tracemalloc
@@ -6,12 +6,11 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from feature_stores import DTYPES, FORMATS, assert_holds, assert_same_store, from_matrix, random_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.data.columns import check_sparse
-from crfqn.data.features import FeatureStore, check_offsets, locate
-from crfqn.data.sequences import Sequences
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.kernels.sparse.transpose import (
     count_columns,
@@ -21,40 +20,7 @@ from crfqn.kernels.sparse.transpose import (
     scatter_entries,
     scatter_rows,
 )
-from crfqn.threads import N_PARTS, Pool
-
-FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
-DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "longdouble"]
-
-
-def from_matrix(matrix, offsets, **settings):
-    """A store read in small blocks, whose borders small matrices must cross too."""
-    return FeatureStore.from_matrix(matrix, offsets, **{"block": 7, **settings})
-
-
-def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):
-    rng = np.random.default_rng(seed)
-    dense = (rng.random((n_positions, n_features)) < density).astype(float)
-    return dense if is_binary else dense * rng.integers(1, 9, dense.shape) / 2
-
-
-def assert_holds(store, dense):
-    """Both sides of the store are the canonical CSC and CSR of `dense`."""
-    for (indptr, indices, values), expected in [
-        ((store.indptr, store.indices, store.values), sp.csc_array(dense)),
-        (store.by_position(), sp.csr_array(dense)),
-    ]:
-        expected.sum_duplicates()
-        assert indptr.dtype == np.int64
-        assert indices.dtype == np.int32
-        assert values.dtype == np.float64
-        np.testing.assert_array_equal(indptr, expected.indptr)
-        np.testing.assert_array_equal(indices, expected.indices)
-        assert values.size == (0 if store.is_binary else store.nnz)
-        if values.size:
-            np.testing.assert_array_equal(values, expected.data)
-    assert store.is_binary == bool(np.isin(dense, [0, 1]).all())
-    assert store.nnz == np.count_nonzero(dense)
+from crfqn.threads import Pool
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
@@ -117,96 +83,6 @@ def test_no_entries_at_all():
     assert store.nnz == 0
     assert store.is_binary
     assert_holds(store, np.zeros((3, 4)))
-
-
-def assert_same_store(store, other):
-    """Bit for bit."""
-    for name in ("indptr", "indices", "values", "offsets"):
-        one, two = getattr(store, name), getattr(other, name)
-        assert (one.dtype, one.tobytes()) == (two.dtype, two.tobytes())
-
-
-class TestDenseRows:
-    """A dense matrix goes its own way: counted and scattered in parts that threads share."""
-
-    @pytest.mark.parametrize("dtype", DTYPES)
-    @pytest.mark.parametrize("is_binary", [True, False])
-    @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (31, 3), (32, 1), (33, 5), (500, 7)], ids=str)
-    def test_equals_the_sparse_way(self, shape, is_binary, dtype):
-        dense = (2 * random_matrix(*shape, is_binary=is_binary)).astype(dtype) * (
-            1 if dtype == "bool" else 0.5
-        )
-        dense = dense.astype(dtype)
-        store = from_matrix(dense, [0, shape[0]])
-        assert_same_store(store, from_matrix(sp.csr_array(dense), [0, shape[0]]))
-        assert_holds(store, dense.astype(float))
-
-    @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", "bool"])
-    @pytest.mark.parametrize(
-        "arrange",
-        [
-            np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: np.repeat(x, 3, axis=1)[:, ::3],
-            lambda x: x[::-1, ::-1].copy()[::-1, ::-1], lambda x: x.astype(x.dtype.newbyteorder()),
-            lambda x: np.frombuffer(b"-" + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
-            lambda x: np.broadcast_to(x, (2, *x.shape))[1], np.ndarray.tolist,
-        ],
-        ids=["fortran", "rows", "columns", "reversed", "byte order", "unaligned", "broadcast", "lists"],
-    )  # fmt: skip
-    @pytest.mark.parametrize("is_writeable", [True, False])
-    def test_any_layout(self, arrange, dtype, is_writeable):
-        dense = (2 * random_matrix(40, 9)).astype(dtype)
-        matrix = arrange(dense)
-        if not is_writeable and isinstance(matrix, np.ndarray):
-            matrix.flags.writeable = False
-        assert_same_store(from_matrix(matrix, [0, 40]), from_matrix(dense, [0, 40]))
-
-    def test_the_matrix_stays_as_it_is(self):
-        dense = random_matrix(100, 9)
-        before = dense.copy()
-        from_matrix(dense, [0, 100])
-        np.testing.assert_array_equal(dense, before)
-
-    @pytest.mark.parametrize("is_binary", [True, False])
-    @pytest.mark.parametrize("n_positions", [3, 40, 1000])
-    def test_bit_equal_for_any_number_of_threads(self, n_positions, is_binary):
-        dense = random_matrix(n_positions, 30, is_binary=is_binary)
-        stores = [from_matrix(dense, [0, n_positions])]
-        for n_threads in (1, 2, 7):
-            with Pool(n_threads) as pool:
-                stores.append(from_matrix(dense, [0, n_positions], pool=pool))
-        for store in stores[1:]:
-            assert_same_store(store, stores[0])
-
-    def test_negative_zeros_and_the_smallest_numbers(self):
-        dense = np.array([[-0.0, 5e-324, 0.0], [1.0, -0.0, -5e-324]])
-        store = from_matrix(dense, [0, 2])
-        assert store.nnz == 3
-        assert_holds(store, dense)
-
-    @pytest.mark.parametrize("n_threads", [1, 2, 7])
-    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-    @pytest.mark.parametrize("dtype", ["float64", "float32", "longdouble"])
-    def test_the_first_value_that_is_not_finite_is_named(self, bad, dtype, n_threads):
-        """The first by rows, whichever part and thread comes upon one first."""
-        dense = random_matrix(500, 30).astype(dtype)
-        dense[[310, 499, 311], [4, 0, 2]], dense[310, 20] = np.nan, np.inf
-        dense[310, 3] = bad
-        with (
-            Pool(n_threads) as pool,
-            pytest.raises(InputError, match=rf"finite, but item 2, position 10, feature 3 is {bad}$"),
-        ):
-            from_matrix(np.asfortranarray(dense), [0, 200, 300, 500], pool=pool)
-
-    def test_memory_is_that_of_the_result_and_of_a_part(self):
-        dense = random_matrix(4000, 500, density=0.25).astype(np.float32)
-        from_matrix(dense[:10], [0, 10])  # compiles
-        tracemalloc.start()
-        try:
-            store = from_matrix(dense, [0, 4000])
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < store.nbytes + 2 * (8 * dense.size // N_PARTS) + 1e6
 
 
 def test_the_pool_does_not_matter_for_sparse_matrices():
@@ -345,176 +221,6 @@ def test_parts_default_and_error():
     np.testing.assert_array_equal(store.parts(), np.arange(0, 161, 5))
     with pytest.raises(InputError, match=r"^n_parts must be at least 1, got 0$"):
         store.parts(0)
-
-
-def test_empty_items():
-    matrix = np.ones((3, 2))
-    with pytest.raises(
-        InputError,
-        match=r"^expected at least one position in every item, but item 1 \(and 1 more\) is empty$",
-    ):
-        from_matrix(matrix, [0, 2, 2, 2, 3])
-    with pytest.raises(InputError, match=r"but item 0 is empty$"):
-        from_matrix(matrix, [0, 0, 3])
-    with pytest.raises(InputError, match=r"^expected at least one item, got none$"):
-        from_matrix(matrix[:0], [0])
-    store = from_matrix(matrix, [0, 2, 2, 2, 3], allow_empty=True)
-    assert store.n_items == 4
-    assert_holds(store, matrix)
-    nothing = from_matrix(matrix[:0], [0], allow_empty=True)
-    assert (nothing.n_items, nothing.n_positions, nothing.n_features) == (0, 0, 2)
-    np.testing.assert_array_equal(nothing.parts(3), [0, 0, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("offsets", "message"),
-    [
-        ([1, 5], r"^offsets must start at 0, but offsets\[0\] is 1$"),
-        ([0, 3, 2, 5], r"not decrease, but item 1 goes from offsets\[1\] = 3 to offsets\[2\] = 2$"),
-        ([0, 4], r"^offsets must end at the number of positions, 5, but end at 4$"),
-        ([0, 6], r"positions, 5, but end at 6$"),
-        ([], r"1-D array of n_items \+ 1 integers, got shape \(0,\) and dtype float64$"),
-        ([[0, 5]], r"got shape \(1, 2\) and dtype int64$"),
-        ([0.0, 5.0], r"got shape \(2,\) and dtype float64$"),
-        ([False, True], r"dtype bool$"),
-        (5, r"got shape \(\)"),
-        (["0", "5"], r"dtype <U1$"),
-    ],
-)
-def test_bad_offsets(offsets, message):
-    with pytest.raises(InputError, match=message):
-        check_offsets(offsets, 5)
-
-
-def test_locate_skips_empty_items():
-    offsets = np.array([0, 2, 2, 5])
-    assert [locate(offsets, n) for n in range(5)] == [
-        "item 0, position 0",
-        "item 0, position 1",
-        "item 2, position 0",
-        "item 2, position 1",
-        "item 2, position 2",
-    ]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array, sp.coo_array])
-def test_values_that_are_not_finite(make, bad):
-    dense = random_matrix()
-    dense[17, 6] = bad
-    with pytest.raises(
-        InputError, match=rf"^feature values must be finite, but item 1, position 13, feature 6 is {bad}$"
-    ):
-        from_matrix(make(dense), [0, 4, 23])
-
-
-def test_values_beyond_float64():
-    dense = random_matrix().astype(np.longdouble)
-    dense[2, 3] = np.longdouble(2) ** 2000
-    with pytest.raises(InputError, match="item 0, position 2, feature 3 is inf"):
-        from_matrix(dense, [0, 23])
-    sums = sp.csr_array(([1e308, 1e308], [1, 1], [0, 0, 2]), shape=(2, 2))
-    with pytest.raises(InputError, match="item 0, position 1, feature 1 is inf"):
-        from_matrix(sums, [0, 2])
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (
-            np.ones(5),
-            r"^expected a 2-D matrix \(positions x features\) .* got shape \(5,\) and dtype float64$",
-        ),
-        (np.ones((5, 2, 2)), r"got shape \(5, 2, 2\)"),
-        (np.ones((5, 2), complex), r"booleans or real numbers, got shape \(5, 2\) and dtype complex128$"),
-        (np.full((5, 2), "a"), r"dtype <U1$"),
-        (np.full((5, 2), None), r"dtype object$"),
-        (sp.coo_array(np.ones(5)), r"got shape \(5,\)"),
-        (sp.csr_array(np.ones((5, 2), complex)), r"complex128"),
-        (np.ones((5, 0)), r"^expected a matrix with at least one feature, got shape \(5, 0\)$"),
-        (sp.csc_array((5, 0)), r"^expected a matrix with at least one feature, got shape \(5, 0\)$"),
-    ],
-)
-def test_bad_matrices(matrix, message):
-    with pytest.raises(InputError, match=message):
-        from_matrix(matrix, [0, 5])
-
-
-@pytest.mark.parametrize("layout", ["csr", "csc"])
-def test_damaged_sparse_matrices_are_refused_before_the_kernel(layout):
-    matrix = sp.csr_array(random_matrix(23, 23)).asformat(layout)
-    matrix.indices[50] = 23
-    with pytest.raises(InputError, match=r"^damaged sparse matrix: index 23 is outside 0 \.\.\. 22$"):
-        from_matrix(matrix, [0, 23])
-    matrix.indices[50] = -1
-    with pytest.raises(InputError, match="index -1 is outside"):
-        from_matrix(matrix, [0, 23])
-    matrix.indices[50] = 0
-    matrix.indptr[3] += 1000
-    with pytest.raises(InputError, match="damaged sparse matrix: indptr must start at 0, not decrease"):
-        from_matrix(matrix, [0, 23])
-
-
-def damaged(layout):
-    """Matrices of 6 rows and 4 columns whose arrays do not fit together, each in its own way."""
-    wholes = {
-        "csr": lambda: sp.csr_array(np.ones((6, 4))),
-        "csc": lambda: sp.csc_array(np.ones((6, 4))),
-        "bsr": lambda: sp.bsr_array(np.ones((6, 4)), blocksize=(2, 2)),
-    }
-    for index in (10**6, 6, -5):
-        matrix = wholes[layout]()
-        matrix.indices[-1] = index
-        yield matrix
-    for n_lost in (1, 3):
-        matrix = wholes[layout]()
-        matrix.data = matrix.data[:-n_lost]
-        yield matrix
-    for at, pointer in ((0, 1), (1, 10**6), (-1, 10**6), (1, -3)):
-        matrix = wholes[layout]()
-        matrix.indptr[at] = pointer
-        yield matrix
-    matrix = wholes[layout]()
-    matrix.indptr = matrix.indptr[:-1]
-    yield matrix
-
-
-@pytest.mark.parametrize("layout", ["csr", "csc", "bsr"])
-def test_every_damage_is_found(layout):
-    for matrix in damaged(layout):
-        with pytest.raises(InputError, match=r"^damaged sparse matrix"):
-            check_sparse(matrix)
-        with pytest.raises(InputError, match="damaged sparse matrix"):
-            from_matrix(matrix, [0, 6])
-        with pytest.raises(InputError, match="damaged sparse matrix"):
-            Sequences(matrix, [0, 6])
-
-
-def test_damaged_coordinates_are_found():
-    for name, index in (("row", 6), ("row", -1), ("col", 4), ("col", -2)):
-        matrix = sp.coo_array(np.ones((6, 4)))
-        getattr(matrix, name)[-1] = index
-        with pytest.raises(InputError, match=f"index {index} is outside 0"):
-            from_matrix(matrix, [0, 6])
-
-
-def test_undamaged_matrices_pass():
-    full = np.ones((6, 4))
-    for make in (
-        sp.csr_array,
-        sp.csc_array,
-        sp.bsr_array,
-        sp.coo_array,
-        sp.lil_array,
-        sp.dok_array,
-        np.array,
-    ):
-        check_sparse(make(full))
-        check_sparse(make(0 * full))
-    longer = sp.csr_array(full)
-    longer.indices = np.append(longer.indices, -7)  # behind the last row: never read
-    longer.data = np.append(longer.data, 1.0)
-    check_sparse(longer)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])

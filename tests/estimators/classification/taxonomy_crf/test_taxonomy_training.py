@@ -1,15 +1,12 @@
-"""TaxonomyCRF for its user: every form of taxonomy and labels, the optimum, prediction down the tree, messages.
+"""TaxonomyCRF: every form of taxonomy and labels, the optimum, starts, intercepts.
 
 What it shares with MulticlassCRF (weights, blocks, ends) is tested there; inference in test_taxonomy.py, the forms of
-taxonomies in test_taxonomies.py, model files in test_persistence.py.
+taxonomies in test_taxonomies.py, model files in test_stored_classifiers.py.
 """
 
 from __future__ import annotations
 
 import copy
-import doctest
-import itertools
-import re
 import subprocess
 import sys
 
@@ -19,77 +16,28 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.exceptions import NotFittedError
+from taxonomy_items import (
+    ANY,
+    EDGES,
+    GRAPH,
+    LEAVES,
+    NODES,
+    PADDED,
+    PARENTS,
+    TUPLES,
+    X,
+    Y,
+    assert_same_model,
+    fitted,
+    membership,
+)
 
-import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF
-from crfqn.errors import DataError, InputError
-from crfqn.estimators.classification import taxonomy as taxonomy_module
-from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.classification.taxonomy import descend
+from crfqn.errors import InputError
+from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.result import Status
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.tree import LabelTree
-
-# a has the leaves a/x, a/y and the inner node a/z with a/z/1, a/z/2; b has b/w; c is a leaf at the top.
-LEAVES = ["a/x", "a/y", "a/z/1", "a/z/2", "b/w", "c"]
-NODES = ["a", "b", "c", "a/x", "a/y", "a/z", "b/w", "a/z/1", "a/z/2"]
-PARENTS = [-1, -1, -1, 0, 0, 0, 1, 5, 5]
-RNG = np.random.default_rng(71)
-X = RNG.poisson(0.8, (120, 10)) / 2.0
-
-
-def draw(names: list[str]) -> np.ndarray:
-    """Labels that hang on the features through all nodes on their paths."""
-    node_scores = X @ np.random.default_rng(72).normal(size=(10, len(NODES)))
-    scores = [sum(node_scores[:, NODES.index(name)] for name in prefixes(label)) for label in names]
-    return np.array(names)[np.argmax(np.array(scores) + RNG.gumbel(size=(len(names), 120)), axis=0)]
-
-
-def prefixes(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
-
-
-Y = draw(LEAVES)
-ANY = draw(NODES)
-EDGES = [(None, name) if len(prefixes(name)) == 1 else tuple(prefixes(name)[-2:]) for name in NODES]
-GRAPH = LabelTree.from_edges(EDGES).to_networkx()
-TUPLES = [tuple(name.split("/")) for name in Y]
-PADDED = np.array([[*row, "", ""][:3] for row in TUPLES])
-
-
-def fitted(taxonomy=None, y=Y, **settings) -> TaxonomyCRF:
-    return TaxonomyCRF(taxonomy=taxonomy, **{"l1": 0.5, **settings}).fit(X, y)
-
-
-@pytest.fixture(scope="module")
-def model() -> TaxonomyCRF:
-    return fitted()
-
-
-@pytest.fixture(scope="module")
-def any_model() -> TaxonomyCRF:
-    return fitted(GRAPH, ANY, labels="nodes", fit_intercept=True)
-
-
-def membership(labels) -> np.ndarray:
-    """1 where the node (column, in the order of NODES) is the label (row) or above it."""
-    return np.array([[float(node in prefixes(label)) for node in NODES] for label in labels])
-
-
-def class_scores(model: TaxonomyCRF, X=X) -> np.ndarray:
-    """(I, classes) by the definition: the sum over the path."""
-    assert list(model.tree_.names) == NODES
-    return (X @ model.coef_.toarray().T + model.intercept_) @ membership(model.classes_).T
-
-
-def assert_same_model(left: TaxonomyCRF, right: TaxonomyCRF) -> None:
-    assert left.tree_.names == right.tree_.names
-    assert left.coef_.toarray().tobytes() == right.coef_.toarray().tobytes()
-    assert left.intercept_.tobytes() == right.intercept_.tobytes()
-    assert left.result_.value == right.result_.value
-    assert left.classes_.tolist() == right.classes_.tolist()
 
 
 class TestFit:
@@ -320,229 +268,6 @@ class TestIntercept:
             hidden[parents == k] -= shift
         np.testing.assert_allclose(space.centred(hidden), centred, atol=1e-12)
         np.testing.assert_allclose(space.centred(centred), centred, atol=1e-12)
-
-
-class TestPrediction:
-    @pytest.fixture(params=["leaves", "nodes"])
-    def either(self, request, model, any_model):
-        return model if request.param == "leaves" else any_model
-
-    def test_against_the_definition(self, either):
-        scores = class_scores(either)
-        log_p = scores - logsumexp(scores, axis=1)[:, None]
-        np.testing.assert_allclose(either.decision_function(X), scores, atol=1e-12)
-        np.testing.assert_allclose(either.predict_log_proba(X), log_p, atol=1e-12)
-        np.testing.assert_allclose(either.predict_proba(X), np.exp(log_p), atol=1e-12)
-        np.testing.assert_array_equal(either.predict(X), either.classes_[scores.argmax(axis=1)])
-        decoding = either.decode(X)
-        np.testing.assert_array_equal(decoding.labels, either.predict(X))
-        np.testing.assert_allclose(decoding.log_probability, log_p.max(axis=1), atol=1e-12)
-        nodes = np.exp(log_p) @ membership(either.classes_)
-        np.testing.assert_allclose(either.predict_nodes(X), nodes, atol=1e-12)
-        np.testing.assert_array_equal(either.predict_marginals(X), either.predict_nodes(X))
-        code = [either.classes_.tolist().index(name) for name in Y]
-        np.testing.assert_allclose(either.log_likelihood(X, Y), log_p[np.arange(120), code], atol=1e-12)
-
-    def test_nodes_sum_up_the_tree(self, either):
-        p, of_labels = either.predict_nodes(X), either.predict_proba(X)
-        assert p.shape == (120, 9)
-        parents = either.tree_.parents
-        np.testing.assert_allclose(p[:, parents == -1].sum(axis=1), 1.0, atol=1e-12)
-        for k in np.unique(parents[parents >= 0]):
-            own = of_labels[:, either.classes_ == either.tree_.names[k]].sum(axis=1)
-            np.testing.assert_allclose(p[:, k], own + p[:, parents == k].sum(axis=1), atol=1e-12)
-
-    @pytest.mark.parametrize("k", [1, 3, np.int64(6)])
-    def test_top(self, model, k):
-        labels, probabilities = model.predict_top(X, k)
-        assert labels.shape == probabilities.shape == (120, k)
-        np.testing.assert_array_equal(labels[:, 0], model.predict(X))
-        assert (np.diff(probabilities, axis=1) <= 0).all()
-        p = model.predict_proba(X)
-        np.testing.assert_array_equal(probabilities, -np.sort(-p, axis=1)[:, :k])
-        for row, names, expected in zip(p, labels, probabilities, strict=True):
-            np.testing.assert_array_equal(row[np.searchsorted(model.classes_, names)], expected)
-
-    def test_ties_of_the_top_go_by_class(self):
-        model = fitted(l1=1e6)
-        assert model.predict_top(X[:2], 6).labels.tolist() == [sorted(LEAVES)] * 2
-        assert set(model.predict(X)) == {"a/x"}
-
-    @pytest.mark.parametrize("threshold", [0, 0.4, 0.7, 0.95, 1.0])
-    def test_threshold(self, either, threshold):
-        found = either.predict(X, threshold=threshold)
-        p, names = either.predict_nodes(X), either.tree_.names
-        for i, name in enumerate(found):
-            node = int(p[i, :3].argmax())
-            while True:
-                below = [k for k in range(9) if PARENTS[k] == node]
-                if not below or max(p[i, below]) < threshold:
-                    break
-                node = max(below, key=lambda k: p[i, k])
-            assert name == names[node]
-
-    def test_a_threshold_stops_higher_the_higher_it_is(self, model):
-        depths = [np.char.count(model.predict(X, threshold=t), "/") for t in (0.0, 0.5, 0.9, 1.0)]
-        assert all((lower >= higher).all() for lower, higher in itertools.pairwise(depths))
-        assert set(model.predict(X, threshold=0.0)) <= set(LEAVES)
-        assert depths[0].sum() > depths[2].sum()
-
-    def test_a_threshold_and_rows_of_parts(self, model):
-        rows = fitted(y=PADDED).predict(X, threshold=0.7)
-        assert rows.shape == (120, 3)
-        assert ["/".join(filter(None, row)) for row in rows] == model.predict(X, threshold=0.7).tolist()
-
-    def test_blocks_do_not_matter(self, any_model):
-        def everything(any_model):
-            return [
-                any_model.predict(X), any_model.predict_nodes(X), any_model.predict(X, threshold=0.5),
-                *any_model.predict_top(X, 4), *any_model.decode(X), any_model.log_likelihood(X, ANY),
-            ]  # fmt: skip
-
-        in_blocks = copy.copy(any_model)
-        in_blocks.BLOCK_NUMBERS = 7 * 9
-        for expected, found in zip(everything(any_model), everything(in_blocks), strict=True):
-            if expected.dtype.kind == "f":
-                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-            else:
-                np.testing.assert_array_equal(found, expected)
-
-    def test_changing_parameters_does_not_change_the_fitted_model(self):
-        model = fitted(y=PADDED)
-        before = model.predict(X)
-        model.set_params(taxonomy=["q/r"], labels="nodes", separator=".", fit_intercept=True)
-        np.testing.assert_array_equal(model.predict(X), before)
-
-
-def test_descend_by_hand():
-    parents = np.array([-1, -1, 0, 0, 1, 2, 2], np.int32)
-    p = np.array([[0.6, 0.4, 0.35, 0.25, 0.4, 0.3, 0.05], [0.5, 0.5, 0.5, 0.0, 0.5, 0.2, 0.3]]).T
-    for threshold, expected in [(0.0, [5, 6]), (0.3, [5, 6]), (0.33, [2, 2]), (0.5, [0, 2]), (0.7, [0, 0])]:
-        assert descend(p, parents, threshold).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "kind"),
-    [
-        (["a", "bc"], "U"),
-        ([1, 2], "i"),
-        ([True, False], "b"),
-        ([1, 2.5], "f"),
-        (["a", 2], "O"),
-        (["a\0", "b"], "O"),
-    ],
-)
-def test_arrays_of_names_hold_the_names(names, kind):
-    found = name_array(names)
-    assert found.dtype.kind == kind
-    assert found.tolist() == names
-
-
-def test_classes_that_cannot_be_sorted_keep_the_order_of_the_tree():
-    tree = LabelTree.star(["b", 2, "a"])
-    space = TreeSpace.of(tree, np.arange(3), 0, "/")
-    assert space.classes.tolist() == ["b", 2, "a"]
-    assert space.nodes.tolist() == [0, 1, 2]
-
-
-class TestMessages:
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"labels": "stems"}, r"^labels: expected one of \('leaves', 'nodes'\), got 'stems'$"),
-            ({"labels": None}, r"^labels: expected one of \('leaves', 'nodes'\), got None$"),
-            ({"separator": ""}, r"^expected a separator of one or more characters"),
-            ({"l1": -1}, r"^l1: expected a finite number >= 0, got -1$"),
-            (
-                {"class_weight": {"c": -2}},
-                r"^class_weight: expected finite numbers >= 0, got -2.0 for label 'c'$",
-            ),
-        ],
-    )
-    def test_parameters(self, settings, message):
-        model = TaxonomyCRF(**settings)
-        with pytest.raises(InputError, match=message):
-            model.fit(X, Y)
-        assert not hasattr(model, "tree_")
-
-    @pytest.mark.parametrize(
-        ("taxonomy", "y", "message"),
-        [
-            (GRAPH, ANY, r"^expected leaves of the taxonomy as labels, but 'a' is an inner node; labels='nodes' lets"),
-            (None, ["a/b", *Y[1:-1], "a"], r"'a' is an inner node; labels='nodes'"),
-            (GRAPH, ["a/w", *Y[1:]], r"has no node named 'a/w'; .*'b/w'"),
-            (nx.DiGraph([("a", "b"), ("b", "a")]), Y, "the taxonomy has a cycle: 'a' -> 'b' -> 'a'"),
-            (nx.DiGraph([("a", "c"), ("b", "c")]), Y, "node 'c' has two parents: 'a' and 'b'"),
-            (nx.DiGraph(), Y, "at least one node"),
-            (3, Y, "networkx.DiGraph"),
-            ("no/such/file", Y, "there is no file"),
-            (GRAPH, None, "requires y to be passed"),
-            (GRAPH, Y[:-1], "inconsistent numbers of samples"),
-            (None, X[:, :1] + 0.1, "Unknown label type: continuous"),
-            (GRAPH, [("a", "", "x"), *TUPLES[1:]], "^item 0: expected missing levels only at the end of a path"),
-            (GRAPH, [(), *TUPLES[1:]], "^item 0: expected at least one part of a path"),
-            (GRAPH, np.arange(120) % 3, r"no node named 0"),
-        ],
-        ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-    )  # fmt: skip
-    @pytest.mark.filterwarnings("ignore:A column-vector y")
-    def test_taxonomy_and_labels(self, taxonomy, y, message):
-        with pytest.raises((InputError, DataError, ValueError), match=message):
-            TaxonomyCRF(taxonomy=taxonomy).fit(X, y)
-
-    @pytest.mark.parametrize("threshold", [-0.1, 1.5, np.nan, "high", True])
-    def test_threshold(self, model, threshold):
-        with pytest.raises(InputError, match=r"^threshold: expected None or a number from 0 to 1, got"):
-            model.predict(X, threshold=threshold)
-
-    @pytest.mark.parametrize("k", [0, 7, 1.0, True, None])
-    def test_top(self, model, k):
-        with pytest.raises(
-            InputError, match=rf"^k: expected an integer from 1 to 6, got {re.escape(repr(k))}$"
-        ):
-            model.predict_top(X, k)
-
-    @pytest.mark.parametrize(
-        "verb", ["predict", "predict_nodes", "predict_marginals", "decode", "predict_proba"]
-    )
-    def test_not_fitted(self, verb):
-        with pytest.raises(NotFittedError, match="This TaxonomyCRF instance is not fitted yet"):
-            getattr(TaxonomyCRF(), verb)(X)
-
-    def test_not_fitted_with_arguments(self):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            TaxonomyCRF().predict_top(X, 2)
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            TaxonomyCRF().predict(X, threshold=0.5)
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            TaxonomyCRF().log_likelihood(X, Y)
-
-    def test_likelihood_of_unknown_labels(self, model):
-        with pytest.raises(InputError, match=r"^item 119: label 'a' is not among the 6 known classes$"):
-            model.log_likelihood(X, [*Y[:-1], "a"])
-
-    def test_edges_in_an_array(self):
-        edges = np.array([("u", name) for name in LEAVES], object)
-        with pytest.raises(InputError, match="a 2-column array holds paths: pass a list of tuples for edges"):
-            fitted(edges, separator="|")
-        assert fitted([tuple(edge) for edge in edges], separator="|").tree_.n_nodes == 7
-
-    def test_a_folder_is_no_taxonomy(self, tmp_path):
-        with pytest.raises(InputError, match=f"'{tmp_path.name[:1]}?.* is a folder$"):
-            fitted(str(tmp_path))
-
-    def test_a_failed_fit_keeps_the_old_model(self):
-        model = fitted()
-        before = model.predict_nodes(X)
-        with pytest.raises(InputError, match="inner node"):
-            model.fit(X[:, :4], ["a", *Y[1:]])
-        assert model.predict_nodes(X).tobytes() == before.tobytes()
-
-
-def test_docstring_example():
-    failures, tests = doctest.testmod(taxonomy_module)
-    assert (failures, tests > 0) == (0, True)
-    assert crfqn.TaxonomyCRF is TaxonomyCRF
 
 
 def test_many_names_are_no_ground_for_a_warning():

@@ -13,7 +13,7 @@ from crfqn.model_file import read_model
 
 
 class TestContentThatDoesNotFit:
-    """Files with a right checksum whose content no `save` would write."""
+    """Files with a right checksum whose content no `save` would write: what only chains have."""
 
     @pytest.fixture
     def rewrite(self, named_model, path):
@@ -37,24 +37,19 @@ class TestContentThatDoesNotFit:
         with pytest.raises(ModelFileError, match=f"expected a model of kind {known}; it is a 'taxonomy'"):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        "name", ["node_state", "node_feature", "node_weight", "edge_from", "edge_weight", "trace", "classes"]
-    )
+    @pytest.mark.parametrize("name", ["edge_from", "edge_weight", "classes"])
     def test_a_missing_array(self, rewrite, path, name):
         rewrite(arrays={name: None})
-        with pytest.raises(ModelFileError, match=name if name != "classes" else "classes"):
+        with pytest.raises(ModelFileError, match=name):
             crfqn.load(path)
 
     @pytest.mark.parametrize(
         ("name", "change"),
         [
-            ("node_state", lambda a: a + 50),
             ("node_state", lambda a: -1 - a.astype(np.int64)),
             ("node_state", lambda a: a.astype(np.float64)),
             ("node_state", lambda a: a[:-1]),
-            ("node_feature", lambda a: a.astype(np.int64) + 10**12),
             ("node_feature", lambda a: a[None]),
-            ("node_weight", lambda a: a * np.nan),
             ("edge_to", lambda a: a + 3),
             ("edge_weight", lambda a: a * np.inf),
             ("edge_weight", lambda a: 1e308 + 0 * a),
@@ -72,35 +67,6 @@ class TestContentThatDoesNotFit:
         file = read_model(path)
         rewrite(arrays={name: change(file.arrays[name])})
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{name.split('_')[0]}"):
-            crfqn.load(path)
-
-    @pytest.mark.parametrize(
-        "metadata",
-        [
-            {"settings": None},
-            {"settings": {}},
-            {"settings": 5},
-            {"n_classes": 0},
-            {"n_classes": -1},
-            {"n_classes": "many"},
-            {"n_classes": 10**18},
-            {"n_features": 0},
-            {"n_features": 10**18},
-            {"n_features": 10**30},
-            {"n_features": float("inf")},
-            {"n_features": float("nan")},
-            {"n_features": True},
-            {"n_features": None},
-            {"result": {}},
-            {"result": {"status": "DONE"}},
-            {"extra": 3},
-            {"extra": None},
-        ],
-        ids=str,
-    )
-    def test_wrong_metadata(self, rewrite, path, metadata):
-        rewrite(**metadata)
-        with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
             crfqn.load(path)
 
     @pytest.mark.parametrize("name", ["value", "seconds", "n_iter", "n_proved_zeros"])

@@ -1,0 +1,82 @@
+"""Vocabularies: names to columns and back, and the pairs that they remember."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from crfqn.data.encoding import encode_sequences
+from crfqn.data.vocabulary import Vocabulary
+from crfqn.errors import InputError
+
+
+def test_vocabulary():
+    vocabulary = Vocabulary(["b", "a", "ü"])
+    assert len(vocabulary) == 3
+    assert list(vocabulary) == vocabulary.names == ["b", "a", "ü"]
+    assert (
+        [vocabulary[name] for name in vocabulary] == [vocabulary.index(name) for name in "baü"] == [0, 1, 2]
+    )
+    assert "a" in vocabulary
+    assert "c" not in vocabulary
+    assert repr(vocabulary) == "Vocabulary(3 names)"
+    with pytest.raises(KeyError, match="'c'"):
+        vocabulary["c"]
+    for twin in (pickle.loads(pickle.dumps(vocabulary)), copy.deepcopy(vocabulary)):
+        assert twin == vocabulary
+        assert twin["ü"] == 2
+    assert vocabulary != Vocabulary(["a", "b", "ü"])
+
+
+def test_bad_vocabularies():
+    with pytest.raises(InputError, match="'a' comes twice"):
+        Vocabulary(["a", "b", "a"])
+    with pytest.raises(InputError, match="that of column 1 is of type int: 3"):
+        Vocabulary(["a", 3])
+    with pytest.raises(InputError, match="must be a list of 3 strings, got the single 'abc'"):
+        Vocabulary("abc")
+
+
+class TestPairsThatAVocabularyRemembers:
+    """What was met before is looked up, not spelled again; it has to mean the same as the first time."""
+
+    POSITIONS = (
+        {"w": "a", "n": 1, "flag": True, "off": False, "zero": 0},
+        {"w": "b", "n": 1.0, "x": 2.5},
+        {"w": "a", "x": 1, "new": "never seen", "never": 1, "flag": np.True_},
+        {"w=a": 1.0, "n": 1.0},
+        {"x": -0.5, "w": "b", "never": 3.0},
+        {"w": "1", "n": "1"},
+    )
+
+    def test_again_and_in_another_order(self):
+        _, vocabulary = encode_sequences([[dict(p) for p in self.POSITIONS[:2]]])
+        first = encode_sequences([list(self.POSITIONS)], vocabulary)[0].matrix.toarray()
+        backwards = encode_sequences([list(self.POSITIONS[::-1])], vocabulary)[0].matrix.toarray()
+        np.testing.assert_array_equal(first, backwards[::-1])
+        names = vocabulary.names
+        rows = [{n: v for n, v in zip(names, row, strict=True) if v} for row in first]
+        assert rows == [
+            {"flag": 1, "n": 1, "w=a": 1},
+            {"n": 1, "w=b": 1, "x": 2.5},
+            {"flag": 1, "w=a": 1, "x": 1},
+            {"n": 1, "w=a": 1},
+            {"w=b": 1, "x": -0.5},
+            {},
+        ]
+
+    def test_what_has_no_column_is_not_kept(self):
+        _, vocabulary = encode_sequences([[{"w": "a", "n": 1}]])
+        for number in range(20):
+            encode_sequences(
+                [[{"w": f"unseen {number}", f"name {number}": "x", "n": number + 2.0}]], vocabulary
+            )
+        assert list(vocabulary.pairs) in ([], ["w"])
+        assert sum(len(values) for values in vocabulary.pairs.values()) == 0
+
+    def test_the_error_names_the_place_after_a_good_start(self):
+        with pytest.raises(
+            InputError, match=r"item 0, position 1: feature 'x': expected a finite number, got nan"
+        ):
+            encode_sequences([[{"w": "a", "x": 1}, {"w": "a", "x": float("nan")}]])

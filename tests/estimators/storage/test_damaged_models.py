@@ -1,0 +1,95 @@
+"""Model files of any kind whose content does not fit together."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from model_mutations import write_mutation
+from stored_items import ITEM_MODELS, ROWS, trained
+from stored_models import named, rewriter
+
+import crfqn
+from crfqn.errors import ModelFileError
+from crfqn.model_file import read_model
+
+
+@pytest.fixture
+def model_of(named_model):
+    """A fitted model of a kind: "chain", or the name of one of items."""
+    return lambda kind: named_model if kind == "chain" else trained(kind)
+
+
+class TestContentThatDoesNotFit:
+    """Files with a right checksum whose content no `save` would write: what all kinds share."""
+
+    @pytest.fixture(params=["chain", "flat str", "mixed names"])
+    def rewrite(self, request, model_of, path):
+        return rewriter(model_of(request.param), path)
+
+    @pytest.mark.parametrize("name", ["node_state", "node_feature", "node_weight", "trace"])
+    def test_a_missing_array(self, rewrite, path, name):
+        rewrite(arrays={name: None})
+        with pytest.raises(ModelFileError, match=rf"model\.crfqn: the model has no array '{name}'"):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("node_state", lambda a: a + 50),
+            ("node_feature", lambda a: a.astype(np.int64) + 10**12),
+            ("node_weight", lambda a: a * np.nan),
+        ],
+    )
+    def test_a_wrong_array(self, rewrite, path, name, change):
+        rewrite(arrays={name: change(read_model(path).arrays[name])})
+        with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{name}"):
+            crfqn.load(path)
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            {"settings": None},
+            {"settings": {}},
+            {"settings": 5},
+            {"n_classes": 0},
+            {"n_classes": -1},
+            {"n_classes": "many"},
+            {"n_classes": 10**18},
+            {"n_features": 0},
+            {"n_features": 10**18},
+            {"n_features": 10**30},
+            {"n_features": float("inf")},
+            {"n_features": float("nan")},
+            {"n_features": True},
+            {"n_features": None},
+            {"result": {}},
+            {"result": {"status": "DONE"}},
+            {"extra": 3},
+            {"extra": None},
+        ],
+        ids=str,
+    )
+    def test_wrong_metadata(self, rewrite, path, metadata):
+        rewrite(**metadata)
+        with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
+            crfqn.load(path)
+
+
+@pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
+def test_whatever_a_file_holds_it_is_a_model_or_refused(model_of, kind, path):
+    """Mutations of the content: no other error than the documented one, and none but of the input in prediction."""
+    model_of(kind).save(path)
+    file, rng, n_loaded = read_model(path), random.Random(kind), 0
+    for _ in range(150):
+        write_mutation(path, file, rng)
+        try:
+            model = crfqn.load(path)
+        except ModelFileError:
+            continue
+        n_loaded += 1
+        with suppress(ValueError):  # settings and numbers of features are looked at when they are used
+            model.predict(named() if kind == "chain" else ROWS)
+    assert 10 < n_loaded < 140

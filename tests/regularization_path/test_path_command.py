@@ -1,0 +1,82 @@
+"""`crfqn path`: its table, files and model, folds, rows, and mistakes."""
+
+import json
+
+import pytest
+from command_line import run_here
+
+import crfqn
+
+
+class TestCommand:
+    @pytest.fixture
+    def here(self, monkeypatch, tmp_path):
+        return lambda *arguments: run_here(monkeypatch, tmp_path, "path", *arguments, "--threads", 1)
+
+    def test_table_files_and_model(self, here, tmp_path):
+        pytest.importorskip("matplotlib")
+        run = here("digits", "--values", 4, "--l1", 100, "-o", "best", "--csv", "p.csv", "--plot", "p.png")
+        assert run.returncode == 0, run.stderr
+        lines = run.stdout.splitlines()
+        assert lines[0].split() == ["l1", "accuracy", "non-zeros", "gap", "passes", "seconds"]
+        rows = [line.split() for line in lines[1:5]]
+        assert float(rows[-1][0]) == 100
+        assert rows[0][2] == "0"
+        assert rows[-1][-1] == "best"
+        assert lines[5].startswith("    together")
+        assert "(test part)" in run.stdout
+        *values, note = run.stderr.splitlines()
+        assert len(values) == 4
+        assert "the smallest of the 4 values, l1 = 100: smaller ones may be better" in note
+        assert note.endswith("`--l1 10` walks on to them.")
+        assert crfqn.load(tmp_path / "best").l1 == 100
+        assert (tmp_path / "p.csv").read_text().count("\n") == 5
+        assert (tmp_path / "p.png").stat().st_size > 1000
+
+    def test_folds_as_json(self, here, tmp_path):
+        run = here("digits", "--values", 3, "--l1", 300, "--cv", 2, "--json", "-q", "--tol", 0.01)
+        assert run.returncode == 0, run.stderr
+        content = json.loads(run.stdout)
+        assert len(content["path"]) == 3
+        assert content["path"][content["best"]]["score"] == max(row["score"] for row in content["path"])
+        assert content["best_end"] == "smallest"
+        assert run.stderr == ""
+        assert list(tmp_path.iterdir()) == []
+
+    def test_rows(self, here, tmp_path):
+        (tmp_path / "train.txt").write_text("a 0:1\nb 1:1\nc 2:1\n" * 10)
+        (tmp_path / "recipe.toml").write_text(
+            'name = "mine"\ntitle = "Mine"\n[data]\ntrain = "train.txt"\ntest = "train.txt"\n'
+            '[features]\nkind = "given"\n'
+            '[structure]\nkind = "flat"\n[objective]\nloss = "squared-hinge"\npenalty = "l1/l2"\n'
+        )
+        run = here("recipe.toml", "--values", 3, "--csv", "p.csv")
+        assert run.returncode == 0, run.stderr
+        lines = run.stdout.splitlines()
+        assert lines[0].split()[0] == "group_l1"
+        assert "best       group_l1 = " in run.stdout
+        assert run.stderr.startswith("group_l1 = ")
+        values = [float(line.split(",")[0]) for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+        assert [float(line.split()[0]) for line in lines[1:4]] == pytest.approx(values, rel=1e-5)
+        assert values[0] >= 99.9 * values[-1]
+
+    def test_time_is_up(self, here):
+        run = here("digits", "--values", 4, "--max-time", 0.01, "-q")
+        assert run.returncode == 4
+        assert "callback" in run.stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("digits", "--holdout", 1), "--holdout 1 leaves none of the 1500 training items"),
+            (("unknown",), "no recipe 'unknown'"),
+            (("digits", "--csv", "no/folder/p.csv"), "no/folder/p.csv"),
+            (("digits", "--plot", "p.doc"), "expected a picture's file"),
+        ],
+    )
+    def test_bad_input(self, here, arguments, message):
+        if "--plot" in arguments:
+            pytest.importorskip("matplotlib")
+        run = here(*arguments)
+        assert run.returncode == 2
+        assert message in run.stderr
