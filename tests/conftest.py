@@ -1,6 +1,30 @@
 """Shared by all tests."""
 
+from contextlib import contextmanager
+
 import pytest
+
+
+@pytest.fixture(scope="session")
+def standard_library():
+    """The docstrings of the standard library, which take seconds to collect."""
+    from crfqn.datasets.reading import GENERATORS
+
+    return GENERATORS["docstrings"]()
+
+
+@pytest.fixture(scope="session")
+def collected(standard_library):
+    """Give what has been collected to every dataset and recipe of the docstrings; `with collected():`."""
+    from crfqn.datasets.reading import GENERATORS
+
+    @contextmanager
+    def given():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(GENERATORS, "docstrings", lambda: standard_library)
+            yield
+
+    return given
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import pytest
 import typer
+from command_line import run_here
 
 from crfqn.cli.app import app
 from crfqn.datasets import list_datasets
@@ -40,6 +41,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 CHANGING = re.compile(
     r"\s*\d+(/\d+)?\s{2,}|gap |time |model |proved |log-likelihood "
 )  # progress, times, sizes
+STEP = re.compile(r"(?:.*<<'END'\n(?:.*\n)*?END|.+)\n")
+PIPE = re.compile(r"(?:(?P<before>[^|\n]*) \| )?crfqn (?P<words>[^|<>\n]*)(?P<after>(?: [|>][^\n]*)?)")
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -149,30 +152,49 @@ def check_block(page: Path, block: Block, after: Block | None, names: dict[str, 
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=named)
-def test_commands_run_and_print_what_follows(page, tmp_path):
-    (tmp_path / "bin").mkdir()
-    script = tmp_path / "bin" / "crfqn"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m crfqn "$@"\n')
-    script.chmod(0o755)
-    path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "CRFQN_CACHE": str(tmp_path)}
+def test_commands_run_and_print_what_follows(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
     for block in filter(is_session, blocks_of(page)):
-        steps = [block.text] if block.language == "sh" else block.text[2:].split("\n$ ")
-        for step in steps:
+        for step in steps_of(block):
             command, shown = (step, "") if block.language == "sh" else step.split("\n", 1)
-            done = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", command],
-                cwd=tmp_path,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                timeout=180,
-            )
-            assert done.returncode == 0, done.stdout
+            found = run_step(command, tmp_path, monkeypatch)
             stable = [line for line in shown.splitlines() if line.strip() and not CHANGING.match(line)]
-            assert not missing(stable, done.stdout.splitlines()), done.stdout
+            assert not missing(stable, found.splitlines()), found
+
+
+def steps_of(block: Block) -> list[str]:
+    """The commands of a session, each with what it prints."""
+    if block.language != "sh":
+        return block.text[2:].split("\n$ ")
+    return [step.rstrip("\n") for step in STEP.findall(block.text)]
+
+
+def run_step(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a command prints; `crfqn`, alone or in a pipe, runs in this process, which saves seconds of start-up."""
+    parts = PIPE.fullmatch(command)
+    if parts is None:
+        return run_shell(command, folder)
+    given = run_shell(parts["before"], folder) if parts["before"] else ""
+    words, options = shlex.split(parts["words"]), {"COLUMNS": None, "input": given}
+    done = run_here(monkeypatch, folder, *words, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stderr + run_shell(f"cat {parts['after']}", folder, done.stdout)
+
+
+def run_shell(command: str, folder: Path, given: str = "") -> str:
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env={**os.environ, "CRFQN_CACHE": str(folder)},
+        input=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize("text", RECIPES)

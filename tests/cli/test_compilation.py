@@ -11,11 +11,11 @@ from crfqn.cli.commands.compilation import FIRST_FITS
 def test_what_was_compiled_is_not_compiled_again(tmp_path):
     found = []
     for _ in range(2):
-        done = crfqn("compile", "CalibratedLeastSquares", "-q", "--json", NUMBA_CACHE_DIR=str(tmp_path))
+        done = crfqn("compile", "StagewiseRegression", "-q", "--json", NUMBA_CACHE_DIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         (row,) = json.loads(done.stdout)
-        assert row["name"] == "CalibratedLeastSquares"
+        assert row["name"] == "StagewiseRegression"
         assert row["seconds"] > 0
         found.append(row["n_compiled"])
     assert found[0] > 0

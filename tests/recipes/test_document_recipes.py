@@ -470,8 +470,9 @@ class TestEstimators:
 
 
 @pytest.fixture(scope="module")
-def stdlib():
-    return prepare(load_recipe("stdlib"))
+def stdlib(collected):
+    with collected():
+        return prepare(load_recipe("stdlib"))
 
 
 class TestStdlib:

@@ -32,7 +32,7 @@ def crfqn(*arguments, cwd=None, input=None, **environment):
 
 
 def run_here(monkeypatch, folder, *arguments, input="", **environment):
-    """The same in this process, which saves the start-up; for what does not train."""
+    """The same in this process, which saves the seconds of the start-up."""
     output, messages = io.StringIO(), io.StringIO()
     with monkeypatch.context() as patch:
         patch.chdir(folder)

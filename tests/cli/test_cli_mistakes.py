@@ -1,0 +1,106 @@
+"""What users are told of every mistake, and datasets that are not there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+
+class TestMistakes:
+    def assert_mistake(self, run, code, *words):
+        assert run.returncode == code
+        assert run.stdout == ""
+        assert "Traceback" not in run.stderr
+        for word in words:
+            assert word in run.stderr
+
+    def test_unknown_recipe(self, here, tmp_path):
+        self.assert_mistake(
+            here("train", "nope", cwd=tmp_path), 2, "nope", "banking77, btc, conll2000, digits"
+        )
+
+    def test_ocr_without_data(self, here, tmp_path):
+        run = here("train", "models/ocr", cwd=tmp_path, CRFQN_DATA=None)
+        self.assert_mistake(run, 3, "crfqn data get ocr", "CRFQN_DATA", "crfqn train models/digits")
+
+    def test_output_is_checked_first(self, here, tmp_path):
+        run = here("train", "digits", "-o", "nowhere/m", cwd=tmp_path)
+        self.assert_mistake(run, 2, "nowhere does not exist")
+        assert "items" not in run.stderr
+
+    @pytest.mark.parametrize("name", ["predict", "evaluate", "inspect"])
+    def test_model_files(self, here, tmp_path, name):
+        (tmp_path / "foreign").write_bytes(b"lCRFfoo" * 100)
+        for path, words in (
+            ("foreign", "not a crfqn model"),
+            ("missing", "no such file"),
+            (".", "not a file"),
+        ):
+            run = here(name, path, cwd=tmp_path, input="")
+            self.assert_mistake(run, 2, f"{path}: ", words)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("train", "digits", "--l1", "much"),
+            ("train", "digits", "--l1=-1"),
+            ("fly",),
+            ("data", "x"),
+        ],
+    )
+    def test_usage(self, here, arguments):
+        self.assert_mistake(here(*arguments), 2, "Error")
+
+    @pytest.mark.parametrize("value", ["nan", "inf"])
+    def test_numbers_that_are_none(self, here, tmp_path, value):
+        self.assert_mistake(here("train", "digits", "--l1", value, cwd=tmp_path), 2, "l1")
+
+    def test_input_files(self, here, trained, tmp_path):
+        folder, _ = trained
+        model = folder / "digits.crfqn"
+        (tmp_path / "words").write_text("1\tdog\n")
+        for command_name in ("predict", "evaluate"):
+            self.assert_mistake(
+                here(command_name, model, "gone", cwd=tmp_path), 2, "gone: there is no such file"
+            )
+            self.assert_mistake(here(command_name, model, ".", cwd=tmp_path), 2, "a folder")
+            self.assert_mistake(here(command_name, model, "words", cwd=tmp_path), 2, "'dog' is no pixel")
+        (tmp_path / "bare").write_text("\tp0_0:16\n")
+        self.assert_mistake(here("evaluate", model, "bare", cwd=tmp_path), 2, "no labels")
+        self.assert_mistake(here("inspect", model, "--label", "x", cwd=tmp_path), 2, "no label 'x'")
+
+    def test_unknown_dataset(self, here):
+        self.assert_mistake(here("data", "get", "x"), 2, "no dataset 'x'", "digits")
+        self.assert_mistake(here("data", "verify", "x"), 2, "no dataset 'x'")
+
+    def test_debug_shows_the_traceback(self, here, tmp_path):
+        run = here("train", "nope", cwd=tmp_path, CRFQN_DEBUG="1")
+        assert run.returncode == 2
+        assert "Traceback" in run.stderr
+
+
+class TestData:
+    def test_list(self, here, tmp_path):
+        run = here("data", "list", cwd=tmp_path, CRFQN_DATA=None)
+        assert run.returncode == 0
+        assert "built in" in run.stdout
+        assert "not here: crfqn data get ocr" in run.stdout
+        rows = json.loads(here("data", "list", "--json", cwd=tmp_path, CRFQN_DATA=None).stdout)
+        assert {"digits", "ocr", "stdlib"} < {row["name"] for row in rows}
+
+    def test_digits(self, here):
+        assert "built in" in here("data", "get", "digits").stdout
+        assert here("data", "verify", "digits").returncode == 0
+
+    def test_missing_and_damaged(self, here, tmp_path):
+        assert here("data", "verify", "ocr", cwd=tmp_path, CRFQN_DATA=None).returncode == 3
+        (tmp_path / "letter.derived.tsv.gz").write_bytes(b"no")
+        run = here("data", "verify", "ocr", cwd=tmp_path, CRFQN_DATA=str(tmp_path))
+        assert run.returncode == 3
+        assert "checksum" in run.stderr
+
+    @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the OCR data in CRFQN_DATA")
+    def test_real_data(self, here):
+        assert here("data", "verify", "ocr").returncode == 0
+        assert Path(here("data", "get", "ocr").stdout.strip()).is_file()
