@@ -190,7 +190,7 @@ def test_known_labels(model, data):
     assert labels[1] == model.predict(X[1:])[0]
     marginals = model.predict_marginals(X, known=known)
     np.testing.assert_allclose(marginals[0].sum(axis=1), 1.0)
-    np.testing.assert_array_equal(marginals[0][1], [0.0, 0.0, 1.0])
+    assert marginals[0][1][:2].tolist() == [0.0, 0.0]  # and so 1 for the other, but for rounding
     whole, part = model.predict_nbest(X[:1], n=500)[0], model.predict_nbest(X[:1], n=500, known=known[:1])[0]
     fits = [(y, p) for y, p in whole if y[1] == "O" and y[2] != "I-X"]
     assert [y for y, _ in part] == [y for y, _ in fits]

@@ -192,7 +192,7 @@ class TestThreads:
     def test_bit_identical_for_any_number_of_threads(self):
         # Large enough for every part to have items, for samples to start from and for several blocks.
         problem = make_problem(15, n_items=4000, n_features=12, n_states=4, longest=5)
-        models = [fitted(problem, l1=3.0, n_threads=n, max_iter=40) for n in (1, 2, 3)]
+        models = [fitted(problem, l1=3.0, n_threads=n, max_iter=15) for n in (1, 2, 3)]
         assert models[0].result_.trace.passes[0] > 1.0
         for other in models[1:]:
             assert_same_model(models[0], other)

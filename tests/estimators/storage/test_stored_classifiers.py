@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -91,13 +88,3 @@ class TestClassifiersOfItems:
             with pytest.raises(NotFittedError, match="not fitted yet"):
                 model.save(path)
         assert not path.exists()
-
-    def test_another_process_predicts_the_same(self, path):
-        model = ITEM_MODELS["path rows"]()
-        model.save(path)
-        script = (
-            "import sys, crfqn, numpy as np\n"
-            "print(crfqn.load(sys.argv[1]).predict_nodes(np.eye(6)).tobytes().hex())"
-        )
-        run = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
-        assert run.stdout.strip() == model.predict_nodes(np.eye(6)).tobytes().hex()

@@ -1,8 +1,10 @@
-"""Model files of any kind whose content does not fit together."""
+"""Model files of any kind: in another process, and with content that does not fit together."""
 
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -20,6 +22,23 @@ from crfqn.model_file import read_model
 def model_of(named_model):
     """A fitted model of a kind: "chain", or the name of one of items."""
     return lambda kind: named_model if kind == "chain" else trained(kind)
+
+
+def test_another_process_predicts_the_same(model_of, tmp_path):
+    chain, tree = model_of("chain"), model_of("path rows")
+    chain.save(tmp_path / "chain")
+    tree.save(tmp_path / "tree")
+    script = (
+        "import sys, crfqn, numpy as np\n"
+        "chain, tree = map(crfqn.load, sys.argv[1:])\n"
+        "item = [[f'é{j}'] for j in range(8)]\n"
+        "print(chain.predict_marginals([item])[0].tobytes().hex(), tree.predict_nodes(np.eye(6)).tobytes().hex())"
+    )
+    command = [sys.executable, "-c", script, tmp_path / "chain", tmp_path / "tree"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    item = [[f"é{j}"] for j in range(8)]
+    expected = chain.predict_marginals([item])[0], tree.predict_nodes(np.eye(6))
+    assert run.stdout.split() == [numbers.tobytes().hex() for numbers in expected]
 
 
 class TestContentThatDoesNotFit:
