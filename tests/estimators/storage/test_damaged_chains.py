@@ -84,6 +84,11 @@ class TestContentThatDoesNotFit:
         with pytest.raises(ModelFileError, match=r"result: n_iter: expected a whole number from 0 to"):
             crfqn.load(path)
 
+    def test_more_features_than_names(self, rewrite, path):
+        rewrite(n_features=10**18)
+        with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
+            crfqn.load(path)
+
     @pytest.mark.parametrize("names", [["a"], ["a"] * 3, []], ids=str)
     def test_wrong_names(self, rewrite, path, names):
         rewrite(strings={"feature_names": names})
