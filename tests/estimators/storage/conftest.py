@@ -14,7 +14,7 @@ def path(tmp_path):
     return tmp_path / "model.crfqn"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def named_model() -> ChainCRF:
     model = ChainCRF(l1=2.5).fit(named(), PROBLEM.labels)
     n_used = np.unique(model.coef_.tocoo().col).size
