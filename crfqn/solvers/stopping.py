@@ -26,6 +26,7 @@ from crfqn.solvers.screened_point import ScreenedPoint
 
 FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
+FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
 PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
 
 
@@ -68,7 +69,8 @@ class Gains:
             return np.inf
         quarter, half, last = (self.values[max(-(-n // share) - 1, 0)] for share in (4, 2, 1))
         newer, older = half - last, quarter - half
-        share = min(max(newer / older, FASTEST), SLOWEST) if older > 0 else SLOWEST
+        fastest = FASTEST_OF_FEW if n < FEW_STEPS else FASTEST
+        share = min(max(newer / older, fastest), SLOWEST) if older > 0 else SLOWEST
         return newer * share / (1.0 - share)
 
 
