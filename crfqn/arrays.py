@@ -30,6 +30,14 @@ class SparseWeights(NamedTuple):
         """The number of coordinates, n."""
         return self.coords.size
 
+    @classmethod
+    def without_zeros(cls, coords: Coords, weights: Vector) -> SparseWeights:
+        """Return the weights at some coordinates, of which those that are zero leave."""
+        if np.count_nonzero(weights) == weights.size:
+            return cls(coords, weights)
+        stays = weights != 0
+        return cls(coords[stays], weights[stays])
+
 
 NO_WEIGHTS = SparseWeights(NO_COORDS, NO_VALUES)
 

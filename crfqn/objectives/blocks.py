@@ -161,10 +161,10 @@ class BlockedPoint:
     weights: Vector
     _screenings: ScreeningCache = field(default_factory=ScreeningCache, repr=False)
 
-    @property
+    @cached_property
     def sparse_weights(self) -> SparseWeights:
         """The weights, which may be kept longer than the point."""
-        return SparseWeights(self.coords, self.weights)
+        return SparseWeights.without_zeros(self.coords, self.weights)
 
     def points(self) -> Iterator[Point]:
         """Yield the point of each part, one at a time."""

@@ -174,7 +174,18 @@ class Objective:
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
+        if coords.size == self._n_possible:
+            return self._everything
         return split_coords(coords, self.n_states, self.map.n_features)
+
+    @property
+    def _n_possible(self) -> int:
+        return self.n_states * self.map.n_features + self.loss.n_edges
+
+    @cached_property
+    def _everything(self) -> Split:
+        """All coordinates, which methods that keep all of them ask for in every step."""
+        return split_coords(np.arange(self._n_possible), self.n_states, self.map.n_features)
 
     def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
         """Return all coordinates of some features and edges (both sorted), as far as they may have a weight."""

@@ -42,10 +42,10 @@ class Point:
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
     _screenings: ScreeningCache = field(default_factory=ScreeningCache, repr=False)
 
-    @property
+    @cached_property
     def sparse_weights(self) -> SparseWeights:
         """The weights, which may be kept longer than the point: it is as large as the data."""
-        return SparseWeights(self.coords, self.weights)
+        return SparseWeights.without_zeros(self.coords, self.weights)
 
     @cached_property
     def evaluation(self) -> Evaluation:

@@ -77,10 +77,10 @@ class StreamedPoint:
     coords: Coords
     weights: Vector
 
-    @property
+    @cached_property
     def sparse_weights(self) -> SparseWeights:
         """The weights."""
-        return SparseWeights(self.coords, self.weights)
+        return SparseWeights.without_zeros(self.coords, self.weights)
 
     @cached_property
     def sums(self) -> Sums:

@@ -6,18 +6,19 @@ hides a decrease, and after how many trials a search has failed.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.optimize import line_search
 
 from crfqn.solvers.protocols import Vector
 
 ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
 MOST_TRIALS = 40  # halving 40 times is 1e-12
+MOST_WOLFE = 20  # trials within an interval that shrinks by more
 BLURRED = 100.0  # roundings of the objective: where all trials fail and no more was predicted, rounding is the reason
+SHORTEST_GROWTH, LONGEST_GROWTH = 2.0, 20.0  # of a step that is too short
+INNER = 0.1  # of an interval: the next trial is no nearer to its ends
 CLOSE = 1e-6  # a share of the objective: values that differ less may be compared by their slopes
 
 T = TypeVar("T")
@@ -93,10 +94,21 @@ def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, fac
     return Found(None, length, has_failed=True)
 
 
+class Tried(NamedTuple):
+    """A length that was tried, with the value and the slope along the ray there."""
+
+    length: float
+    value: float
+    slope: float
+
+
 def strong_wolfe(
     at: Callable[[float], tuple[float, float]], start: tuple[float, float], c1: float, c2: float
 ) -> float | None:
-    """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithm 3.5, scipy's).
+    """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithms 3.5 and 3.6).
+
+    Lengths grow to where the slopes say that the ray has its lowest point, instead of doubling: where a first step is
+    far too short that saves most of its trials.
 
     Parameters
     ----------
@@ -104,19 +116,38 @@ def strong_wolfe(
     start : those at 0
     c1, c2 : float, of the decrease and of the slope
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*line search.*", RuntimeWarning)  # the return value says it
-        step, *_ = line_search(
-            lambda step: at(step[0])[0],
-            lambda step: np.array([at(step[0])[1]]),
-            np.zeros(1),
-            np.ones(1),
-            gfk=np.array([start[1]]),
-            old_fval=start[0],
-            c1=c1,
-            c2=c2,
-        )
-    return None if step is None else float(step)
+    origin = low = Tried(0.0, *start)
+    high: Tried | None = None
+    length = 1.0
+    for _ in range(MOST_WOLFE):
+        here = Tried(length, *at(length))
+        if not here.value <= min(origin.value + c1 * length * origin.slope, low.value):
+            high = here
+        elif abs(here.slope) <= -c2 * origin.slope:
+            return length
+        elif here.slope * (length - low.length) < 0:  # it still falls away from the lowest point so far
+            low = here
+        else:
+            low, high = here, low
+        length = extrapolated(origin, low) if high is None else interpolated(low, high)
+    return None
+
+
+def extrapolated(origin: Tried, last: Tried) -> float:
+    """Return the length at which the slope would be zero if it went on to change as it has, within bounds."""
+    rise = last.slope - origin.slope
+    wanted = -origin.slope / rise if rise > 0 else np.inf
+    return last.length * min(max(wanted, SHORTEST_GROWTH), LONGEST_GROWTH)
+
+
+def interpolated(low: Tried, high: Tried) -> float:
+    """Return the lowest point of the cubic through two lengths, well within them, or their middle (equation 3.59)."""
+    width = high.length - low.length
+    d = low.slope + high.slope - 3.0 * (high.value - low.value) / width
+    with np.errstate(all="ignore"):
+        root = np.sign(width) * np.sqrt(d * d - low.slope * high.slope)
+        share = 1.0 - (high.slope + root - d) / (high.slope - low.slope + 2.0 * root)
+    return low.length + width * (float(share) if INNER <= share <= 1.0 - INNER else 0.5)
 
 
 def unit_length(steepest: Vector) -> float:

@@ -169,7 +169,8 @@ class Taxonomy:
 
     def _each(self, run, pool: Pool | None) -> None:  # type: ignore[no-untyped-def]
         """Call run(first, last) over stretches of items: each is written on its own, so the cuts change no result."""
-        n_parts = min(self.n_parts, self.n_items)
+        threads = pool or Pool(1)
+        n_parts = 1 if threads.n_threads == 1 else min(self.n_parts, self.n_items)
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
         n_operations = PASS * self.n_items * self.n_states
-        (pool or Pool(1)).each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)
+        threads.each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)

@@ -17,7 +17,7 @@ column; values: float64 (nnz,), or (0,) where every stored value is 1. states, f
 import numpy as np
 
 from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel, strict_subkernel
-from crfqn.kernels.rows import add_picked
+from crfqn.kernels.rows import add_picked, aligned_rows
 
 TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
 
@@ -147,6 +147,18 @@ def transpose_positions(first, last, rows, order, out, norms):
             norms[t] = np.sqrt(norms[t])
 
 
+@bare_kernel
+def transpose(source, target):
+    """target[j, i] = source[i, j], by squares that stay in the first cache; `target` may be wider than that."""
+    n, m = source.shape
+    for i_first in range(0, n, TRANSPOSED_TOGETHER):
+        i_last = min(i_first + TRANSPOSED_TOGETHER, n)
+        for j_first in range(0, m, TRANSPOSED_TOGETHER):
+            for j in range(j_first, min(j_first + TRANSPOSED_TOGETHER, m)):
+                for i in range(i_first, i_last):
+                    target[j, i] = source[i, j]
+
+
 @kernel
 def feature_gradients(features, block, slab, indptr, indices, values, residual, out):
     """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
@@ -176,6 +188,24 @@ def add_powers(gradients, n_states, inside, order, totals):
             excess = max(abs(gradients[i, k]) - inside, 0.0)
             total += excess if order == 1 else excess * excess
         totals[i] += total
+
+
+@kernel
+def add_position_rows(first, last, table, indptr, indices, values, scores):
+    """scores[k, t] += sum_f x_tf table[f, k] for the positions t = first ... last - 1, by their rows (CSR).
+
+    table: float64 (F, width), width a multiple of LANES; scores: float64 (K, N), K <= width. A position's sums stay in
+    registers while its entries go by; over columns each entry would load and store them.
+    """
+    sums = aligned_rows(TRANSPOSED_TOGETHER, table.shape[1])
+    for start in range(first, last, TRANSPOSED_TOGETHER):
+        stop = min(start + TRANSPOSED_TOGETHER, last)
+        sums[: stop - start] = 0.0
+        for t in range(start, stop):
+            add_picked(sums[t - start], table, indices, indptr[t], indptr[t + 1], values)
+        for k in range(scores.shape[0]):
+            for t in range(start, stop):
+                scores[k, t] += sums[t - start, k]
 
 
 @kernel

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.sparse.columns import add_feature_rows, feature_gradients
+from crfqn.kernels.sparse.columns import add_feature_rows, add_position_rows, feature_gradients, transpose
 from crfqn.kernels.sparse.sorted_sets import union
 from crfqn.objectives.coordinates import Split
-from crfqn.threads import N_PARTS, Pool
+from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 MOST_STATES = 256  # the coordinates of a taxonomy's thousands of nodes fill no rows
 FEWEST_ENTRIES = (
@@ -25,7 +25,7 @@ FEWEST_ENTRIES = (
 )
 MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
 SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
-BLOCK = 64  # features whose sums are one thread's share
+BLOCK = 64  # features whose sums stay in the cache while a slab's positions go by
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +66,13 @@ class DenseRows:
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:
         """Add X w to the scores (K, N) in place, stretch of positions by stretch."""
-        table = aligned_rows(self.features.size, self.width)
         store, n_states = self.store, scores.shape[0]
+        table = self._table(weights, n_states)
         if self.is_everything:
-            table[:, :n_states] = weights.reshape(n_states, -1).T
-        else:
-            table[self.row, self.states] = weights
+            rows = store.by_position()
+            parts = cut_into_parts(rows[0])
+            pool.each(N_PARTS, lambda p: add_position_rows(parts[p], parts[p + 1], table, *rows, scores))
+            return
         step = max(SLAB_NUMBERS // self.width // 2, -(-store.n_positions // N_PARTS))
 
         def run(part: int) -> None:
@@ -82,6 +83,15 @@ class DenseRows:
 
         pool.each(-(-store.n_positions // step), run)
 
+    def _table(self, weights: NDArray[np.float64], n_states: int) -> NDArray[np.float64]:
+        """Return the weights by feature, (rows, width)."""
+        table = aligned_rows(self.features.size, self.width)
+        if self.is_everything:
+            transpose(weights.reshape(n_states, -1), table)
+        else:
+            table[self.row, self.states] = weights
+        return table
+
     def sums(
         self, by_state: NDArray[np.float64], pool: Pool, of_squares: bool = False
     ) -> NDArray[np.float64]:
@@ -90,13 +100,17 @@ class DenseRows:
         by_position = aligned_rows(store.n_positions, self.width)
 
         def copy(first: int, last: int) -> None:
-            by_position[first:last, :n_states] = by_state[:, first:last].T
+            transpose(by_state[:, first:last], by_position[first:last])
 
         pool.each_stretch(store.n_positions, copy)
         table = aligned_rows(self.features.size, self.width)
 
+        parts = self._parts()
+
         def run(part: int) -> None:
-            block = slice(part * BLOCK, (part + 1) * BLOCK)
+            block = slice(parts[part], parts[part + 1])
+            if block.start == block.stop:
+                return
             first, last = self.features[block][[0, -1]]
             indptr = store.indptr[first : last + 2]
             entries = slice(indptr[0], indptr[-1])
@@ -106,8 +120,19 @@ class DenseRows:
                 indptr - indptr[0], store.indices[entries], values, by_position, table[block],
             )  # fmt: skip
 
-        pool.each(-(-self.features.size // BLOCK), run)
-        return table[:, :n_states].T.ravel() if self.is_everything else table[self.row, self.states]
+        pool.each(parts.size - 1, run)
+        if not self.is_everything:
+            return table[self.row, self.states]
+        out = np.empty((n_states, self.features.size))
+        transpose(table[:, :n_states], out)
+        return out.ravel()
+
+    def _parts(self) -> NDArray[np.int64]:
+        """Cut the features into parts of about equally many entries: each reads the table of positions anew."""
+        ends = self.store.indptr
+        if not self.is_everything:
+            ends = np.concatenate([[0], np.cumsum(self.store.sizes[self.features])])
+        return cut_into_parts(ends, min(N_PARTS, -(-self.features.size // BLOCK)))
 
 
 def rounded_up(n_states: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +164,12 @@ class Evaluated:
     """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
 
     def __init__(
-        self, objective: Objective, penalty: Penalty, coords: Coords, point: Point, l2: Vector | None = None
+        self,
+        objective: Objective,
+        penalty: Penalty,
+        coords: Coords,
+        point: Point,
+        l2: Vector | float | None = None,
     ) -> None:
         self.objective, self.penalty, self.coords, self.point = objective, penalty, coords, point
         self.w = point.weights
@@ -171,9 +177,12 @@ class Evaluated:
             self.w = np.zeros(coords.size)
             self.w[np.searchsorted(coords, point.coords)] = point.weights
         self.gradient = point.gradient(coords)
-        self.l2 = penalty.l2_of(coords) if l2 is None else l2
-        self.slopes = self.gradient + self.l2 * self.w
-        self.value = point.value + 0.5 * float(self.l2 @ (self.w * self.w))
+        if l2 is None:  # a number where it is the same for all
+            l2 = penalty.l2_of(coords) if penalty.unpenalised.size else penalty.l2
+        self.l2 = l2
+        self.slopes = self.l2 * self.w
+        self.slopes += self.gradient
+        self.value = point.value + 0.5 * float(self.w @ (self.l2 * self.w))
 
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
@@ -182,30 +191,42 @@ class Evaluated:
         return np.where(found > 0, found, 1.0)
 
     def moved(self, step: Vector) -> Evaluated:
-        """Return the point w + step, evaluated."""
-        w = self.w + step
-        used = np.flatnonzero(w)
-        is_full = used.size == w.size
-        point = self.objective.at(self.coords if is_full else self.coords[used], w if is_full else w[used])
+        """Return the point w + step, evaluated at all coordinates: those of features that no item has stay zero."""
+        point = self.objective.at(self.coords, self.w + step)
         return Evaluated(self.objective, self.penalty, self.coords, point, self.l2)
 
     def state(self, **kinds: Any) -> State:
         """Return the state for the loop around the solver."""
-        dual_value = best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
         return State(
             self.point,
             self.value,
-            float(np.abs(self.slopes).max(initial=0.0)),
+            float(max(self.slopes.max(initial=0.0), -self.slopes.min(initial=0.0))),
             self.coords.size,
-            dual_value,
+            self.dual_value(),
             is_screening=True,
             least_gap=self.least_gap,
             **kinds,
         )
 
-    @property
+    def dual_value(self) -> float:
+        """Return the lower bound on the optimum that the point proves.
+
+        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate
+        at the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
+        """
+        if (
+            self.penalty.unpenalised.size
+            or self.penalty.l2 == 0
+            or not np.isfinite(self.point.dual_value(1.0))
+        ):
+            return best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
+        return self.value - self.least_gap
+
+    @cached_property
     def least_gap(self) -> float:
         """What the bound from this point's own mixtures leaves open: ||slopes||^2 / (2 l2) over penalised weights."""
         l2 = self.penalty.l2
-        slopes = self.slopes[self.l2 > 0]
-        return float(slopes @ slopes) / (2.0 * l2) if l2 > 0 else 0.0
+        if l2 == 0:
+            return 0.0
+        slopes = self.slopes[self.l2 > 0] if self.penalty.unpenalised.size else self.slopes
+        return float(slopes @ slopes) / (2.0 * l2)
