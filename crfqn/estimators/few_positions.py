@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.token_rows import TokenRows
 from crfqn.kernels.sparse.position_scores import add_position_scores, are_clean_rows
-from crfqn.threads import FEWEST_OPERATIONS
+from crfqn.kernels.sparse.token_scores import add_token_scores
+from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
+
+SORTING = 4  # operations for an entry whose feature has no weight
 
 
 class ByFeature(NamedTuple):
@@ -46,6 +50,33 @@ def few_scores(matrix: Any, coef: Any, initial: NDArray[np.float64]) -> NDArray[
     _, _, heads, states, places = _by_feature(coef)
     add_position_scores(*rows, heads, states, places, np.require(coef.data, np.float64, ["C", "W"]), scores)
     return scores
+
+
+def token_scores(rows: TokenRows, coef: Any, pool: Pool) -> NDArray[np.float64] | None:
+    """Return coef @ x for every position x of rows given by name, (K, N).
+
+    None where a store does it sooner, and for entries of one column whose sum is not finite, which it names.
+    """
+    if coef.format != "csr" or coef.data.size != coef.indices.size:
+        return None
+    _, _, heads, states, places = _by_feature(coef)
+    weights = np.require(coef.data, np.float64, ["C", "W"])
+    n_positions, n_states = rows.n_positions, coef.shape[0]
+    if rows.columns.size > weights.size:
+        weights, places = weights[places], places[:0]
+    scores = np.zeros((n_states, n_positions))
+    entries = rows.row_ends, rows.columns, rows.values
+    n_operations = rows.columns.size * (SORTING + weights.size / heads.size)
+    cuts = cut_into_parts(rows.row_ends, 1 if n_operations < FEWEST_OPERATIONS else N_PARTS)
+    are_finite = np.ones(cuts.size - 1, bool)
+
+    def run(part: int) -> None:
+        are_finite[part] = add_token_scores(
+            cuts[part], cuts[part + 1], *entries, heads, states, places, weights, scores
+        )
+
+    pool.each(cuts.size - 1, run, n_operations)
+    return scores if are_finite.all() else None
 
 
 def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:

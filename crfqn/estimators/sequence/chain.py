@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels.codes import (
     encode_known_labels,
@@ -25,13 +25,14 @@ from crfqn.data.labels.codes import (
 from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
+from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
-from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.few_positions import few_scores, token_scores
 from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.online import OnlineSequences
 from crfqn.estimators.sequence.open_items import OpenItems
@@ -430,27 +431,36 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """Return items as `Sequences` in the model's features; those that are open as they are."""
         if isinstance(X, OpenItems):
             return X
+        X = self._with_names(X)
+        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+
+    def _with_names(self, X: Any) -> Any:
+        """Return items, `Sequences` of other columns with those of the model's names."""
         is_encoded = isinstance(X, Sequences) and (
             X.vocabulary is None or X.vocabulary is not self.vocabulary_
         )
         if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            X = X.with_names(self.vocabulary_.names)
-        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+            return X.with_names(self.vocabulary_.names)
+        return X
 
     def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
-        sequences = self._encode(X)
-        if isinstance(sequences, OpenItems):
+        if isinstance(X, OpenItems):
             with Pool(self.n_threads) as pool:
-                return sequences.chain, *self._scores(sequences.store, pool)
-        chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
-        scores = few_scores(sequences.matrix, self.coef_, np.zeros(chain.n_states))
-        if scores is not None:
-            return chain, scores, self.edge_coef_.toarray()
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+                return X.chain, *self._scores(X.store, pool)
+        encoded = encode_new(self._with_names(X), self.vocabulary_, self.n_features_in_)
+        chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
         with Pool(self.n_threads) as pool:
+            if isinstance(encoded, TokenRows):
+                scores = token_scores(encoded, self.coef_, pool)
+            else:
+                scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
+            if scores is not None:
+                return chain, scores, self.edge_coef_.toarray()
+            matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
+            store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
             return chain, *self._scores(store, pool)
 
     def _infer(
