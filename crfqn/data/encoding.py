@@ -6,7 +6,7 @@ sorted, so that the result does not depend on the order of the items.
 Shapes: I items, N positions, F features.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
-from crfqn.data.vocabulary import Vocabulary
+from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
 from crfqn.wording import describe
 
@@ -76,21 +76,21 @@ def encode_sequences(
     return sequences, _check_columns(sequences, vocabulary, n_features)
 
 
-def encode_new(X: Any, vocabulary: Vocabulary | None, n_features: int) -> Sequences | TokenRows:
+def encode_new(
+    X: Any, vocabulary: Vocabulary | None, n_features: int, find_names: Callable[[Vocabulary], KnownNames]
+) -> Sequences | TokenRows:
     """Return new items in a model's columns: `TokenRows` if they are given by name, which is soonest done.
 
-    Parameters and errors as in `encode_sequences`; items may be empty.
+    `find_names` returns those names of the vocabulary that matter. Other parameters and errors as in
+    `encode_sequences`; items may be empty.
     """
-    if (
-        vocabulary is not None
-        and not isinstance(X, Sequences)
-        and not isinstance(vocabulary, TemplateVocabulary)
-    ):
-        X = _as_items(X)
-        first = _first_filled(X)
-        if first is not None and not is_matrix(first):
-            return known_rows(X, vocabulary)
-    return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
+    if isinstance(X, Sequences) or vocabulary is None or isinstance(vocabulary, TemplateVocabulary):
+        return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
+    items = _as_items(X)
+    first = _first_filled(items)
+    if first is None or is_matrix(first):
+        return encode_sequences(items, vocabulary, allow_empty=True)[0]
+    return known_rows(items, find_names(vocabulary))
 
 
 def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_features: int | None) -> Sequences:

@@ -26,10 +26,10 @@ from crfqn.data.vocabulary import (
     GrowingColumns,
     GrowingPairs,
     GrowingValues,
+    KnownNames,
     KnownPairs,
     KnownValues,
     Unplain,
-    Vocabulary,
 )
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
@@ -86,9 +86,9 @@ class TokenRows(Items):
         return matrix
 
 
-def known_rows(items: Sequence[Any], vocabulary: Vocabulary) -> TokenRows:
-    """Return items in the columns of a vocabulary; InputError names the item, the position and what came."""
-    return TokenRows(_filled(_Buffers(vocabulary.columns, vocabulary.pairs), items), len(vocabulary))
+def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
+    """Return items in the columns of known names; InputError names the item, the position and what came."""
+    return TokenRows(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
 
 
 def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, list[str]]:

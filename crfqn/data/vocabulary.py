@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from crfqn.data.sequences import check_names
@@ -125,7 +125,29 @@ class KnownValues(dict[object, int]):
 NO_VALUES = KnownValues()
 
 
-class Vocabulary:
+class KnownNames:
+    """Names that have a column, for looking them up.
+
+    columns : the column of each name
+    """
+
+    columns: dict[str, int]
+
+    def __init__(self, columns: KnownColumns, n_features: int) -> None:
+        self.columns, self._n_features = columns, n_features
+
+    @cached_property
+    def pairs(self) -> KnownPairs:
+        """Columns by name and value."""
+        return KnownPairs(self.columns)
+
+    @property
+    def n_features(self) -> int:
+        """Number of all columns, those included that have no name here."""
+        return self._n_features
+
+
+class Vocabulary(KnownNames):
     """Vocabulary of feature names: the names of the columns, and the column of each name.
 
     Parameters
@@ -141,12 +163,16 @@ class Vocabulary:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = check_names(names, len(names))
-        self.columns: dict[str, int] = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
+        self.columns = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
 
-    @cached_property
-    def pairs(self) -> KnownPairs:
-        """Columns by name and value."""
-        return KnownPairs(self.columns)
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self)
+
+    def some(self, columns: Iterable[int]) -> KnownNames:
+        """Return the names of some columns."""
+        return KnownNames(KnownColumns((self.names[column], column) for column in columns), len(self))
 
     def index(self, name: str) -> int:
         """Return the column of a name; KeyError if there is none."""
