@@ -1,6 +1,6 @@
 """Scores of one sentence, or of a few rows: position by position, without a feature store and without threads.
 
-Weights are sorted by feature once for all calls, and so are the names of features looked up (`weight_places.py`).
+Weights are sorted by feature once for all calls (`weight_places.py`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.token_rows import TokenRows
-from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.estimators.weight_places import KeptByPlaces
 from crfqn.kernels.sparse.position_scores import add_position_scores, are_clean_rows
-from crfqn.kernels.sparse.token_scores import add_token_scores
-from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
-
-SORTING = 4  # operations for an entry whose feature has no weight
+from crfqn.threads import FEWEST_OPERATIONS
 
 
 class ByFeature(NamedTuple):
@@ -42,57 +37,6 @@ def few_scores(matrix: Any, coef: Any, initial: NDArray[np.float64]) -> NDArray[
     heads, states, places = by_feature(coef)
     add_position_scores(*rows, heads, states, places, np.require(coef.data, np.float64, ["C", "W"]), scores)
     return scores
-
-
-def token_scores(rows: TokenRows, coef: Any, pool: Pool) -> NDArray[np.float64] | None:
-    """Return coef @ x for every position x of rows given by name, (K, N).
-
-    None where a store does it sooner, and for entries of one column whose sum is not finite, which it names.
-    """
-    if coef.format != "csr" or coef.data.size != coef.indices.size:
-        return None
-    heads, states, places = by_feature(coef)
-    weights = np.require(coef.data, np.float64, ["C", "W"])
-    n_positions, n_states = rows.n_positions, coef.shape[0]
-    if rows.columns.size > weights.size:
-        weights, places = weights[places], places[:0]
-    scores = np.zeros((n_states, n_positions))
-    entries = rows.row_ends, rows.columns, rows.values
-    n_operations = rows.columns.size * (SORTING + weights.size / heads.size)
-    cuts = cut_into_parts(rows.row_ends, 1 if n_operations < FEWEST_OPERATIONS else N_PARTS)
-    are_finite = np.ones(cuts.size - 1, bool)
-
-    def run(part: int) -> None:
-        are_finite[part] = add_token_scores(
-            cuts[part], cuts[part + 1], *entries, heads, states, places, weights, scores
-        )
-
-    pool.each(cuts.size - 1, run, n_operations)
-    return scores if are_finite.all() else None
-
-
-@KeptByPlaces
-def names_with_weights(coef: Any, vocabulary: Vocabulary) -> KnownNames:
-    """Return the names of the features that have weights: others add nothing to scores, and make look-ups slower."""
-    if coef.format != "csr":
-        return vocabulary
-    features = np.unique(coef.indices)
-    return vocabulary if features.size == len(vocabulary) else vocabulary.some(features)
-
-
-@KeptByPlaces
-def flat_places(coef: Any) -> NDArray[np.int64]:
-    """Return the place of each weight in a table (rows x columns)."""
-    rows = np.repeat(np.arange(coef.shape[0]), np.diff(coef.indptr))
-    return rows * coef.shape[1] + coef.indices
-
-
-def edge_table(coef: Any) -> NDArray[np.float64]:
-    """Return a small sparse array as a table; for CSR in a tenth of the time of `toarray`."""
-    if coef.format != "csr":
-        return coef.toarray()
-    table: Any = np.bincount(flat_places(coef), coef.data, coef.shape[0] * coef.shape[1])
-    return table.reshape(coef.shape)
 
 
 def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:

@@ -33,11 +33,12 @@ from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
-from crfqn.estimators.few_positions import edge_table, few_scores, names_with_weights, token_scores
+from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.online import OnlineSequences
 from crfqn.estimators.sequence.open_items import OpenItems
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
+from crfqn.estimators.sequence.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
 from crfqn.estimators.storage.content import (

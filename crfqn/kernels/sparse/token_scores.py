@@ -39,8 +39,8 @@ def row_keys(begin, end, columns, keys):
 
 
 @strict_kernel
-def add_token_scores(first, last, row_ends, columns, values, heads, states, places, weights, scores):
-    """scores[k, t] += sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
+def score_tokens(first, last, row_ends, columns, values, heads, states, places, weights, scores):
+    """scores[k, t] = sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
 
     The sums are taken in the order of the features: bit by bit those of `columns.add_columns`.
 
@@ -50,7 +50,7 @@ def add_token_scores(first, last, row_ends, columns, values, heads, states, plac
         in any order, those without a column have one below 0
     heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,) or (0,): feature f has the weights
         weights[places[j]], or weights[j], for states[j], j = heads[f] ... heads[f + 1] - 1
-    scores : float64 (K, N)
+    scores : float64 (K, N), out
 
     Returns
     -------
@@ -60,8 +60,10 @@ def add_token_scores(first, last, row_ends, columns, values, heads, states, plac
     for t in range(first, last):
         longest = max(longest, row_ends[t + 1] - row_ends[t])
     keys, is_finite, low = np.empty(longest, np.int64), True, (np.int64(1) << LOW) - 1
+    row = np.empty(scores.shape[0])
     for t in range(first, last):
         begin = row_ends[t]
+        row[:] = 0.0
         n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
         while e < n:
             f, x = keys[e] >> LOW, 0.0
@@ -70,5 +72,6 @@ def add_token_scores(first, last, row_ends, columns, values, heads, states, plac
                 e += 1
             is_finite &= np.isfinite(x)
             for j in range(heads[f], heads[f + 1]):
-                scores[states[j], t] += x * (weights[places[j]] if places.size > 0 else weights[j])
+                row[states[j]] += x * (weights[places[j]] if places.size > 0 else weights[j])
+        scores[:, t] = row
     return is_finite
