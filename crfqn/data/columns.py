@@ -144,6 +144,13 @@ class DenseRows:
             return np.require(self.array[first:last], np.float64, ["C", "A", "W"])
 
 
+def is_matrix(item: Any) -> bool:
+    """Return whether an item is an array of numbers or a sparse matrix."""
+    if isinstance(item, np.ndarray):
+        return item.dtype.kind not in "OUST"
+    return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
+
+
 def check_sparse(matrix: Any) -> None:
     """Check that the index arrays of a sparse matrix stay within it; anything else than a sparse matrix passes.
 

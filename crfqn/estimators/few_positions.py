@@ -1,35 +1,26 @@
 """Scores of one sentence, or of a few rows: position by position, without a feature store and without threads.
 
-Weights are sorted by feature once and kept as long as the arrays of `coef_` are the same ones: their numbers are read
-anew at every call, so that changing them in place is seen.
+Weights are sorted by feature once for all calls (`weight_places.py`).
 """
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.estimators.weight_places import KeptByPlaces
 from crfqn.kernels.sparse.position_scores import add_position_scores, are_clean_rows
 from crfqn.threads import FEWEST_OPERATIONS
 
 
 class ByFeature(NamedTuple):
-    """Places of each feature's weights in a CSR array (states x features), in the order `add_position_scores` takes.
+    """Places of each feature's weights in a CSR array (states x features), in the order `add_position_scores` takes."""
 
-    indptr, indices : references to the arrays that this was made of
-    """
-
-    indptr: weakref.ref
-    indices: weakref.ref
     heads: NDArray[np.int64]
     states: NDArray[np.int32]
     places: NDArray[np.int64]
-
-
-_kept: dict[int, ByFeature] = {}  # by the identity of `indices`, and only as long as these live
 
 
 def few_scores(matrix: Any, coef: Any, initial: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -43,7 +34,7 @@ def few_scores(matrix: Any, coef: Any, initial: NDArray[np.float64]) -> NDArray[
     if rows is None or not are_clean_rows(*rows, n_positions, coef.shape[1]):
         return None
     scores = np.repeat(initial[:, None], n_positions, axis=1)
-    _, _, heads, states, places = _by_feature(coef)
+    heads, states, places = by_feature(coef)
     add_position_scores(*rows, heads, states, places, np.require(coef.data, np.float64, ["C", "W"]), scores)
     return scores
 
@@ -71,22 +62,11 @@ def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int64],
     )
 
 
-def _by_feature(coef: Any) -> ByFeature:
-    """Return the order of the weights by feature, made anew for arrays that are not known: O(F + weights)."""
-    key = id(coef.indices)
-    found = _kept.get(key)
-    if found is not None and found.indices() is coef.indices and found.indptr() is coef.indptr:
-        return found
+@KeptByPlaces
+def by_feature(coef: Any) -> ByFeature:
+    """Return the order of the weights by feature: O(F + weights)."""
     order = np.argsort(coef.indices, kind="stable")
     heads = np.zeros(coef.shape[1] + 1, np.int64)
     np.cumsum(np.bincount(coef.indices, minlength=coef.shape[1]), out=heads[1:])
     states = np.repeat(np.arange(coef.shape[0], dtype=np.int32), np.diff(coef.indptr))[order]
-    found = ByFeature(
-        weakref.ref(coef.indptr),
-        weakref.ref(coef.indices, lambda _: _kept.pop(key, None)),
-        heads,
-        states,
-        order,
-    )
-    _kept[key] = found
-    return found
+    return ByFeature(heads, states, order)

@@ -8,8 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from crfqn.data.features import FeatureStore
-from crfqn.estimators import few_positions
-from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.few_positions import by_feature, few_scores
 from crfqn.estimators.weights import entries
 from crfqn.objectives.linear.image import add_image
 from crfqn.structures.structure import NO_EDGES
@@ -127,9 +126,9 @@ class TestOrderByFeature:
     def test_made_once(self):
         x, coef = make()
         few_scores(x, coef, INITIAL)
-        found = few_positions._kept[id(coef.indices)]
+        found = by_feature.kept[id(coef.indices)]
         few_scores(x, coef, INITIAL)
-        assert few_positions._kept[id(coef.indices)] is found
+        assert by_feature.kept[id(coef.indices)] is found
 
     def test_weights_changed_in_place_are_seen(self):
         x, coef = make()
@@ -157,7 +156,7 @@ class TestOrderByFeature:
         x, coef = make()
         few_scores(x, coef, INITIAL)
         key = id(coef.indices)
-        assert key in few_positions._kept
+        assert key in by_feature.kept
         del coef
         gc.collect()
-        assert key not in few_positions._kept
+        assert key not in by_feature.kept

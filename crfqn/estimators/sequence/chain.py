@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.labels.codes import (
     encode_known_labels,
@@ -25,6 +26,7 @@ from crfqn.data.labels.codes import (
 from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
+from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
@@ -36,6 +38,7 @@ from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.online import OnlineSequences
 from crfqn.estimators.sequence.open_items import OpenItems
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
+from crfqn.estimators.sequence.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
 from crfqn.estimators.sequence.transitions import Transitions, as_transitions
 from crfqn.estimators.storage.content import (
@@ -322,15 +325,15 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the best label's number at each position of all items, and where the items begin and end."""
-        chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
             return chain.decode(scores, edges, pool).states, chain.offsets
 
     @available_if(has_probabilities)
     def decode(self, X: Any, known: Any = None) -> Decoding:
         """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`."""
-        chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
             best = chain.decode(scores, edges, pool)
             log_partition = chain.infer(scores, edges, pool=pool).log_partition
         return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
@@ -342,11 +345,11 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         With `pairs` P(y_t = j, y_{t+1} = k | x, known): float64 arrays (positions - 1, classes, classes). Rows and
         pairs of a position sum to 1. Other parameters and errors as in `predict`.
         """
-        chain, scores, edges = self._open_known(X, known)
-        if pairs:
-            with Pool(self.n_threads) as pool:
+        with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
+            if pairs:
                 return pairs_of(chain, scores, edges, pool)
-        inference = self._infer(chain, scores, edges)
+            inference = chain.infer(scores, edges, pool=pool)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -375,7 +378,8 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         check_is_fitted(self)
         sequences = self._encode(X)
         labels = flat_partial_labels(y, sequences.offsets)
-        chain, scores, edges = self._open_known(sequences, None)
+        with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(sequences, None, pool)
         if not is_partial(labels):
             targets = encode_known_labels(labels, sequences.offsets, self.classes_)
             inference = self._infer(chain, scores, edges, targets)
@@ -430,28 +434,40 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """Return items as `Sequences` in the model's features; those that are open as they are."""
         if isinstance(X, OpenItems):
             return X
+        X = self._with_names(X)
+        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+
+    def _with_names(self, X: Any) -> Any:
+        """Return items, `Sequences` of other columns with those of the model's names."""
         is_encoded = isinstance(X, Sequences) and (
             X.vocabulary is None or X.vocabulary is not self.vocabulary_
         )
         if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            X = X.with_names(self.vocabulary_.names)
-        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+            return X.with_names(self.vocabulary_.names)
+        return X
 
-    def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+    def _open(self, X: Any, pool: Pool) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
-        sequences = self._encode(X)
-        if isinstance(sequences, OpenItems):
-            with Pool(self.n_threads) as pool:
-                return sequences.chain, *self._scores(sequences.store, pool)
-        chain = Chain(sequences.offsets, len(self.classes_), rules=self.rules_)
-        scores = few_scores(sequences.matrix, self.coef_, np.zeros(chain.n_states))
+        if isinstance(X, OpenItems):
+            return X.chain, *self._scores(X.store, pool)
+        encoded = encode_new(
+            self._with_names(X),
+            self.vocabulary_,
+            self.n_features_in_,
+            partial(names_with_weights, self.coef_),
+        )
+        chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
+        if isinstance(encoded, TokenRows):
+            scores = token_scores(encoded, self.coef_, pool)
+        else:
+            scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
         if scores is not None:
-            return chain, scores, self.edge_coef_.toarray()
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
-        with Pool(self.n_threads) as pool:
-            return chain, *self._scores(store, pool)
+            return chain, scores, edge_table(self.edge_coef_)
+        matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
+        store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
+        return chain, *self._scores(store, pool)
 
     def _infer(
         self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS

@@ -54,15 +54,14 @@ class SequenceDecoding(Fitted):
     rules_: TransitionRules | None = None  # models that were not trained here have none
 
     @abstractmethod
-    def _open(self, X: Any) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+    def _open(self, X: Any, pool: Pool) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
 
-    def _open_known(self, X: Any, known: Any) -> OpenedItems:
+    def _open_known(self, X: Any, known: Any, pool: Pool) -> OpenedItems:
         """Return new items with what is known of their labels; InputError for one that no labelling is left for."""
-        chain, scores, edges = self._open(X)
+        chain, scores, edges = self._open(X, pool)
         allowed = None if known is None else encode_constraints(known, chain.offsets, self.classes_)
-        with Pool(self.n_threads) as pool:
-            impossible = chain.impossible(allowed, pool)
+        impossible = chain.impossible(allowed, pool)
         if impossible.size:
             raise InputError(
                 f"item {impossible[0]}: no labelling keeps the rules"
@@ -96,8 +95,8 @@ class SequenceDecoding(Fitted):
         """
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise InputError(f"n: expected an integer >= 1, got {n!r}")
-        chain, scores, edges = self._open_known(X, known)
         with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
             best = n_best(chain, scores, edges, int(n), pool)
             log_partition = chain.infer(scores, edges, pool=pool).log_partition
         probabilities = np.exp(np.minimum(best.score - log_partition, 0.0))
@@ -143,9 +142,9 @@ class SequenceDecoding(Fitted):
             raise InputError(
                 'scheme: spans need one, such as predict_spans(X, scheme="IOB2"), and the model has none'
             )
-        chain, scores, edges = self._open_known(X, known)
-        rules, types = span_rules(find_scheme(name), self.classes_.tolist())
         with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
+            rules, types = span_rules(find_scheme(name), self.classes_.tolist())
             spans = rules.find(chain.decode(scores, edges, pool).states, chain.offsets)
             probabilities = span_probabilities(chain, scores, edges, spans, rules, pool)
         found: list[list[LabelSpan]] = [[] for _ in range(chain.n_items)]

@@ -14,7 +14,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.encoder import Encoder
 from crfqn.data.templates.encoding.functions import function_name
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.vocabulary import KnownColumns, PairColumns, Vocabulary
+from crfqn.data.vocabulary import KnownColumns, Vocabulary
 from crfqn.errors import InputError
 
 
@@ -42,11 +42,6 @@ class TemplateVocabulary(Vocabulary):
     def columns(self) -> dict[str, int]:  # type: ignore[override]
         """Columns by name."""
         return KnownColumns(zip(self.names, range(len(self)), strict=True))
-
-    @cached_property
-    def pairs(self) -> PairColumns:  # type: ignore[override]
-        """Columns by name and value."""
-        return PairColumns(self.columns)
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""

@@ -1,0 +1,284 @@
+"""Features of positions as users list them, dicts or strings: looked up, and held in the order in which they came.
+
+Long inputs go straight into flat buffers of 4 bytes a feature: no list of all entries exists. Items are taken many at
+a time, so that Python runs no code of its own for a feature: maps over the dicts' names and values do.
+
+Shapes: I items, N positions, F features.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from numbers import Real
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.columns import BLOCK, is_matrix
+from crfqn.data.items import Items
+from crfqn.data.vocabulary import (
+    UNSEEN,
+    GrowingColumns,
+    GrowingPairs,
+    GrowingValues,
+    KnownNames,
+    KnownPairs,
+    KnownValues,
+    Unplain,
+)
+from crfqn.errors import InputError
+from crfqn.wording import describe, shorten
+
+TOGETHER = 256  # items that are looked up at a time
+DICTS, LISTS = frozenset([dict]), frozenset([list, tuple])
+STRINGS = LISTS | {set, frozenset}
+ONE = frozenset([1])
+COLLECTIONS = (list, tuple, set, frozenset, Mapping)
+PLAIN_TYPES = frozenset([str, bool, int, float])
+
+
+class TokenRows(Items):
+    """Entries of positions in the order in which they were listed: columns may come in any order, and twice.
+
+    Attributes
+    ----------
+    columns : int32 (entries,), UNSEEN for an entry that has no column
+    values : float64 (entries,), or (0,) where all are 1
+    row_ends : int64 (N + 1,): position t has the entries row_ends[t] ... row_ends[t + 1] - 1
+    offsets : int64 (I + 1,)
+    n_features : int
+    """
+
+    def __init__(self, buffers: _Buffers, n_features: int) -> None:
+        self.columns = np.frombuffer(buffers.columns, np.int32)
+        self.row_ends = np.frombuffer(buffers.row_ends, np.int64)
+        self.offsets = np.array(buffers.offsets, np.int64)
+        self.values = np.ones(self.columns.size if buffers.other_at else 0)
+        if buffers.other_at:
+            self.values[np.frombuffer(buffers.other_at, np.int64)] = np.frombuffer(buffers.other_values)
+        self.n_features = n_features
+
+    @property
+    def n_positions(self) -> int:
+        return self.row_ends.size - 1
+
+    def matrix(self) -> Any:
+        """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1."""
+        import scipy.sparse
+
+        columns, row_ends = self.columns, self.row_ends
+        values = self.values if self.values.size else np.ones(columns.size, np.float32)
+        is_seen = columns != UNSEEN
+        if not is_seen.all():
+            row_ends = np.concatenate([[0], np.cumsum(is_seen)])[row_ends]
+            columns, values = columns[is_seen], values[is_seen]
+        if columns.size < 2**31:  # scipy wants one dtype for both
+            row_ends = row_ends.astype(np.int32)
+        matrix = scipy.sparse.csr_array(
+            (values, columns, row_ends), shape=(row_ends.size - 1, self.n_features)
+        )
+        matrix.sum_duplicates()
+        return matrix
+
+
+def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
+    """Return items in the columns of known names; InputError names the item, the position and what came."""
+    return TokenRows(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
+
+
+def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, list[str]]:
+    """Return items in columns of their own, with their names, sorted; errors as `known_rows`."""
+    growing = GrowingColumns()
+    rows = TokenRows(_filled(_Buffers(growing, GrowingPairs(growing)), items), len(growing))
+    found = list(growing)
+    order = sorted(range(len(found)), key=found.__getitem__)
+    rank = np.empty(len(found) + 1, np.int32)
+    rank[order], rank[UNSEEN] = np.arange(len(found)), UNSEEN
+    for start in range(0, rows.columns.size, BLOCK):
+        rows.columns[start : start + BLOCK] = rank[rows.columns[start : start + BLOCK]]
+    return rows, [found[column] for column in order]
+
+
+def _filled(buffers: _Buffers, items: Sequence[Any]) -> _Buffers:
+    for first in range(0, len(items), TOGETHER):
+        buffers.add_items(items[first : first + TOGETHER], first)
+    return buffers
+
+
+class _Buffers:
+    """Growing buffers of `TokenRows`."""
+
+    def __init__(self, columns: dict[str, int], pairs: GrowingPairs | KnownPairs) -> None:
+        self.columns_by_name = columns
+        self.columns_by_pair: Mapping[str, GrowingValues | KnownValues] = pairs
+        self.columns = array("i")
+        # Most values are 1, so only the others are kept, with where in `columns` they belong.
+        self.other_values, self.other_at = array("d"), array("q")
+        self.row_ends, self.offsets = array("q", [0]), array("q", [0])
+        self._is_plain, self._add_dict = True, self._add_pairs
+
+    def add_items(self, items: Sequence[Any], first: int) -> None:
+        """Append items, of which `first` come before; InputError names the malformed position."""
+        if self._is_plain and self._add_plain(items):
+            return
+        self._is_plain = True  # unless this time, too, a position has values that need a look each
+        for i, item in enumerate(items, first):
+            if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
+                raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+            for t, position in enumerate(item):
+                try:
+                    self._add(position)
+                except (TypeError, ValueError, OverflowError):
+                    reason = _what_is_wrong(position)
+                    if reason is None:
+                        raise
+                    raise InputError(f"item {i}, position {t}: {reason}") from None
+            self.offsets.append(len(self.row_ends) - 1)
+
+    def _add_plain(self, items: Sequence[Any]) -> bool:
+        """Append lists of lists of strings, or of dicts whose values are strings, booleans, 1 or 0.
+
+        Returns False, with nothing appended, for anything else.
+        """
+        if not LISTS.issuperset(map(type, items)):
+            return False
+        positions, before = list(chain.from_iterable(items)), len(self.columns)
+        names = chain.from_iterable(positions)
+        try:
+            if STRINGS.issuperset(map(type, positions)):
+                found: Iterable[int] = map(self.columns_by_name.__getitem__, names)
+            elif DICTS.issuperset(map(type, positions)):
+                found = self._columns_of_dicts(positions, names)
+            else:
+                return False
+            self.columns.extend(found)
+        except (Unplain, TypeError):  # lists, sets and dicts cannot be keys
+            del self.columns[before:]
+            return False
+        self.row_ends.pop()
+        self.row_ends.extend(accumulate(map(len, positions), initial=before))
+        start = self.offsets.pop()
+        self.offsets.extend(accumulate(map(len, items), initial=start))
+        return True
+
+    def _columns_of_dicts(self, positions: list[dict[str, Any]], names: Iterable[str]) -> Iterable[int]:
+        values = chain.from_iterable(map(dict.values, positions))
+        if ONE.issuperset(positions[0].values()) and all(map(ONE.issuperset, map(dict.values, positions))):
+            return map(self.columns_by_name.__getitem__, names)
+        return map(getitem, map(self.columns_by_pair.__getitem__, names), values)
+
+    def _add(self, position: Any) -> None:
+        """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""
+        if isinstance(position, (dict, Mapping)):
+            self._add_dict(position)
+        elif isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
+            self.columns.extend(map(self.columns_by_name.__getitem__, position))
+        else:
+            raise TypeError
+        self.row_ends.append(len(self.columns))
+
+    def _add_pairs(self, position: Mapping[str, Any]) -> None:
+        """Append a position whose values are all 1, or else strings, booleans, 1 or 0, or else of any kind."""
+        values, before = position.values(), len(self.columns)
+        try:
+            if ONE.issuperset(values):
+                self.columns.extend(map(self.columns_by_name.__getitem__, position))
+                return
+            self.columns.extend(map(getitem, map(self.columns_by_pair.__getitem__, position), values))
+        except (Unplain, TypeError):
+            del self.columns[before:]
+            self._add_each(position)
+
+    def _add_each(self, position: Mapping[str, Any]) -> None:
+        """Append a position with values of any kind; the next position is first taken for one like it."""
+        column_of, pairs, append = self.columns_by_name, self.columns_by_pair, self.columns.append
+        n_others = len(self.other_at)
+        for key, value in position.items():
+            if type(value) not in PLAIN_TYPES:
+                if isinstance(value, COLLECTIONS):
+                    self._add_each(nested(key, value))
+                    continue
+                value = _plain(value)
+            is_pair = type(value) is str
+            column = pairs[key][value] if is_pair else column_of[key]
+            if is_pair or value == 1:
+                append(column)
+            elif value != 0:
+                if not math.isfinite(value):
+                    raise ValueError
+                if column != UNSEEN:
+                    self.other_values.append(value)
+                    self.other_at.append(len(self.columns))
+                append(column)
+        self._is_plain = False
+        self._add_dict = self._add_each if len(self.other_at) > n_others else self._add_pairs
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return a collection under `key` as features: "key:name" of each string, of each entry of a dict its value."""
+    if not isinstance(key, str):
+        raise TypeError
+    if isinstance(value, Mapping):
+        return {f"{key}:{_checked(name)}": inner for name, inner in value.items()}
+    counts = Counter(map(_checked, value))
+    return {f"{key}:{name}": count for name, count in counts.items()}
+
+
+def _checked(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name
+
+
+def _plain(value: Any) -> str | bool | float:
+    """Return a value of another type (numpy's, fractions) as one of PLAIN_TYPES; TypeError if it is none."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError("a feature value must be a number, boolean or string")
+
+
+def _is_string_row(position: Any) -> bool:
+    return isinstance(position, np.ndarray) and position.ndim == 1 and position.dtype.kind in "OUT"
+
+
+def _what_is_wrong(position: Any) -> str | None:
+    """Return why `_Buffers.add` refuses a position; None if it should not have."""
+    if isinstance(position, str):
+        return f"expected a dict or a list of strings, got the single string {shorten(position)}"
+    if isinstance(position, Mapping):
+        for key, value in position.items():
+            if not isinstance(key, str):
+                return f"expected feature names that are strings, got {describe(key)}"
+            if isinstance(value, (str, np.bool_)):
+                continue
+            if isinstance(value, COLLECTIONS):
+                reason = _what_is_wrong(value)
+                if reason is not None:
+                    return f"feature {shorten(key)}: {reason}"
+                continue
+            if not isinstance(value, Real):
+                expected = "a number, boolean, string, list or dict"
+                return f"feature {shorten(key)}: expected {expected}, got {describe(value)}"
+            try:
+                is_finite = math.isfinite(value)
+            except OverflowError:
+                return f"feature {shorten(key)}: the number is too large for a float, {shorten(value)}"
+            if not is_finite:
+                return f"feature {shorten(key)}: expected a finite number, got {value}"
+        return None
+    if isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
+        for name in position:
+            if not isinstance(name, str):
+                hint = "; for numbers, pass each item as a 2-D array" if isinstance(name, Real) else ""
+                return f"expected a list of strings, but it contains {describe(name)}{hint}"
+        return None
+    return f"expected a dict or a list of strings, got {describe(position)}"
