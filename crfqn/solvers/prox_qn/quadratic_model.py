@@ -17,6 +17,8 @@ from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
 from crfqn.solvers.settings import check_numbers
 
+OVERHEAD = 1e6  # operations, half a millisecond: what a step takes beside its pass, however small the problem
+
 
 class Sweeps(Protocol):
     """Settings of the coordinate descent."""
@@ -56,17 +58,21 @@ class UntilSolved:
     most : int
     tolerance : float
         Stop when a sweep's largest move is below this share of the first one's.
+    is_priced : bool
+        Whether sweeps are weighed against the pass after them; if not, equal problems in other forms, whose passes take
+        other numbers of operations, take the same steps.
     """
 
     most: int = 60
     tolerance: float = 0.01
+    is_priced: bool = True
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "most")
         check_numbers(self, 0, "tolerance")
 
     def limits(self, of_pass: float, n_coords: int, n_active: int) -> Limits:
-        return Limits(self.most, self.tolerance, of_pass)
+        return Limits(self.most, self.tolerance, of_pass + OVERHEAD if self.is_priced else np.inf)
 
 
 class QuadraticModel:

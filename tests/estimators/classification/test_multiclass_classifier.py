@@ -101,7 +101,7 @@ class TestOptimum:
     @every_loss
     @pytest.mark.parametrize("penalty", PENALTIES)
     def test_it_is_that_of_the_definition(self, loss, penalty):
-        model = fitted(loss=loss, **settings_of(penalty), fit_intercept=False, tol=1e-7)
+        model = fitted(loss=loss, **settings_of(penalty), fit_intercept=False, tol=1e-7, stop="certificate")
         strengths, norm = PENALTIES[penalty]
         assert model.result_.status is Status.CONVERGED
         assert model.result_.gap <= 1e-7
