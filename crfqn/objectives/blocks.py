@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,12 @@ from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import make_view
+from crfqn.objectives.registry import InMemory
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
-V = TypeVar("V")
 
-
-class BlockedObjective:
+class BlockedObjective(InMemory):
     """The sum of objectives over the same coordinates, evaluated one after the other.
 
     Parameters
@@ -139,10 +137,6 @@ class BlockedObjective:
     def at(self, coords: Coords, weights: Vector) -> BlockedPoint:
         """Evaluate at the sparse weights (sorted coordinates, values)."""
         return BlockedPoint(self, coords, weights)
-
-    def view(self, kind: type[V]) -> V:
-        """Return what a family of solvers needs besides, or raise ViewError."""
-        return make_view(kind, self)
 
 
 class Sums(NamedTuple):

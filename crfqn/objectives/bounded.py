@@ -8,12 +8,11 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.protocols import EpigraphView, UnpenalisedReachView
-from crfqn.objectives.registry import make_view
+from crfqn.objectives.protocols import UnpenalisedReachView
+from crfqn.objectives.registry import MethodState
 from crfqn.penalties.constraints import LossBudget
 
 V = TypeVar("V")
-VIEWS = (EpigraphView, UnpenalisedReachView)
 
 
 class BoundedObjective(Objective):
@@ -36,10 +35,16 @@ class BoundedObjective(Objective):
         return BoundedPoint(self.loss_objective, coords, weights)
 
     def view(self, kind: type[V]) -> V:
-        """Return one of the two views that a bound has, or raise ViewError."""
-        if kind not in VIEWS:
+        """Return the one view that a bound has, or raise ViewError."""
+        if kind is not UnpenalisedReachView:
             raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
-        return make_view(kind, self)
+        return super().view(kind)
+
+    def check_state(self, kind: type[MethodState]) -> None:
+        """Raise ViewError but for the state that is made of a bound."""
+        if not kind.is_constrained:
+            raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
+        kind.check(self)
 
     def sample(self, stride: int) -> Any:
         """Refuse: a bound on the loss of all items says nothing of some."""

@@ -3,7 +3,7 @@
     F(w) = sum_i weight_i loss_i(scores(w)),   scores = X w + offset,   gradient = X' residual
 
 It evaluates at sparse weights; an evaluation is an object, a `Point` (`point.py`): nothing has to be called in the
-right order. What single families of solvers need besides are views (`views/`).
+right order. What single families of solvers need besides are views and states (`registry.py`).
 
 Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
@@ -11,7 +11,6 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +22,14 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import make_view
+from crfqn.objectives.registry import InMemory
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
-V = TypeVar("V")
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 
 
-class Objective:
+class Objective(InMemory):
     """The loss of a model over features; `at(coords, weights)` evaluates it.
 
     Parameters
@@ -85,6 +83,11 @@ class Objective:
     @pool.setter
     def pool(self, pool: Pool) -> None:
         self.map.pool = pool
+
+    @property
+    def parts(self) -> list[Objective]:  # type: ignore[override]
+        """The objectives that it is the sum of: itself."""
+        return [self]
 
     @property
     def n_states(self) -> int:
@@ -163,10 +166,6 @@ class Objective:
         self.map.image(nodes, weights[: nodes.n_nodes], scores)
         edges[nodes.edges] += weights[nodes.n_nodes :]
         return Point(self, coords, weights, scores, edges)
-
-    def view(self, kind: type[V]) -> V:
-        """Return what a family of solvers needs besides (`protocols.py`), or raise ViewError."""
-        return make_view(kind, self)
 
     def all_coords(self) -> Coords:
         """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""

@@ -16,6 +16,7 @@ from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.subproblem.coordinates import Subproblem
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
+from crfqn.objectives.registry import MethodState
 
 __all__ = [
     "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
@@ -171,10 +172,12 @@ class Requirements(NamedTuple):
     ----------
     views : the types of the views that the objective must have
     is_separable : whether the penalty must be one of single coordinates
+    states : the states that must be there to be made over the items
     """
 
     views: tuple[type, ...] = ()
     is_separable: bool = False
+    states: tuple[type[MethodState], ...] = ()
 
 
 class Solver(Protocol):
@@ -194,12 +197,14 @@ def requirements(solver: Solver, objective: Objective) -> Requirements:
 
 def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
     """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
-    views, is_separable = requirements(solver, objective)
-    for kind in views:
-        try:
+    views, is_separable, states = requirements(solver, objective)
+    try:
+        for kind in views:
             objective.view(kind)
-        except ViewError as error:
-            raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
+        for state in states:
+            objective.check_state(state)
+    except ViewError as error:
+        raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
     if is_separable and not penalty.is_separable:
         raise InputError(
             f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"

@@ -16,9 +16,9 @@ from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import DualView
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.dual.items import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
@@ -101,7 +101,7 @@ class Items:
 def run(items: Items, C: float, method: Method, n_passes: int, seed: int) -> PassCurve:
     """Follow Algorithm 1; the clock stands still while a pass is evaluated."""
     objective = items.objective()
-    blocks: Any = objective.view(DualView).start(ElasticNet(0.0, 1.0 / C), method.name, method.tau)
+    blocks: Any = objective.state(DualItems, ElasticNet(0.0, 1.0 / C), method.name, method.tau)
     order = np.random.default_rng(seed).permutation(blocks.items)
     seconds, values, accuracies = [], [], []
     for _ in range(n_passes):

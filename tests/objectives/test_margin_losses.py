@@ -23,12 +23,13 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSqua
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
-from crfqn.objectives.protocols import FeatureBlockView, LipschitzView, OnlineView, ZeroProofView, has_view
+from crfqn.objectives.protocols import FeatureBlockView, LipschitzView, ZeroProofView, has_view
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.stochastic.state import SGDState
 from crfqn.structures.flat import flat
 from crfqn.threads import Pool
 
@@ -138,7 +139,7 @@ def test_the_logistic_loss_is_the_flat_crf():
         curvature_at(one).diagonal(coords), curvature_at(other).diagonal(coords), rtol=1e-12
     )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
-    for kind in (ZeroProofView, FeatureBlockView, OnlineView):  # what belongs to likelihoods
+    for kind in (ZeroProofView, FeatureBlockView, SGDState):  # what belongs to likelihoods
         assert has_view(ours, kind)
         assert not has_view(objective_of(make_problem("multiclass")), kind)
 
@@ -283,7 +284,7 @@ BAD = [
         r"a loss over 2 items and 2 positions, as the features have, got 3 items and 3 positions",
     ),
     (
-        lambda: objective_of(make_problem("multiclass")).view(OnlineView),
+        lambda: objective_of(make_problem("multiclass")).check_state(SGDState),
         r"the loss is MulticlassSquaredHinge",
     ),
 ]

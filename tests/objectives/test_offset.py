@@ -22,7 +22,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import FeatureBlockView, OnlineView, RowLearningView
+from crfqn.objectives.protocols import FeatureBlockView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
@@ -32,6 +32,7 @@ from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stochastic.state import FobosState, SGDState
 from crfqn.threads import Pool
 
 NAMES = ("chain", "flat", "multiclass", "multitask", "ranking")
@@ -240,8 +241,8 @@ def test_learning_item_by_item_refuses(name):
     with pytest.raises(ViewError, match=r"SGDL1 cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), SGDL1())
     with pytest.raises(ViewError, match="has an offset"):
-        BlockedObjective.of_blocks(case.part, 9).view(OnlineView)
-    assert case.whole.view(OnlineView) is not None
+        BlockedObjective.of_blocks(case.part, 9).check_state(SGDState)
+    assert case.whole.check_state(SGDState) is not None
 
 
 @pytest.mark.parametrize("name", HINGES)
@@ -249,7 +250,7 @@ def test_learning_rows_refuses(name):
     case = around(name)
     with pytest.raises(ViewError, match=r"FOBOS cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), FOBOS())
-    assert case.whole.view(RowLearningView) is not None
+    assert case.whole.check_state(FobosState) is not None
 
 
 @pytest.mark.parametrize("wrong", ["shape", "nan"])

@@ -28,11 +28,11 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import FrankWolfeView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
+from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.minimize import minimize
 
 L2 = 0.7
@@ -149,7 +149,7 @@ def counted(problem):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_steps_are_those_of_the_paper(name):
     problem = PROBLEMS[name]
-    blocks = hinge(problem).view(FrankWolfeView).start(PENALTY)
+    blocks = hinge(problem).state(FrankWolfeState, PENALTY)
     items = counted(problem)
     order = np.concatenate([np.random.default_rng(seed).permutation(items.size) for seed in range(3)])
     average, last = np.zeros(problem.n_coords), -np.inf
@@ -170,7 +170,7 @@ def test_steps_are_those_of_the_paper(name):
 def test_gaps_of_all_items_add_up_to_the_gap(name):
     problem = PROBLEMS[name]
     objective = hinge(problem)
-    blocks = objective.view(FrankWolfeView).start(PENALTY)
+    blocks = objective.state(FrankWolfeState, PENALTY)
     for seed in range(4):
         blocks.visit(np.random.default_rng(seed).permutation(blocks.n_items))
     before = blocks.dual_value()
@@ -213,7 +213,7 @@ def test_on_a_support_only_its_weights_move():
     store = problem.objective().map.store
     support = observed_support(store, problem.targets, problem.n_states, False, False)
     allowed = np.isin(np.arange(problem.n_coords), support.coords())
-    blocks = hinge(problem, support).view(FrankWolfeView).start(PENALTY)
+    blocks = hinge(problem, support).state(FrankWolfeState, PENALTY)
     order = np.random.default_rng(0).permutation(problem.n_items)
     blocks.visit(order)
     w = list(reference_steps(problem, order, allowed))[-1][0]
@@ -229,7 +229,7 @@ def test_blocks_of_items_are_the_whole():
     whole = hinge(problem)
     blocked = BlockedObjective.of_blocks(hinge(problem), 10)
     assert len(blocked.parts) > 2
-    sides = [objective.view(FrankWolfeView).start(PENALTY) for objective in (whole, blocked)]
+    sides = [objective.state(FrankWolfeState, PENALTY) for objective in (whole, blocked)]
     for side in sides:
         side.visit(np.arange(problem.n_items))
     np.testing.assert_array_equal(sides[0].weights, sides[1].weights)

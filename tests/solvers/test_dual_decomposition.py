@@ -13,17 +13,17 @@ from linked import from_python
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.dual.subproblem import METHODS, SubSolver, solve_block
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import DualView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
+from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block
+from crfqn.solvers.dual.items import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
@@ -132,7 +132,7 @@ def test_scores_that_are_there_before_any_weight():
 def test_loose_bisection_is_feasible_before_it_is_valued(tau):
     """The variables themselves are off their simplex; bounds must hold all the same."""
     objective, penalty = problem()
-    blocks = objective.view(DualView).start(penalty, "bisection", tau)
+    blocks = objective.state(DualItems, penalty, "bisection", tau)
     for _ in range(5):
         blocks.sweep(blocks.items)
         off = np.abs(blocks.alpha.sum(axis=1)).max()
@@ -144,7 +144,7 @@ def test_loose_bisection_is_feasible_before_it_is_valued(tau):
 @pytest.mark.parametrize("sub_solver", SUB_SOLVERS)
 def test_every_pass_lowers_the_dual_and_keeps_it_feasible(sub_solver):
     objective, penalty = problem()
-    blocks = objective.view(DualView).start(penalty, sub_solver, 1e-12)
+    blocks = objective.state(DualItems, penalty, sub_solver, 1e-12)
     _, y, weights = data()
     before = 0.0
     for _ in range(8):
@@ -254,8 +254,8 @@ class TestGram:
         x = data()[0]
         objective = self.gram(whole=x @ x.T) if is_whole else self.gram()
         linear, penalty = problem()
-        mine = objective.view(DualView).start(penalty, sub_solver, 1e-9)
-        theirs = linear.view(DualView).start(penalty, sub_solver, 1e-9)
+        mine = objective.state(DualItems, penalty, sub_solver, 1e-9)
+        theirs = linear.state(DualItems, penalty, sub_solver, 1e-9)
         order = np.random.default_rng(0).permutation(mine.items)
         for _ in range(3):
             mine.sweep(order)

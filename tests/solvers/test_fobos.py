@@ -16,11 +16,11 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.kernels.rowwise import learning as row_learning
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.protocols import RowLearningView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stochastic.fobos import FOBOS, RATES
+from crfqn.solvers.stochastic.state import FobosState
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm
@@ -76,9 +76,7 @@ def test_lazy_steps_are_the_published_ones(name, kind):
     has_weight = np.flatnonzero(problem.weights > 0)
     start = weights_like(problem, scale=0.3)
     start[3] = 0.0
-    learner = (
-        objective_of(problem).view(RowLearningView).start(coords_of(start), penalty_of(kind).scaled(40.0))
-    )
+    learner = objective_of(problem).state(FobosState, coords_of(start), penalty_of(kind).scaled(40.0))
     assert learner.n_items == has_weight.size == N - 1 - np.sum(problem.weights[3:] == 0)
     random, order = np.random.default_rng(0), np.empty(0, np.int64)
     n_zeros = 0
@@ -98,10 +96,8 @@ def test_lazy_steps_are_the_published_ones(name, kind):
 def test_unpenalised_rows_take_plain_steps(kind):
     problem = make_problem("multiclass", seed=2)
     unpenalised = 2 + F * np.arange(K)
-    learner = (
-        objective_of(problem)
-        .view(RowLearningView)
-        .start(coords_of(np.zeros((F, K))), penalty_of(kind, unpenalised))
+    learner = objective_of(problem).state(
+        FobosState, coords_of(np.zeros((F, K))), penalty_of(kind, unpenalised)
     )
     order = np.arange(learner.n_items)
     learner.learn(order, 0.1)
@@ -114,7 +110,7 @@ def test_a_tiny_scale_is_no_end():
     """A quadratic penalty that leaves nothing of the weights in a step: sums start anew before numbers run out."""
     problem = make_problem("multiclass", seed=2)
     penalty = ElasticNet(1e-3, 1e32)
-    learner = objective_of(problem).view(RowLearningView).start(coords_of(np.zeros((F, K))), penalty)
+    learner = objective_of(problem).state(FobosState, coords_of(np.zeros((F, K))), penalty)
     learner.learn(np.arange(learner.n_items), 1.0)
     assert learner.counters[row_learning.STEPS] == learner.n_items
     assert np.isfinite(learner.table).all()

@@ -24,12 +24,12 @@ from sklearn.datasets import load_digits
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import MistakeView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic.state import PerceptronState
 from crfqn.structures.chain import Chain
 
 PROBLEMS: dict[str, Problem | TreeProblem] = {
@@ -128,7 +128,7 @@ class TestIterates:
         in_turns = [
             i for turn in dict.fromkeys(block_of[order].tolist()) for i in order if block_of[i] == turn
         ]
-        online = objective.view(MistakeView).start(NO_START)
+        online = objective.state(PerceptronState, NO_START)
         online.correct(order, 0.0)
         mean, _ = reference(problem, AveragedPerceptron(1), order=in_turns)
         found = online.point().sparse_weights

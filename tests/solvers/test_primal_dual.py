@@ -29,7 +29,6 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import SplittingView
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso, LossBudget
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -37,6 +36,7 @@ from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.primal_dual.splitting import HingeSplitting
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.threads import Pool
 
@@ -112,7 +112,7 @@ def test_the_steps_of_algorithm_1():
     solver = FBPD("differences", omega=2.0, n_steps=1, restarts=False)
     states = solver.steps(objective(), penalty("l1"), first(objective()))
     found = [dense(state.point) for state in islice(states, 13)]
-    ours = objective().view(SplittingView).start().norm("differences")
+    ours = objective().state(HingeSplitting).norm("differences")
     for n in (1, 5, 12):
         x, _ = algorithm_1(STRENGTH, 1.0 / (2.0 * ours), 2.0 / ours, n)
         np.testing.assert_allclose(found[n], x, atol=1e-12)
@@ -120,7 +120,7 @@ def test_the_steps_of_algorithm_1():
 
 
 def test_the_steps_of_algorithm_2():
-    ours = objective().view(SplittingView).start().norm("differences")
+    ours = objective().state(HingeSplitting).norm("differences")
     assert ours > 1.0
     solver = ConstrainedFBPD(omega=2.0, n_steps=1, restarts=False)
     states = solver.steps(bounded(), penalty("l1", strength=1.0), first(bounded()))
@@ -132,7 +132,7 @@ def test_the_steps_of_algorithm_2():
 
 def test_the_norm_of_the_scores_is_that_of_the_features():
     x, _, _ = data()
-    ours = objective().view(SplittingView).start().norm("scores")
+    ours = objective().state(HingeSplitting).norm("scores")
     norm = np.linalg.norm(np.column_stack([x, np.ones(N)]), 2)
     assert norm <= ours <= 1.02 * norm
 
@@ -197,7 +197,7 @@ def test_other_solvers_take_blocks_of_features():
     [
         (lambda: objective(MulticlassSquaredHinge), FBPD(), "needs the multiclass hinge"),
         (bounded, FBPD(), "needs the constrained FBPD"),
-        (objective, ConstrainedFBPD(), "has no EpigraphView"),
+        (objective, ConstrainedFBPD(), "has no BoundedSplitting"),
         (bounded, FISTA(), "has no gradient"),
         (bounded, ProxQN(), "needs the constrained FBPD"),
     ],

@@ -20,12 +20,12 @@ from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import OnlineView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch, start_online
+from crfqn.solvers.stochastic.state import SGDState
 from crfqn.structures.chain import Chain
 
 N_EPOCHS, ETA0 = 3, 0.3
@@ -207,7 +207,7 @@ class TestIterates:
         objective = BlockedObjective.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
-        weights = objective.view(OnlineView).start(NO_START, 0.5, 0.0, np.empty(0, np.int64))
+        weights = objective.state(SGDState, NO_START, 0.5, 0.0, np.empty(0, np.int64))
         order = np.random.default_rng(1).permutation(problem.n_items)
         weights.learn(order, ETA0)
         block_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -219,7 +219,7 @@ class TestIterates:
 
 
 def online_kernels_smallest_scale() -> float:
-    from crfqn.kernels.online.lazy_penalty import SMALLEST_SCALE
+    from crfqn.solvers.stochastic.item_kernels import SMALLEST_SCALE
 
     return SMALLEST_SCALE
 

@@ -27,8 +27,8 @@ from crfqn.estimators.training.online import is_online, known_classes, note_pass
 from crfqn.objectives.coordinates import merge_weights
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import DualView
 from crfqn.penalties import ElasticNet
+from crfqn.solvers.dual.items import DualItems
 from crfqn.threads import Pool
 
 HINGE = "hinge"
@@ -112,7 +112,7 @@ class OnePass(OnlineItems, LinearModel):
     def _learn_once(self, objective: Objective) -> tuple[SparseWeights, float]:
         """Return what a pass adds to the weights, and the largest violation that it met."""
         penalty = ElasticNet(0.0, self._strengths["l2"])
-        blocks = objective.view(DualView).start(penalty, "pivot", 0.0)
+        blocks = objective.state(DualItems, penalty, "pivot", 0.0)
         seen = blocks.sweep(blocks.items)
         found = blocks.point().sparse_weights
         return SparseWeights(found.coords, found.weights), seen.violation

@@ -16,9 +16,9 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_WEIGHTS, SparseWeights
 from crfqn.errors import InputError
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD
-from crfqn.objectives.protocols import Learned, MistakeView
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
+from crfqn.solvers.stochastic.state import Learned, PerceptronState
 
 ONLINE = ("averaged-perceptron", "passive-aggressive")
 
@@ -61,7 +61,7 @@ def learn_batch(model: Any, objective: Any, start: SparseWeights | None) -> Spar
     start : weights of the objective's coordinates to begin with, where the model has no memory of a pass
     """
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
-    online = objective.view(MistakeView).start(NO_WEIGHTS if start is None or memory else start)
+    online = objective.state(PerceptronState, NO_WEIGHTS if start is None or memory else start)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
     else:

@@ -18,29 +18,8 @@ from crfqn.objectives.protocols.bounds import (
     ZeroProofView,
 )
 from crfqn.objectives.protocols.curvature import Curvature, CurvatureView, GramView, LipschitzView, Matrix
-from crfqn.objectives.protocols.dual import (
-    Certified,
-    DualBlocks,
-    DualView,
-    EpigraphSplitting,
-    EpigraphView,
-    FrankWolfeState,
-    FrankWolfeView,
-    ItemSweep,
-    Splitting,
-    SplittingView,
-)
 from crfqn.objectives.protocols.features import BlockState, BlockSweep, FeatureBlockView
-from crfqn.objectives.protocols.objective import Objective, Point, Ray, has_view
-from crfqn.objectives.protocols.online import (
-    AveragedState,
-    FobosState,
-    Learned,
-    MistakeView,
-    OnlineView,
-    RowLearningView,
-    SGDState,
-)
+from crfqn.objectives.protocols.objective import Objective, Point, Ray, has_state, has_view
 from crfqn.objectives.protocols.rowwise import (
     LineSearch,
     RowBlocks,
@@ -51,43 +30,27 @@ from crfqn.objectives.protocols.rowwise import (
 )
 
 __all__ = [
-    "AveragedState",
     "BlockState",
     "BlockSweep",
-    "Certified",
     "Curvature",
     "CurvatureView",
-    "DualBlocks",
-    "DualView",
-    "EpigraphSplitting",
-    "EpigraphView",
     "FeatureBlockView",
-    "FobosState",
-    "FrankWolfeState",
-    "FrankWolfeView",
     "GramView",
     "ItemMixtures",
     "ItemMixturesView",
-    "ItemSweep",
-    "Learned",
     "LineSearch",
     "LipschitzView",
     "Matrix",
-    "MistakeView",
     "Objective",
-    "OnlineView",
     "Point",
     "Ray",
     "RowBlocks",
     "RowGradients",
     "RowHistory",
-    "RowLearningView",
     "RowView",
-    "SGDState",
-    "Splitting",
-    "SplittingView",
     "Swept",
     "UnpenalisedReachView",
     "ZeroProofView",
+    "has_state",
     "has_view",
 ]

@@ -7,8 +7,10 @@ from typing import Any, Protocol, TypeVar
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
 from crfqn.objectives.operations import Operations
+from crfqn.objectives.registry import MethodState
 
 V = TypeVar("V")
+S = TypeVar("S", bound=MethodState)
 
 
 class Point(Protocol):
@@ -100,6 +102,21 @@ class Objective(Protocol):
 
     def view(self, kind: type[V]) -> V:
         """Return what a family of solvers needs besides, or raise `ViewError`."""
+
+    def check_state(self, kind: type[MethodState]) -> None:
+        """Raise `ViewError` unless a method's state can be made over the items."""
+
+    def state(self, kind: type[S], *arguments: Any) -> S:
+        """Return what a method keeps over the items, or raise `ViewError`."""
+
+
+def has_state(objective: Objective, kind: type[MethodState]) -> bool:
+    """Return whether a method's state can be made of an objective."""
+    try:
+        objective.check_state(kind)
+    except ViewError:
+        return False
+    return True
 
 
 def has_view(objective: Objective, kind: type) -> bool:

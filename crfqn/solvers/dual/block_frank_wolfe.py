@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import FrankWolfeState, FrankWolfeView
+from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.settings import check_integers
 
@@ -64,11 +64,11 @@ class BlockFrankWolfe:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: dual variables of a structured hinge."""
-        return Requirements((FrankWolfeView,))
+        return Requirements(states=(FrankWolfeState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each pass; those at which a certificate is due have a value."""
-        blocks = objective.view(FrankWolfeView).start(penalty)
+        blocks = objective.state(FrankWolfeState, penalty)
         del start
         random = np.random.default_rng(self.random_state)
         n_passes, due = 0, 1.0

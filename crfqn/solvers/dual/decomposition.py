@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import DualBlocks, DualView, ItemSweep
+from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.kernel_items import ItemSweep
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.settings import check_integers, check_numbers, check_shares
 
@@ -76,11 +77,11 @@ class DualDecomposition:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: dual variables of items."""
-        return Requirements((DualView,))
+        return Requirements(states=(DualItems,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each pass over the items; those that end an epoch have a value and a bound."""
-        blocks = objective.view(DualView).start(penalty, self.sub_solver, self.tau)
+        blocks = objective.state(DualItems, penalty, self.sub_solver, self.tau)
         del start
         random = np.random.default_rng(self.random_state)
         order = random.permutation(blocks.items)
@@ -113,13 +114,13 @@ class DualDecomposition:
         return order[slacks <= violation] if self.shrink else order
 
 
-def certified(blocks: DualBlocks, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:
+def certified(blocks: DualItems, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:
     """Return the state with its value and bound, from a sweep over all items without updates, and its findings."""
     value, dual_value, found = blocks.certify(order)
     return State(blocks.point(), value, found.violation, n_visited, dual_value, is_screening=True), found
 
 
-def passed(blocks: DualBlocks, order: NDArray[np.int64], n_visited: int, seen: ItemSweep) -> State:
+def passed(blocks: DualItems, order: NDArray[np.int64], n_visited: int, seen: ItemSweep) -> State:
     """Return the state after a pass, whose value waits until it is asked for."""
     return State(
         blocks.point(),

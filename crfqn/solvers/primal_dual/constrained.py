@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.objectives.protocols import EpigraphSplitting, EpigraphView
+from crfqn.solvers.primal_dual.splitting import BoundedSplitting
 from crfqn.solvers.primal_dual.steps import Iterate, Run, StepSizes, forward_backward
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
@@ -51,11 +51,11 @@ class ConstrainedFBPD:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: a bound on the loss, split."""
-        return Requirements((EpigraphView,))
+        return Requirements(states=(BoundedSplitting,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state, with a bound, every `n_steps` steps."""
-        h = objective.view(EpigraphView).start()
+        h = objective.state(BoundedSplitting)
         x = start.sparse_weights
         del start
         images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
@@ -66,7 +66,7 @@ class ConstrainedFBPD:
             yield state(h, penalty, run.moved, run.meets_rule)
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
-    def step(self, h: EpigraphSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
+    def step(self, h: BoundedSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
         """Return what a step of Algorithm 2 leads to."""
         tau, sigma = size.tau, size.sigma
         tau_zeta = 1.0 / sigma if self.restarts else tau
@@ -80,7 +80,7 @@ class ConstrainedFBPD:
         return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))
 
 
-def state(h: EpigraphSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
+def state(h: BoundedSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
     """Return the state at x: the penalty, how far the loss is above its bound, and what y and xi prove."""
     x, (Tx, _), (y, xi) = z
     point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)

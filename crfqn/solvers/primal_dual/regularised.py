@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import Splitting, SplittingView
+from crfqn.solvers.primal_dual.splitting import HingeSplitting
 from crfqn.solvers.primal_dual.steps import Iterate, Run, StepSizes, forward_backward
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
@@ -62,11 +62,11 @@ class FBPD:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: the loss, split."""
-        return Requirements((SplittingView,))
+        return Requirements(states=(HingeSplitting,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state, with a bound, every `n_steps` steps."""
-        h = objective.view(SplittingView).start()
+        h = objective.state(HingeSplitting)
         x, y = start.sparse_weights, h.labels()
         del start
         z = Iterate(x, (h.image(x.coords, x.weights),), (y,))
@@ -77,7 +77,7 @@ class FBPD:
             yield screen_point(penalty, point).state(is_step=True, meets_rule=run.meets_rule)
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
-    def step(self, h: Splitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
+    def step(self, h: HingeSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
         """Return what a step of Algorithm 1 leads to."""
         (x, (Tx_before,), (y,)) = z
         x = forward_backward(penalty, h.point(x, y), size.tau)

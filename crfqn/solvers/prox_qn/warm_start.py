@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.arrays import SparseWeights
-from crfqn.objectives.protocols import OnlineView, has_view
+from crfqn.objectives.protocols import has_state
 from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
+from crfqn.solvers.stochastic.state import SGDState
 
 RARE = 50.0  # positions that have a feature, on average over the features: text, where active features seldom meet
 
@@ -104,7 +105,7 @@ def fit_sample(
 def is_text(objective: Objective) -> bool:
     """Return whether to learn item by item: sequences of rare features, if epochs are not much dearer than passes."""
     return (
-        has_view(objective, OnlineView)
+        has_state(objective, SGDState)
         and objective.n_positions >= 2 * objective.n_items
         and objective.operations.has_rare_features
         and objective.n_coords > FEW_WEIGHTS

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import FobosState, RowLearningView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive, check_shares
 from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
+from crfqn.solvers.stochastic.state import FobosState
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
@@ -74,7 +74,7 @@ class FOBOS:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: rows that learn item by item."""
-        return Requirements((RowLearningView,))
+        return Requirements(states=(FobosState,))
 
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""
@@ -131,4 +131,4 @@ def start_rows(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
 ) -> FobosState:
     """Return rows that learn the objective's items, from the origin on."""
-    return objective.view(RowLearningView).start(origin, penalty, share)
+    return objective.state(FobosState, origin, penalty, share)

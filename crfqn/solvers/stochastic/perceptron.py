@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import AveragedState, MistakeView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.settings import check_integers, check_positive
+from crfqn.solvers.stochastic.state import PerceptronState
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class AveragedPerceptron:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: weights that learn from mistakes item by item."""
-        return Requirements((MistakeView,))
+        return Requirements(states=(PerceptronState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """A state after each epoch, and the last one with its value."""
         if not objective.total_weight > 0:
             raise InputError(f"{type(self).__name__} needs at least one item with a weight above 0, got none")
-        online: AveragedState = objective.view(MistakeView).start(start.sparse_weights)
+        online = objective.state(PerceptronState, start.sparse_weights)
         del start
         random = np.random.default_rng(self.random_state)
         for epoch in range(self.n_epochs):

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import OnlineView, SGDState
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.settings import check_integers, check_positive
+from crfqn.solvers.stochastic.state import SGDState
 
 FACTOR = 2.0
 GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 128 on CoNLL-2000
@@ -62,7 +62,7 @@ class SGDL1:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
-        return Requirements((OnlineView,), is_separable=True)
+        return Requirements(states=(SGDState,), is_separable=True)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""
@@ -159,7 +159,7 @@ def start_online(
     objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
 ) -> SGDState:
     """Return weights that learn under the penalty."""
-    return objective.view(OnlineView).start(origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
+    return objective.state(SGDState, origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
 
 
 def screen_unless_lost(penalty: Penalty, point: Point) -> State:

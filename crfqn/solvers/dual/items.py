@@ -12,7 +12,6 @@ Shapes: N items, F features, K states, width = K rounded up to whole vector regi
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,26 +21,32 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.dual.balance import balance
-from crfqn.kernels.dual.linear import Items, Rows, sweep_items
-from crfqn.kernels.dual.subproblem import METHODS, SubSolver
 from crfqn.kernels.projection.rows import SEED, simplex_rows
-from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.protocols import Certified, DualView, ItemSweep
-from crfqn.objectives.registry import offers
-from crfqn.objectives.views.dual.kernel_items import (
+from crfqn.objectives.registry import MethodState
+from crfqn.solvers.dual.decomposition_kernels import (
+    METHODS,
+    Items,
+    Rows,
+    SubSolver,
+    balance,
+    sweep_items,
+)
+from crfqn.solvers.dual.kernel_items import (
+    Certified,
     DualKernelItems,
+    ItemSweep,
     dual_variables,
     fixed_offsets,
     starting_items,
 )
-from crfqn.objectives.views.online.learned_rows import check_memory
+from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
 
 def linear_rows(map: FeatureMap, constant: float) -> Rows:
@@ -84,7 +89,7 @@ def is_constant(map: FeatureMap) -> bool:
     return int(map.store.sizes[-1]) == map.n_positions and bool((values == 1.0).all())
 
 
-class DualItems:
+class DualItems(MethodState):
     """Dual variables of the items, zero at the start, and the weights that follow every change of one.
 
     Parameters
@@ -102,6 +107,10 @@ class DualItems:
     """
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+        if not (penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0):
+            raise InputError(
+                f"dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, without L1 and groups, got {penalty}"
+            )
         self.objective, self.l2 = objective, penalty.l2
         map, self.n_states = objective.map, objective.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
@@ -110,11 +119,29 @@ class DualItems:
         rows = linear_rows(map, 0.0)
         self.constant = float(np.sqrt(rows.squares.mean())) if self.is_free else 0.0
         self.rows = linear_rows(map, self.constant) if self.is_free else rows
-        self.weights = aligned_rows.py_func(map.n_features, width)
+        self.weights = untouched_rows(map.n_features, width)
         self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
         self.state = starting_items(objective, self.l2, self.fixed.copy())
         self.items = np.flatnonzero(self.state.masses > 0)
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        """Raise ViewError for other losses than the multiclass hinge, for supports and for blocks."""
+        if not isinstance(objective, Objective):
+            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        if not isinstance(objective.loss, MulticlassHinge):
+            raise ViewError(
+                f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"
+            )
+        if not objective.support.is_everything:
+            raise ViewError("dual variables need all weights; this objective has a support")
+
+    @classmethod
+    def make(cls, objective: Objective, *arguments: Any) -> DualItems | DualKernelItems:  # type: ignore[override]
+        """Return variables of zero, of a kernel's expansion where that is the map."""
+        kind = DualKernelItems if isinstance(objective.map, GramMap) else cls
+        return kind(objective, *arguments)
 
     @property
     def alpha(self) -> Vector:
@@ -267,32 +294,3 @@ class TablePoint(LazyPoint):
     @property
     def weights(self) -> Vector:  # type: ignore[override]
         return self.sparse_weights.weights
-
-
-@dataclass(frozen=True)
-class DualItemsView:
-    """Dual variables for the multiclass hinge, with linear scores or a kernel."""
-
-    objective: Objective
-
-    def start(self, penalty: Any, method: str = "pivot", tol: float = 1e-3) -> DualItems | DualKernelItems:
-        """Return variables of zero; parameters as of `DualItems`."""
-        if isinstance(self.objective.map, GramMap):
-            return DualKernelItems(self.objective, penalty, method, tol)
-        if not (penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0):
-            raise InputError(
-                f"dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, without L1 and groups, got {penalty}"
-            )
-        return DualItems(self.objective, penalty, method, tol)
-
-
-@offers(DualView, Objective)
-def dual_items_of(objective: Objective) -> DualItemsView:
-    """Return the dual variables of a multiclass hinge over all weights."""
-    if not isinstance(objective.loss, MulticlassHinge):
-        raise ViewError(
-            f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"
-        )
-    if not objective.support.is_everything:
-        raise ViewError("dual variables need all weights; this objective has a support")
-    return DualItemsView(objective)

@@ -11,9 +11,8 @@ Shapes: N positions, one an item; K states; F features; images, y, margins float
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +27,7 @@ from crfqn.objectives.losses.multiclass_hinge import LinearDual, MulticlassHinge
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import NO_SCORES, Point
-from crfqn.objectives.protocols import EpigraphView, SplittingView
-from crfqn.objectives.registry import offers
+from crfqn.objectives.registry import MethodState
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it
@@ -67,8 +65,17 @@ class SplitPoint(Point):
         return LinearDual(self._slope)
 
 
-class HingeSplitting:
-    """The multiclass hinge split by items; see `protocols.Splitting`."""
+class HingeSplitting(MethodState):
+    """The multiclass hinge h(T x), T x the differences of scores from the label's, split by items.
+
+    h_i(u) = max_k u_k + margin_k is the loss of item i; y, its dual variables, are in (S_c)^I, positive with the sum
+    c_i, the weight of the item.
+
+    Attributes
+    ----------
+    margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it
+    weights : float64 (N,), c
+    """
 
     def __init__(self, objective: Objective) -> None:
         self.objective, self.weights = objective, objective.weights
@@ -78,6 +85,18 @@ class HingeSplitting:
         if objective.offset is not None:
             self.margins += objective.offset.T - objective.offset[self._labels, self._items][:, None]
         self.margins[self._items, self._labels] = 0.0
+
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        """Raise ViewError for other losses than the hinge, supports and blocks."""
+        if not isinstance(objective, Objective):
+            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        if not isinstance(objective.loss, MulticlassHinge):
+            raise ViewError(
+                f"primal-dual splitting needs the multiclass hinge; the loss is {type(objective.loss).__name__}"
+            )
+        if not objective.support.is_everything:
+            raise ViewError("primal-dual splitting needs all weights; this objective has a support")
 
     def norm(self, of: str) -> float:
         """Return ||T||, or that of the map to the scores."""
@@ -137,8 +156,9 @@ class HingeSplitting:
 
 
 class BoundedSplitting(HingeSplitting):
-    """The multiclass hinge under a bound on its sum; see `protocols.EpigraphSplitting`."""
+    """The multiclass hinge under a bound eta on its sum, split into epigraphs and a half-space."""
 
+    is_constrained: ClassVar[bool] = True
     objective: BoundedObjective
 
     @property
@@ -194,39 +214,3 @@ def power_iteration(times: Any, shape: tuple[int, ...]) -> float:
             break
         before = found
     return float(np.sqrt(MARGIN * found))
-
-
-@dataclass(frozen=True)
-class HingeSplittingView:
-    """Splitting of an objective."""
-
-    make: Any
-    objective: Any
-
-    def start(self) -> Any:
-        """Return the loss, split."""
-        return self.make(self.objective)
-
-
-@offers(SplittingView, Objective)
-def splitting_of(objective: Objective) -> HingeSplittingView:
-    """Return the splitting of a multiclass hinge over all weights."""
-    check(objective)
-    return HingeSplittingView(HingeSplitting, objective)
-
-
-@offers(EpigraphView, BoundedObjective)
-def bounded_splitting_of(objective: BoundedObjective) -> HingeSplittingView:
-    """Return the splitting of a bounded multiclass hinge over all weights."""
-    check(objective)
-    return HingeSplittingView(BoundedSplitting, objective)
-
-
-def check(objective: Objective) -> None:
-    """Refuse other losses than the hinge, and supports."""
-    if not isinstance(objective.loss, MulticlassHinge):
-        raise ViewError(
-            f"primal-dual splitting needs the multiclass hinge; the loss is {type(objective.loss).__name__}"
-        )
-    if not objective.support.is_everything:
-        raise ViewError("primal-dual splitting needs all weights; this objective has a support")

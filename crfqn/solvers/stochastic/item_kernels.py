@@ -1,4 +1,4 @@
-"""Stochastic gradient steps with a cumulative L1 penalty, an item at a time: the parts that all structures share.
+"""What learning item by item takes whatever the structure: an item's entries by feature, and the lazy L1 penalty.
 
 Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now
 and q_j the one that weight j has received, ApplyPenalty is
@@ -239,3 +239,25 @@ def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
         add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], columns.x)
         row = chosen[j]
         step_row(table[row], rows.shares[rows.pattern_of[row]], gradient, eta, scaled_eta)
+
+
+@kernel
+def count_means(n_features, weights, corrections, share, counts):
+    """counts[k] += the features f with weights[f, k] - share corrections[f, k] other than 0; counts: int64 (K,)."""
+    for f in range(n_features):
+        for k in range(counts.size):
+            counts[k] += weights[f, k] - share * corrections[f, k] != 0.0
+
+
+@kernel
+def write_means(n_features, weights, corrections, share, heads, coords, means):
+    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates.
+
+    heads : int64 (K,), where the numbers of each state begin, changed; coords, means : (total,), out
+    """
+    for f in range(n_features):
+        for k in range(heads.size):
+            mean = weights[f, k] - share * corrections[f, k]
+            if mean != 0.0:
+                coords[heads[k]], means[heads[k]] = k * n_features + f, mean
+                heads[k] += 1

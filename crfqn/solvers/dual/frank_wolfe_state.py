@@ -1,32 +1,27 @@
 """Dual variables of structured hinges: what each item's distribution over labellings expects, and the weights.
 
 Distributions are over all labellings, but weights and bounds take no more of one than the expected counts of states
-and edges: N K + I E numbers in the place of I K^T. The kernels (`kernels/dual/frank_wolfe.py`) have the equations.
+and edges: N K + I E numbers in the place of I K^T. The kernels (`frank_wolfe_kernels.py`) have the equations.
 
 Shapes: I items, N positions, F features, K states, E edge weights; width = K rounded up to whole vector registers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Vector
+from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.chain.learning.frank_wolfe import improve_chains
-from crfqn.kernels.online.mistakes import N_SEEN
-from crfqn.kernels.rows import aligned_rows
-from crfqn.kernels.taxonomy.frank_wolfe import improve_trees
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.protocols import FrankWolfeView
-from crfqn.objectives.registry import offers
-from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LARGEST_BYTES, LearnedRows
+from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
+from crfqn.solvers.stochastic.mistake_kernels import N_SEEN
+from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, untouched_rows
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -42,7 +37,7 @@ class ExpectedCounts:
 
     def __init__(self, part: Objective, width: int, l2: float) -> None:
         loss = hinge_of(part)
-        self.nodes = aligned_rows.py_func(part.n_positions, width)
+        self.nodes = untouched_rows(part.n_positions, width)
         states, positions = loss.observed_at(np.arange(part.n_positions))
         self.nodes[positions, states] = 1.0
         n_with_edges = part.n_items if loss.n_edges else 0
@@ -56,31 +51,48 @@ class ExpectedCounts:
         self.masses = part.weights / l2
 
 
-class FrankWolfeItems(LearnedRows):
-    """Dual variables and weights; methods as of `FrankWolfeState` in `protocols.py`.
+class FrankWolfeState(LearnedRows):
+    """Dual variables of the items, and the weights that they make; both expect at first what is observed, w = 0.
 
     Parameters
     ----------
-    owner, parts : as of `LearnedRows`, with structured hinges
-    l2 : float > 0, the penalty's strength
+    owner : the objective, in one piece or in blocks, with structured hinges
+    penalty : l2/2 ||w||^2 with l2 > 0; InputError for others
 
     Attributes
     ----------
-    weights : float64 (rows, width), w; corrections : what their weighted average lacks (`kernels/dual/frank_wolfe.py`)
+    weights : float64 (rows, width), w; corrections : what their weighted average lacks (`frank_wolfe_kernels.py`)
     """
 
-    def __init__(self, owner: Objective | BlockedObjective, parts: list[Objective], l2: float) -> None:
-        super().__init__(owner, parts)
-        self.l2 = l2
+    def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
+        is_l2 = penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0
+        if not is_l2 or penalty.unpenalised.size:
+            raise InputError(
+                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, without L1 and "
+                f"groups, got {penalty}"
+            )
+        super().__init__(owner)
+        self.l2 = penalty.l2
         check_counts(owner, self.width)
-        kinds, self.pattern_of = self.patterns(NO_COORDS)
-        self.is_fixed = np.zeros((len(kinds), self.width), bool)
-        self.is_fixed[:, : self.n_states] = kinds == FORBIDDEN
-        self.weights = aligned_rows.py_func(self.n_rows, self.width)
-        self.corrections = aligned_rows.py_func(self.n_rows, self.width)
+        self.is_fixed, self.pattern_of = self.fixed_patterns()
+        self.weights = untouched_rows(self.n_rows, self.width)
+        self.corrections = untouched_rows(self.n_rows, self.width)
         self.counters = np.zeros(2)
-        self.counts = [ExpectedCounts(part, self.width, l2) for part in parts]
+        self.counts = [ExpectedCounts(part, self.width, self.l2) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
+
+    @classmethod
+    def check(cls, objective: Objective | BlockedObjective) -> None:
+        """Raise ViewError for other losses than structured hinges and for offsets."""
+        part = objective.parts[0]
+        if not isinstance(part.loss, StructuralHinge):
+            raise ViewError(
+                f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(part.loss).__name__}"
+            )
+        if part.offset is not None:
+            raise ViewError(
+                "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"
+            )
 
     @property
     def gaps(self) -> Vector:
@@ -88,7 +100,10 @@ class FrankWolfeItems(LearnedRows):
         return self.l2 * self._gaps[self.items]
 
     def visit(self, order: NDArray[np.integer], moves: bool = True) -> None:
-        """Measure the gaps of items, and take a step on each; sequential, whatever the number of threads."""
+        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves.
+
+        Sequential, whatever the number of threads.
+        """
         for which, items in self.runs(order):
             part, counts = self.parts[which], self.counts[which]
             gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]
@@ -120,58 +135,17 @@ class FrankWolfeItems(LearnedRows):
 
 
 def hinge_of(part: Objective) -> StructuralHinge:
-    """Return the loss of an objective that has this view."""
+    """Return the loss of a part."""
     assert isinstance(part.loss, StructuralHinge)
     return part.loss
 
 
 def check_counts(owner: Objective | BlockedObjective, width: int) -> None:
     """Refuse expected counts beyond `LARGEST_BYTES`."""
-    n_edge_rows = (
-        owner.n_items * owner.n_states if hinge_of(getattr(owner, "parts", [owner])[0]).n_edges else 0
-    )
+    n_edge_rows = owner.n_items * owner.n_states if hinge_of(owner.parts[0]).n_edges else 0
     n_bytes = 8 * width * (owner.n_positions + n_edge_rows)
     if n_bytes > LARGEST_BYTES:
         raise InputError(
             f"block-coordinate Frank-Wolfe keeps what it expects of every item: {n_bytes / 1e9:.3g} GB here, and at "
             f"most {LARGEST_BYTES / 1e9:g} GB are allowed; train on fewer items"
         )
-
-
-@dataclass(frozen=True)
-class StructuredDual:
-    """Dual variables for a structured hinge, in one piece or block after block."""
-
-    owner: Objective | BlockedObjective
-    parts: list[Objective]
-
-    def start(self, penalty: Any) -> FrankWolfeItems:
-        """Return variables that expect what is observed; InputError for other penalties than l2/2 ||w||^2."""
-        is_l2 = penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0
-        if not is_l2 or penalty.unpenalised.size:
-            raise InputError(
-                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, without L1 and "
-                f"groups, got {penalty}"
-            )
-        return FrankWolfeItems(self.owner, self.parts, penalty.l2)
-
-
-@offers(FrankWolfeView, Objective)
-def structured_dual_of(objective: Objective) -> StructuredDual:
-    """Return the dual variables of a structured hinge; ViewError for other losses and for offsets."""
-    if not isinstance(objective.loss, StructuralHinge):
-        raise ViewError(
-            f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(objective.loss).__name__}"
-        )
-    if objective.offset is not None:
-        raise ViewError(
-            "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"
-        )
-    return StructuredDual(objective, [objective])
-
-
-@offers(FrankWolfeView, BlockedObjective)
-def structured_dual_of_blocks(objective: BlockedObjective) -> StructuredDual:
-    """Return the dual variables of a structured hinge over data that come in blocks."""
-    structured_dual_of(objective.parts[0])
-    return StructuredDual(objective, objective.parts)

@@ -8,21 +8,39 @@ Shapes: N items, K states.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.kernels.dual.gram import find_violated, visit_items
-from crfqn.kernels.dual.linear import Items
-from crfqn.kernels.dual.subproblem import METHODS, SubSolver
 from crfqn.kernels.projection.rows import SEED, simplex_rows
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.protocols import Certified, ItemSweep
+from crfqn.solvers.dual.decomposition_kernels import METHODS, Items, SubSolver, find_violated, visit_items
+
+
+class ItemSweep(NamedTuple):
+    """Findings of a sweep over items with dual variables.
+
+    violation : the largest v_i met (equation 5); gap : the sum of the items' parts of the duality gap, each when it was
+    visited; n_updates; slacks : float64 (items,), how far each that is at a vertex is from leaving it, -inf for others
+    """
+
+    violation: float
+    gap: float
+    n_updates: int
+    slacks: Vector
+
+
+class Certified(NamedTuple):
+    """The objective at the weights, a lower bound on the optimum, and what a sweep without updates has met."""
+
+    value: float
+    dual_value: float
+    seen: ItemSweep
 
 
 def starting_items(objective: Objective, l2: float, offsets: Vector) -> Items:

@@ -1,9 +1,10 @@
-"""Stochastic gradient steps over chains: one item's forward-backward, then its step.
+"""Stochastic gradient steps over chains and taxonomies: the inference of one item, then its step.
 
-For the SGD solver. The recursions are those of `forward_backward.py`, called for a single item: scores come position by
-position, so nothing is transposed. Edge rows belong to every item, and come after the rows of the features.
+The recursions are those of `kernels/chain/marginals/forward_backward.py` and `kernels/taxonomy/marginals.py`, called
+for a single item: scores come position by position, so nothing is transposed. Edge rows belong to every item, and come
+after the rows of the features.
 
-Shapes: as in `online/lazy_penalty.py`; T positions of an item.
+Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a taxonomy.
 """
 
 import numpy as np
@@ -19,7 +20,9 @@ from crfqn.kernels.chain.marginals.forward_backward import (
 )
 from crfqn.kernels.chain.marginals.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.online.lazy_penalty import (
+from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.taxonomy.marginals import tile_down, tile_exponentials, tile_up
+from crfqn.solvers.stochastic.item_kernels import (
     SCALE,
     LazyRows,
     PositionRows,
@@ -33,7 +36,6 @@ from crfqn.kernels.online.lazy_penalty import (
     step_row,
     transpose_item,
 )
-from crfqn.kernels.rows import aligned_rows
 
 
 @subkernel
@@ -163,6 +165,61 @@ def learn_chains(
         for j in range(n_states):
             row = edge_rows[j]
             step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
+        if not end_step(eta, counters, rates):
+            return done + 1
+    return order.size
+
+
+@subkernel
+def node_residual(scores, parents, is_label, target, weight, tile, shifted, exponents, residual):
+    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,).
+
+    tile, shifted, exponents : float64, float64 and int64 (K,), scratch
+    """
+    n_nodes = parents.size
+    largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
+    tile_down(0, 1, parents, is_label, scores[:n_nodes].reshape(n_nodes, 1), tile, largest)
+    tile_exponentials(1, is_label, tile, largest, expected, shifted, exponents)
+    tile_up(1, parents, tile, total)
+    for k in range(n_nodes):
+        residual[k] = weight * (tile[k] / total[0])
+    k = target
+    while k >= 0:
+        residual[k] -= weight
+        k = parents[k]
+
+
+@kernel
+def learn_tree(
+    order, offsets, indptr, features, values, targets, item_weights, parents, is_label, table, shares, pattern_of,
+    counters, rates,
+):  # fmt: skip
+    """Take a step on each item of `order` while the scale is in range; returns the number of steps.
+
+    table and counters change in place. Parameters as in `learn_chains`; parents : int32 (K,); is_label :
+    bool (K,)
+    """
+    rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
+    n_features, width = table.shape[0], shares.shape[1]
+    most = largest_item(order, offsets, indptr)[1]
+    columns = new_item_columns(most, 0, n_features, values.size == 0)
+    scores, residual, gradient = aligned_rows(1, width), aligned_rows(1, width), aligned_rows(1, width)[0]
+    tile, shifted, exponents = (
+        np.empty(parents.size),
+        np.empty(parents.size),
+        np.empty(parents.size, np.int64),
+    )
+    for done in range(order.size):
+        i = order[done]
+        a, b = offsets[i], offsets[i + 1]
+        n = transpose_item(a, b, data, columns)
+        apply_lazy_penalty_to_rows(columns.present[:n], rows)
+        score_item(a, b, n, data, columns, rows, scores)
+        node_residual(
+            scores[0], parents, is_label, targets[a], item_weights[i], tile, shifted, exponents, residual[0]
+        )  # fmt: skip
+        eta = learning_rate(counters, rates)
+        learn_features(n, columns, residual, gradient, rows, eta, eta / counters[SCALE])
         if not end_step(eta, counters, rates):
             return done + 1
     return order.size

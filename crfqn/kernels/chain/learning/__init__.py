@@ -1,1 +1,0 @@
-"""Steps over chains, an item at a time: stochastic gradients, mistakes, Frank-Wolfe."""

@@ -1,1 +1,0 @@
-"""Dense weights that learn item by item: for stochastic gradients, splitting and perceptrons."""

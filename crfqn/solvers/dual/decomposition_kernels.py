@@ -1,0 +1,338 @@
+"""Dual decomposition's kernels: sub-problems of single items, sweeps over all, with linear scores or a kernel's.
+
+The sub-problem of an item (Blondel, Fujino and Ueda 2014, equation 6) has five methods. Its dual variables alpha are
+kept as b = C - alpha, the point of the simplex {b >= 0, sum b = c} (equation 7 less the factor ||x||): b_m > 0 where
+alpha_m < C_m, and b = c e_y at the start. Equation 6 is then the projection of
+
+    b + g / ||x||^2,   g_m = w_m x + offset_m + [m != y]   (equation 4)
+
+onto that simplex. With linear scores the weights follow every change of an item: a row of them is a feature, all
+states side by side, so that the scores of an item are a sum of contiguous rows, and an update touches the states in its
+support only. With a kernel the scores of all items follow, by multiples of the item's row of the Gram matrix: only rows
+of items that are violated are ever needed.
+
+Shapes: N items, F features, K states, width = K rounded up to LANES; of one item b, g, after, workspace float64 (K,);
+with a kernel scores float64 (K, N); rows float32 or float64 (rows, N).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import bare_subkernel, inner, kernel
+from crfqn.kernels.projection.level import (
+    BISECTION,
+    PIVOT,
+    SORT,
+    difference,
+    gather_above,
+    largest_and_sum,
+    level_by_bisection,
+    simplex_level,
+)
+from crfqn.kernels.rows import add_picked, add_products
+
+SMO, FRANK_WOLFE = 3, 4
+METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION, "smo": SMO, "frank-wolfe": FRANK_WOLFE}
+
+
+class SubSolver(NamedTuple):
+    """How sub-problems are solved.
+
+    method : one of METHODS; tol : of the bisection; random : uint64 (1,), of the pivots
+    """
+
+    method: int
+    tol: float
+    random: np.ndarray
+
+
+class Optimality(NamedTuple):
+    """What equation 5 finds in the gradient of an item.
+
+    best : the state with the largest g; violation : v_i; gap : c max g - b'g, the item's part of the duality gap
+    slack : where b is a vertex, how far its state is above all others (below 0: it is not above); else -inf
+    """
+
+    best: int
+    violation: float
+    gap: float
+    slack: float
+
+
+@inner
+def optimality(g, b, c):
+    """Return what equation 5 finds: b > 0 only where g is largest."""
+    best, largest, second, least, n_positive, product = 0, g[0], -np.inf, np.inf, 0, 0.0
+    for m in range(b.size):
+        if m > 0:
+            if g[m] > largest:
+                best, largest, second = m, g[m], largest
+            else:
+                second = max(second, g[m])
+        if b[m] > 0.0:
+            n_positive += 1
+            least = min(least, g[m])
+            product += b[m] * g[m]
+    violation = largest - least
+    slack = (largest - second if violation == 0.0 else -violation) if n_positive == 1 else -np.inf
+    return Optimality(best, violation, c * largest - product, slack)
+
+
+@bare_subkernel
+def project(g, b, c, square, solver, after, workspace):
+    """after <- argmin of equation 6 (Lemma 1): exactly, or by Algorithm 3, whose sum is c up to the tolerance."""
+    for m in range(b.size):
+        after[m] = b[m] + g[m] / square
+    if solver.method == BISECTION:
+        largest, _ = largest_and_sum(after)
+        u = workspace[: gather_above(after, largest, -c, workspace)]
+        level = level_by_bisection(u, -c, c, 0.0, solver.tol)
+    else:
+        largest, level = simplex_level(after, c, 0.0, solver.method, 0.0, workspace, solver.random)
+    for m in range(b.size):
+        above = difference(difference(after[m], largest), level)
+        after[m] = above if above > 0.0 else 0.0
+
+
+@inner
+def exchange(g, b, square, best, cursor, after):
+    """after <- b with mass moved to the best state from the next positive one (supplement A); returns that one."""
+    q = cursor
+    for _ in range(b.size):
+        q = q + 1 if q + 1 < b.size else 0
+        if b[q] > 0.0 and q != best:
+            break
+    moved = min((g[best] - g[q]) / (2.0 * square), b[q])
+    for m in range(b.size):
+        after[m] = b[m]
+    if q != best and moved > 0.0:
+        after[best] += moved
+        after[q] = b[q] - moved
+    return q
+
+
+@inner
+def step_to_vertex(g, b, c, square, best, after):
+    """after <- b + gamma (c e_best - b) with the gamma that is best (supplement B)."""
+    slope, length = 0.0, 0.0
+    for m in range(b.size):
+        d = (c if m == best else 0.0) - b[m]
+        slope += g[m] * d
+        length += d * d
+    gamma = min(max(slope / (square * length), 0.0), 1.0) if length > 0.0 else 0.0
+    for m in range(b.size):
+        after[m] = (1.0 - gamma) * b[m]
+    after[best] += gamma * c
+
+
+@bare_subkernel
+def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
+    """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
+    if solver.method == SMO:
+        return exchange(g, b, square, best, cursor, after)
+    if solver.method == FRANK_WOLFE or square == 0.0:  # without curvature the vertex itself is the solution
+        step_to_vertex(g, b, c, square, best, after)
+    else:
+        project(g, b, c, square, solver, after, workspace)
+    return cursor
+
+
+ROUNDING = 1e-13  # of the largest g: a violation below is none
+VIOLATION, GAP, DECREASE, UPDATES = range(4)
+
+
+class Rows(NamedTuple):
+    """The features of the items, sparse or dense.
+
+    indptr, indices, values : of sparse rows; without values all are 1
+    n_columns : of dense rows, which are `values` one after another; 0 for sparse ones
+    squares : float64 (N,), ||x||^2
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    n_columns: int
+    squares: np.ndarray
+
+
+class Items(NamedTuple):
+    """Labels, masses and offsets of the items, and their dual variables.
+
+    labels : int32 (N,); masses : float64 (N,), C_i; offsets : float64 (N, K), or (1, K) for all
+    b : float64 (N, K), as above; cursors : int32 (N,)
+    """
+
+    labels: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    b: np.ndarray
+    cursors: np.ndarray
+
+
+@inner
+def scores_of(i, rows, weights, items, g):
+    """g[:K] <- equation 4 of item i: its scores with the offset, and 1 for every state but its label."""
+    n = items.b.shape[1]
+    g[:] = 0.0
+    if rows.n_columns > 0:
+        add_products(g, weights, 0, rows.n_columns, rows.values, i * rows.n_columns, 1)
+    else:
+        add_picked(g, weights, rows.indices, rows.indptr[i], rows.indptr[i + 1], rows.values)
+    offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
+    for m in range(n):
+        g[m] += offset[m] + 1.0
+    g[items.labels[i]] -= 1.0
+
+
+@bare_subkernel
+def move_weights(i, rows, n_states, states, changes, weights):
+    """weights[f, states] += x_if changes, for the features f that the item has."""
+    for s in range(n_states):
+        m, change = states[s], changes[s]
+        if rows.n_columns > 0:
+            for f in range(rows.n_columns):
+                weights[f, m] += rows.values[i * rows.n_columns + f] * change
+        elif rows.values.size == 0:
+            for e in range(rows.indptr[i], rows.indptr[i + 1]):
+                weights[np.uint64(rows.indices[e]), m] += change
+        else:
+            for e in range(rows.indptr[i], rows.indptr[i + 1]):
+                weights[np.uint64(rows.indices[e]), m] += rows.values[e] * change
+
+
+@inner
+def take_step(g, b, after, square, states, changes):
+    """b <- after; returns how many states changed, and the decrease of the dual objective; changes : of alpha."""
+    n_states, decrease = 0, 0.0
+    for m in range(b.size):
+        change = b[m] - after[m]
+        if change != 0.0:
+            states[n_states], changes[n_states] = m, change
+            n_states += 1
+            decrease -= change * (g[m] + 0.5 * square * change)
+            b[m] = after[m]
+    return n_states, decrease
+
+
+@kernel
+def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
+    """Visit the items of `order` (Algorithm 1, the inner loop).
+
+    Parameters
+    ----------
+    weights : float64 (F, width), in and out; moves : whether violated items are updated, or only looked at
+    slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
+    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective, updates
+    """
+    n, width = items.b.shape[1], weights.shape[1]
+    g, after, workspace = np.zeros(width), np.zeros(n), np.zeros(n + 1)
+    states, changes = np.zeros(n, np.int64), np.zeros(n)
+    found[:] = 0.0
+    for t in range(order.size):
+        i = order[t]
+        b, c, square = items.b[i], items.masses[i], rows.squares[i]
+        scores_of(i, rows, weights, items, g)
+        seen = optimality(g[:n], b, c)
+        slacks[t] = seen.slack
+        found[VIOLATION] = max(found[VIOLATION], seen.violation)
+        found[GAP] += seen.gap
+        if not moves or seen.violation <= ROUNDING * (1.0 + abs(g[seen.best])):
+            continue
+        items.cursors[i] = solve_block(
+            g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace
+        )
+        n_states, decrease = take_step(g, b, after, square, states, changes)
+        move_weights(i, rows, n_states, states, changes, weights)
+        found[DECREASE] += decrease
+        found[UPDATES] += 1.0
+
+
+@inner
+def gradient_of(i, scores, items, g):
+    """g <- equation 4 of item i."""
+    offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
+    for m in range(g.size):
+        g[m] = scores[m, i] + offset[m] + 1.0
+    g[items.labels[i]] -= 1.0
+
+
+@inner
+def is_violated(seen, g):
+    """Whether a violation is more than rounding."""
+    return seen.violation > ROUNDING * (1.0 + abs(g[seen.best]))
+
+
+@kernel
+def find_violated(order, items, scores, violated):
+    """violated[t] <- whether the item order[t] violates optimality at the present scores."""
+    g = np.zeros(items.b.shape[1])
+    for t in range(order.size):
+        gradient_of(order[t], scores, items, g)
+        violated[t] = is_violated(optimality(g, items.b[order[t]], items.masses[order[t]]), g)
+
+
+@kernel
+def visit_items(first, order, places, rows, diagonal, items, scores, solver, moves, slacks, found):
+    """Visit the items order[first], ... (Algorithm 1, the inner loop); returns the first whose row is not there.
+
+    Parameters
+    ----------
+    places : int64 (len(order),), where each item's row of the Gram matrix is in `rows`, -1: not there
+    moves, slacks, found : as in `linear.sweep_items`; what `found` has is added to
+    """
+    n = items.b.shape[1]
+    g, after, workspace = np.zeros(n), np.zeros(n), np.zeros(n + 1)
+    states, changes = np.zeros(n, np.int64), np.zeros(n)
+    for t in range(first, order.size):
+        i = order[t]
+        b, c, square = items.b[i], items.masses[i], diagonal[i]
+        gradient_of(i, scores, items, g)
+        seen = optimality(g, b, c)
+        is_due = moves and is_violated(seen, g)
+        if is_due and places[t] < 0:
+            return t
+        slacks[t] = seen.slack
+        found[VIOLATION] = max(found[VIOLATION], seen.violation)
+        found[GAP] += seen.gap
+        if not is_due:
+            continue
+        items.cursors[i] = solve_block(g, b, c, square, seen.best, items.cursors[i], solver, after, workspace)
+        n_states, decrease = take_step(g, b, after, square, states, changes)
+        row = rows[places[t]]
+        for s in range(n_states):
+            target, change = scores[states[s]], changes[s]
+            for j in range(row.size):
+                target[j] += change * row[j]
+        found[DECREASE] += decrease
+        found[UPDATES] += 1.0
+    return order.size
+
+
+@bare_subkernel
+def give(i, p, q, rows, items, surplus, states, changes, weights):
+    """Move as much as is there and wanted from state q of item i to state p, and the weights with it."""
+    b = items.b[i]
+    moved = min(b[q], min(surplus[q], -surplus[p]))
+    b[q] -= moved
+    b[p] += moved
+    surplus[q] -= moved
+    surplus[p] += moved
+    states[0], changes[0], states[1], changes[1] = q, moved, p, -moved
+    move_weights(i, rows, 2, states, changes, weights)
+
+
+@kernel
+def balance(order, rows, items, surplus, states, changes, weights):
+    """Make the surplus zero, but for rounding; states, changes : workspaces (2,) of int64 and float64."""
+    for is_second in range(2):
+        for q in range(surplus.size):
+            for t in range(order.size):
+                if not surplus[q] > 0.0:
+                    break
+                i = order[t]
+                for p in range(surplus.size):
+                    is_wanted = surplus[p] < 0.0 and surplus[q] > 0.0
+                    if is_wanted and items.b[i, q] > 0.0 and (is_second == 1 or items.b[i, p] > 0.0):
+                        give(i, p, q, rows, items, surplus, states, changes, weights)

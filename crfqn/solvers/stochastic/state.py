@@ -1,0 +1,421 @@
+"""Dense weights, a row a feature, that learn item by item: the states of SGD, perceptrons and FOBOS.
+
+Only the rows of the features that an item has are touched, so they are kept feature by feature. These are the only
+arrays of F x K numbers in the library; a problem for which they are too large is refused.
+
+Shapes: I items, F features, K states, E edge weights; width = K rounded up to whole vector registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
+from crfqn.errors import InputError, ViewError
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import MarginLoss
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.registry import MethodState
+from crfqn.objectives.views.rowwise.row_penalty import RowPenalty
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.solvers.stochastic import fobos_kernels as fobos
+from crfqn.solvers.stochastic.item_kernels import ETA0, apply_lazy_penalty, count_means, write_means
+from crfqn.solvers.stochastic.mistake_kernels import N_SEEN, N_WRONG, correct_chains, correct_tree
+from crfqn.solvers.stochastic.sgd_kernels import learn_chains, learn_tree
+from crfqn.structures.chain import Chain
+from crfqn.structures.taxonomy import Taxonomy
+
+LARGEST_BYTES = 4 * 10**9
+FREE, PAID, FORBIDDEN = 0, 1, 2
+SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
+NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)
+
+
+class LearnedRows(MethodState):
+    """The items that weights learn from, and where the weights of sorted coordinates stand in dense rows.
+
+    Items of weight 0 are left out: `n_items` counts the others. The order of the items is the caller's; where the data
+    come in blocks, an epoch goes through one block after the other.
+
+    InputError if two arrays of such rows would be larger than `LARGEST_BYTES`.
+    """
+
+    def __init__(self, owner: Objective | BlockedObjective) -> None:
+        self.owner, parts = owner, owner.parts
+        self.parts = parts
+        self.n_states, self.n_features = owner.n_states, parts[0].map.n_features
+        item_weights = np.concatenate([part.weights for part in parts])
+        self.items = np.flatnonzero(item_weights > 0)
+        self.bounds = np.cumsum([0, *(part.n_items for part in parts)])
+        self.n_rows = self.n_features + (self.n_states if parts[0].loss.n_edges else 0)
+        self.width = -(-self.n_states // LANES) * LANES
+        check_memory(self.n_rows, self.width, self.n_features, self.n_states)
+
+    @classmethod
+    def check(cls, objective: Objective | BlockedObjective) -> None:
+        """Raise ViewError for other losses than likelihoods and for offsets: the kernels know neither."""
+        part = objective.parts[0]
+        if not isinstance(part.loss, Likelihood):
+            raise ViewError(
+                f"learning item by item needs a likelihood; the loss is {type(part.loss).__name__}"
+            )
+        if part.offset is not None:
+            raise ViewError(
+                "learning item by item knows scores of the weights alone; this objective has an offset"
+            )
+
+    @property
+    def n_items(self) -> int:
+        """The items whose weight is not 0."""
+        return self.items.size
+
+    def runs(self, order: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield each part that has some of the items `order`, numbers below `n_items`, and its items in their order."""
+        chosen = self.items[order]
+        part_of = np.searchsorted(self.bounds, chosen, side="right") - 1
+        _, first = np.unique(part_of, return_index=True)
+        for which in part_of[np.sort(first)]:
+            yield which, chosen[part_of == which] - self.bounds[which]
+
+    @property
+    def structure(self) -> Any:
+        """The structure of all parts."""
+        return cast(Likelihood, self.parts[0].loss).structure
+
+    def item_data(self, which: int, items: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return what kernels read of some items of a part: their order, features, targets and weights."""
+        part = self.parts[which]
+        loss = cast(Likelihood, part.loss)
+        return items, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights
+
+    def fixed_patterns(self) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+        """Return rows of what stays zero, (patterns, width), and which is whose, (rows,)."""
+        kinds, pattern_of = self.patterns(NO_COORDS)
+        is_fixed = np.zeros((len(kinds), self.width), bool)
+        is_fixed[:, : self.n_states] = kinds == FORBIDDEN
+        return is_fixed, pattern_of
+
+    def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
+        """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
+        less = table if corrections is None else corrections
+        rows = self.n_features, table, less, share
+        counts = np.zeros(self.n_states, np.int64)
+        count_means(*rows, counts)
+        edges = (table[self.n_features :] - share * less[self.n_features :])[:, : self.n_states].reshape(-1)
+        found = np.flatnonzero(edges)
+        n_nodes = int(counts.sum())
+        coords, means = np.empty(n_nodes + found.size, np.int64), np.empty(n_nodes + found.size)
+        write_means(*rows, np.cumsum(counts) - counts, coords, means)
+        coords[n_nodes:], means[n_nodes:] = self.n_features * self.n_states + found, edges[found]
+        return SparseWeights(coords, means)
+
+    def places(self, coords: Coords) -> tuple[Coords, Coords]:
+        """Return the rows and columns of sorted coordinates in the dense arrays."""
+        split = split_coords(coords, self.n_states, self.n_features)
+        edge_from, edge_to = np.divmod(split.edges, self.n_states)
+        return (
+            np.concatenate([split.features, self.n_features + edge_from]),
+            np.concatenate([split.states, edge_to]),
+        )
+
+    def patterns(self, unpenalised: Coords) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """Return the different rows of kinds (FREE, PAID or FORBIDDEN), (patterns, K), and which is whose, (rows,).
+
+        Pattern 0 is PAID throughout. FORBIDDEN are the coordinates outside of the objective's support.
+        """
+        support = self.owner.support
+        is_whole = support.nodes is None and support.edges is None
+        pattern_of = np.zeros(self.n_rows, np.int32)
+        free_rows, free_states = self.places(unpenalised)
+        special = np.unique(free_rows) if is_whole else np.arange(self.n_rows)
+        kinds = np.full((special.size, self.n_states), PAID if is_whole else FORBIDDEN, np.uint8)
+        if not is_whole:
+            kinds[self.places(support.coords())] = PAID
+        kinds[np.searchsorted(special, free_rows), free_states] = FREE
+        first, which = different_rows(kinds)
+        pattern_of[special] = 1 + which
+        return np.concatenate([np.full((1, self.n_states), PAID, np.uint8), kinds[first]]), pattern_of
+
+
+class SGDState(LearnedRows):
+    """The weights under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time (`sgd_kernels.py`).
+
+    Parameters
+    ----------
+    owner : the objective, in one piece or in blocks
+    start : sorted coordinates and their weights
+    l1, l2 : float >= 0
+    unpenalised : sorted int64: coordinates without penalty
+    share : float
+        Of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
+        those of the whole.
+    """
+
+    def __init__(
+        self,
+        owner: Objective | BlockedObjective,
+        start: tuple[Coords, Vector],
+        l1: float,
+        l2: float,
+        unpenalised: Coords,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(owner)
+        kinds, self.pattern_of = self.patterns(unpenalised)
+        self.shares = np.ones((len(kinds), self.width))
+        self.shares[:, : self.n_states] = SHARES[kinds]
+        self.rates = np.array([0.0, self.n_items / share, l1, l2])
+        self.restart(start)
+
+    def restart(self, start: tuple[Coords, Vector]) -> None:
+        """Forget what was learned, and begin at these weights."""
+        self.table = untouched_rows(self.pattern_of.size, 2 * self.shares.shape[1])
+        self.counters = np.array([0.0, 0.0, 1.0])
+        self.table[self.places(start[0])] = start[1]
+
+    @property
+    def item_square(self) -> float:
+        """The mean over the items of weight * sum_t |x_t|^2: the curvature that a step may meet is in proportion."""
+        total = 0.0
+        for part in self.parts:
+            total += float(part.map.weighted_squares(part.position_weights).sum())
+        return total / self.n_items
+
+    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
+        """Take a gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
+
+        k counts the steps since the start. Sequential, whatever the number of threads: the result depends on the
+        order alone. Afterwards no penalty is outstanding.
+        """
+        self.rates[ETA0] = eta0
+        for which, rest in self.runs(order):
+            while rest.size:
+                rest = rest[self._learn_part(which, rest) :]
+                apply_lazy_penalty(self.table, self.shares, self.pattern_of, self.counters)
+        self.owner.n_passes += order.size / self.n_items
+
+    def weights(self) -> tuple[Coords, Vector]:
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
+        return self.sparse(self.table)
+
+    def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
+        """Take steps on items of a part while numbers stay in range; returns how many."""
+        data, structure = self.item_data(which, order), self.structure
+        state = (self.table, self.shares, self.pattern_of, self.counters, self.rates)
+        if isinstance(structure, Taxonomy):
+            return int(learn_tree(*data, structure.parents, structure.is_label, *state))
+        return int(learn_chains(*data, self.n_states, *state, cast(Chain, structure).mask))
+
+
+class Learned(NamedTuple):
+    """What `PerceptronState` has learned, for more items of the same states, and perhaps of more features.
+
+    Attributes
+    ----------
+    weights, corrections : float64 (F + K, width), dense rows of features and then of labels
+    counters : float64, of items and of mistakes
+    n_features : int, F
+    """
+
+    weights: NDArray[np.float64]
+    corrections: NDArray[np.float64]
+    counters: NDArray[np.float64]
+    n_features: int
+
+
+class PerceptronState(LearnedRows):
+    """The weights, changed by `correct` an item at a time, and the mean of all that they have been.
+
+    Penalties take no part; weights outside of the objective's support stay zero (`mistake_kernels.py`).
+
+    Parameters
+    ----------
+    owner : the objective, in one piece or in blocks
+    start : sorted coordinates and their weights
+    """
+
+    def __init__(self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector]) -> None:
+        super().__init__(owner)
+        self.is_fixed, self.pattern_of = self.fixed_patterns()
+        self.weights = untouched_rows(self.n_rows, self.width)
+        self.corrections = untouched_rows(self.n_rows, self.width)
+        self.counters = np.zeros(2)
+        self.weights[self.places(start[0])] = start[1]
+
+    def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
+        """Label the items `order`, numbers below `n_items`, and learn from each mistake at once.
+
+        Sequential, whatever the number of threads: the result depends on the order alone.
+
+        Parameters
+        ----------
+        aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron, whose steps are 1
+
+        Returns
+        -------
+        The number of positions that were labelled wrongly.
+        """
+        before, structure = self.counters[N_WRONG], self.structure
+        state = (self.weights, self.corrections, self.is_fixed, self.pattern_of, self.counters)
+        for which, items in self.runs(order):
+            data = self.item_data(which, items)
+            if isinstance(structure, Taxonomy):
+                correct_tree(*data, structure.parents, structure.is_label, aggressiveness, *state)
+            else:
+                correct_chains(*data, self.n_states, aggressiveness, *state, cast(Chain, structure).mask)
+        self.owner.n_passes += order.size / self.n_items
+        return int(self.counters[N_WRONG] - before)
+
+    def learned(self) -> Learned:
+        """Return all that has been learned; it is not copied."""
+        return Learned(self.weights, self.corrections, self.counters, self.n_features)
+
+    def resume(self, learned: Learned) -> None:
+        """Go on from what was learned before, in the same arrays unless there are more features."""
+        self.counters = learned.counters
+        if learned.n_features == self.n_features:
+            self.weights, self.corrections = learned.weights, learned.corrections
+            return
+        n_known = learned.n_features
+        for mine, theirs in ((self.weights, learned.weights), (self.corrections, learned.corrections)):
+            mine[:n_known] = theirs[:n_known]
+            mine[self.n_features :] = theirs[n_known:]
+
+    def point(self) -> LazyPoint:
+        """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
+        share = 1.0 / max(self.counters[N_SEEN], 1.0)
+        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
+
+
+class FobosState(MethodState):
+    """The weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
+
+    Items of weight 0 are left out: `n_items` counts the others.
+
+    Parameters
+    ----------
+    objective : Objective of a loss of margins
+    start : sorted coordinates and their weights
+    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
+    share : float
+        Of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share.
+
+    Raises
+    ------
+    InputError
+        For other penalties, and where the array would be larger than `LARGEST_BYTES`.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        start: tuple[Coords, Vector],
+        penalty: ElasticNet | GroupLasso,
+        share: float = 1.0,
+    ) -> None:
+        self.objective = objective
+        self.n_features, self.n_states = objective.map.n_features, objective.n_states
+        local = RowPenalty.of(penalty, self.n_features, self.n_states)
+        if local.l1 > 0 and local.group_l1 > 0:
+            raise InputError(
+                "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
+                f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
+            )
+        width = -(-self.n_states // LANES) * LANES
+        check_memory(self.n_features, width, self.n_features, self.n_states)
+        self.items = np.flatnonzero(objective.weights > 0)
+        self.table = untouched_rows(self.n_features, width)
+        self.seen = np.tile([0.0, 1.0], (self.n_features, 1))
+        self.is_unpenalised = np.zeros(self.n_features, bool)
+        self.is_unpenalised[local.unpenalised] = True
+        self.is_linf = local.is_linf
+        self.counters, self.rates = np.array([0.0, 0.0, 1.0]), np.zeros(4)
+        for place, strength in ((fobos.L1, local.l1), (fobos.L2, local.l2), (fobos.GROUP, local.group_l1)):
+            self.rates[place] = strength * share / max(self.n_items, 1)
+        split = split_coords(start[0], self.n_states, self.n_features)
+        self.table[split.features, split.states] = start[1]
+
+    @classmethod
+    def check(cls, objective: Objective | BlockedObjective) -> None:
+        """Raise ViewError for losses without margins, offsets and blocks."""
+        if not isinstance(objective, Objective):
+            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        if not hasattr(objective.loss, "margins"):
+            raise ViewError(
+                f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none"
+            )
+        if objective.offset is not None:
+            raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
+
+    @property
+    def n_items(self) -> int:
+        """The items whose weight is not 0."""
+        return self.items.size
+
+    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
+        """Take a step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
+
+        t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
+        outstanding.
+        """
+        self.rates[fobos.ETA0] = eta0
+        owner, rest = self.objective, self.items[order]
+        loss = cast(MarginLoss, owner.loss)
+        sets = (loss.starts, loss.sets) if isinstance(loss, MultilabelRanking) else NO_SETS
+        while rest.size:
+            n_done = fobos.learn_rows(
+                loss.code, rest, *owner.map.store.by_position(), loss.labels, *sets, owner.weights, self.n_states,
+                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates,
+            )  # fmt: skip
+            rest = rest[n_done:]
+            fobos.apply_lazy_penalty_to_rows(
+                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates
+            )
+        owner.n_passes += order.size / self.n_items
+
+    def weights(self) -> tuple[Coords, Vector]:
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
+        dense = self.table[:, : self.n_states]
+        states, features = np.nonzero(dense.T)
+        return states * self.n_features + features, dense[features, states]
+
+
+def untouched_rows(n_rows: int, width: int) -> Vector:
+    """Return `aligned_rows` made in Python, whose memory the system leaves untouched until a feature occurs."""
+    return aligned_rows.py_func(n_rows, width)
+
+
+def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Find equal rows in a table of numbers below 4: the first of each kind, and each row's kind.
+
+    32 numbers make a key of 64 bits: sorting keys takes 1/100 of the time of sorting rows.
+    """
+    which = np.zeros(len(kinds), np.intp)
+    first = np.zeros(min(1, len(kinds)), np.intp)
+    for begin in range(0, kinds.shape[1], 32):
+        part = kinds[:, begin : begin + 32].astype(np.uint64)
+        keys = (part << (2 * np.arange(part.shape[1], dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+        if begin > 0:
+            _, new = np.unique(keys, return_inverse=True)
+            keys = which * (new.max(initial=0) + 1) + new
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return first, which
+
+
+def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> None:
+    """Refuse two arrays of float64 (n_rows, width) beyond `LARGEST_BYTES`."""
+    n_bytes = 2 * 8 * n_rows * width
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"this method keeps dense arrays of features x states: {n_features} x {n_states} would take "
+            f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
+        )
