@@ -352,7 +352,7 @@ import numpy as np
 from crfqn import MulticlassClassifier
 from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
 from crfqn.kernels.thread_group import join, work_together
-from crfqn.objectives.views.rowwise import rows as row_views
+from crfqn.solvers.coordinate import row_state as row_views
 from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
 

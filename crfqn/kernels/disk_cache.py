@@ -36,7 +36,7 @@ class KernelCache(FunctionCache):
 def hash_of_kernels() -> str:
     """Return the SHA-256 of all kernels' source files, here and beside their solvers, with their names; read once."""
     folder, found = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted([*folder.rglob("kernels/**/*.py"), *folder.rglob("*kernels.py")]):
+    for path in sorted([*folder.rglob("kernels/**/*.py"), *folder.rglob("*_kernels.py")]):
         content = path.read_bytes()
         found.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode())
         found.update(content)

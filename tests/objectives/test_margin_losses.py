@@ -23,9 +23,10 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSqua
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
-from crfqn.objectives.protocols import FeatureBlockView, LipschitzView, ZeroProofView, has_view
+from crfqn.objectives.protocols import LipschitzView, ZeroProofView, has_state, has_view
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.coordinate.block_state import BlockState
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
@@ -139,9 +140,12 @@ def test_the_logistic_loss_is_the_flat_crf():
         curvature_at(one).diagonal(coords), curvature_at(other).diagonal(coords), rtol=1e-12
     )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
-    for kind in (ZeroProofView, FeatureBlockView, SGDState):  # what belongs to likelihoods
-        assert has_view(ours, kind)
-        assert not has_view(objective_of(make_problem("multiclass")), kind)
+    hinge = objective_of(make_problem("multiclass"))
+    assert has_view(ours, ZeroProofView)  # what belongs to likelihoods
+    assert not has_view(hinge, ZeroProofView)
+    for kind in (BlockState, SGDState):
+        assert has_state(ours, kind)
+        assert not has_state(hinge, kind)
 
 
 @pytest.mark.parametrize("name", HINGES)

@@ -21,11 +21,17 @@ from margin_problems import (
 from margin_references import MarginProblem
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.protocols import RowView
-from crfqn.objectives.views.rowwise.row_gradients import evaluate_margins
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
+from crfqn.solvers.coordinate.row_gradients import evaluate_margins
+from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.screened_point import screen_point
+
+
+def rows_at(point):
+    """The rows of a point, for row descent."""
+    return point.objective.state(RowBlocks, point)
+
 
 every_loss = pytest.mark.parametrize("name", NAMES)
 
@@ -35,7 +41,7 @@ every_loss = pytest.mark.parametrize("name", NAMES)
 def test_margins_tell_what_scores_do(name, order):
     problem = make_problem(name)
     point = point_at(problem, weights_like(problem), objective_of(problem))
-    blocks = point.view(RowView)
+    blocks = rows_at(point)
     blocks.value(penalty_of("L2"))  # which makes sure of the losses
     residual, norms, dual = evaluate_margins(blocks, order)
     expected = point.evaluation
@@ -73,7 +79,7 @@ def test_any_number_of_states(name, n_states, group_l1):
 
 def agree(point, penalty):
     """Compare both scans of a point."""
-    blocks, expected = point.view(RowView), screen_point(penalty, point)
+    blocks, expected = rows_at(point), screen_point(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
     found = blocks.screen(penalty)
     np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))
@@ -93,7 +99,7 @@ def test_many_shares_of_features(n_threads):
     problem = MarginProblem("multiclass", x, np.eye(3, dtype=int)[labels], np.ones(40))
     store = point_at(problem, np.zeros((3000, 3))).objective.map.store
     objective = flat_objective(store, MulticlassSquaredHinge(labels, 3), n_threads=n_threads)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
     bound = float(np.median(norms))
     penalty = replace(penalty_of("L1/L2"), group_l1=bound, n_features=3000, n_states=3)

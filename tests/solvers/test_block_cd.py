@@ -18,15 +18,14 @@ from problems import curvature_at, dense_weights, make_likelihood, make_problem,
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.subproblem.feature_blocks import SweepRule, newton_direction, search
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import FeatureBlockView
-from crfqn.objectives.views.features.blocks import BlockState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.block_kernels import SweepRule, newton_direction, search
+from crfqn.solvers.coordinate.block_state import BlockState
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
@@ -49,7 +48,7 @@ STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
 
 def blocks_at(point: Point) -> BlockState:
     """The loss from a point on."""
-    return point.objective.view(FeatureBlockView).at(point)
+    return point.objective.state(BlockState, point)
 
 
 def start_of(objective: Objective, scale: float, seed: int = 0) -> BlockState:
@@ -412,9 +411,7 @@ def test_the_end_of_what_rounding_shows():
 
 def test_objectives_in_blocks_of_items_are_refused():
     objective = BlockedObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
-    with pytest.raises(
-        InputError, match="FeatureBCD cannot train this: BlockedObjective has no FeatureBlockView"
-    ):
+    with pytest.raises(InputError, match="FeatureBCD cannot train this: BlockedObjective has no BlockState"):
         minimize(objective, ElasticNet(1.0), FeatureBCD())
 
 

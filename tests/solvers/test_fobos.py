@@ -14,11 +14,11 @@ from problems import make_problem as make_chain
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.rowwise import learning as row_learning
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.stochastic import fobos_kernels as row_learning
 from crfqn.solvers.stochastic.fobos import FOBOS, RATES
 from crfqn.solvers.stochastic.state import FobosState
 

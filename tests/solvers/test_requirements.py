@@ -17,19 +17,11 @@ from crfqn.errors import InputError, ViewError
 from crfqn.estimators.training.automatic_solver import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import (
-    CurvatureView,
-    FeatureBlockView,
-    LipschitzView,
-    OnlineView,
-    RowLearningView,
-    RowView,
-    ZeroProofView,
-    has_view,
-)
+from crfqn.objectives.protocols import CurvatureView, LipschitzView, ZeroProofView, has_state, has_view
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.block_state import BlockState
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
@@ -39,11 +31,11 @@ from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stochastic.state import FobosState, SGDState
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
-VIEWS = (
-    CurvatureView, LipschitzView, ZeroProofView, OnlineView, RowLearningView, FeatureBlockView, RowView,
-)  # fmt: skip
+VIEWS = CurvatureView, LipschitzView, ZeroProofView
+STATES = SGDState, FobosState, BlockState  # row descent has tests of its own
 WRAPPERS = {
     "alone": lambda solver: solver,
     "strong rule": lambda solver: StrongRule(solver, before=2.0, after=0.5, tol=1e-3),
@@ -83,6 +75,8 @@ class Strict:
 
     def view(self, kind: type) -> Any:
         raise ViewError(f"Strict has no {kind.__name__}")
+
+    check_state = view
 
 
 class StrictPoint(Strict):
@@ -132,9 +126,9 @@ class TestRefusals:
             (LBFGS(), "CurvatureView"),
             (ProxGD(lipschitz="bound"), "LipschitzView"),
             (FISTA(lipschitz="bound"), "LipschitzView"),
-            (SGDL1(), "OnlineView"),
-            (FeatureBCD(), "FeatureBlockView"),
-            (FOBOS(), "RowLearningView"),
+            (SGDL1(), "SGDState"),
+            (FeatureBCD(), "BlockState"),
+            (FOBOS(), "FobosState"),
         ],
         ids=lambda value: value if isinstance(value, str) else type(value).__name__,
     )
@@ -164,7 +158,7 @@ class TestWhatIsAskedFor:
         found = minimize(Strict(FLAT.objective()), penalty, FISTA(), tol=1e-5, max_iter=900)
         assert found.status is Status.CONVERGED
 
-    def test_the_automatic_solver_looks_for_rows_by_their_view(self):
+    def test_the_automatic_solver_looks_for_rows_by_their_state(self):
         solver = AutoSolver(few=OWLQN(), full=ProxGD(), sparse=FISTA())
         small = Strict(FLAT.objective())
         assert isinstance(solver.for_groups(small), OWLQN)
@@ -173,19 +167,19 @@ class TestWhatIsAskedFor:
 
 
 class TestWhoHasWhat:
-    LIKELIHOOD = (CurvatureView, LipschitzView, ZeroProofView, OnlineView, FeatureBlockView)
-    HINGE = (CurvatureView, LipschitzView, RowLearningView)
+    LIKELIHOOD = (CurvatureView, LipschitzView, ZeroProofView, SGDState, BlockState)
+    HINGE = (CurvatureView, LipschitzView, FobosState)
 
     def views(self, objective):
-        """Rows apart: row descent has tests of its own."""
-        return {kind for kind in VIEWS if kind is not RowView and has_view(objective, kind)}
+        views = {kind for kind in VIEWS if has_view(objective, kind)}
+        return views | {kind for kind in STATES if has_state(objective, kind)}
 
     @pytest.mark.parametrize("problem", [CHAIN, FLAT], ids=["chain", "flat"])
     def test_likelihoods(self, problem):
         objective = problem.objective()
         assert self.views(objective) == set(self.LIKELIHOOD)
         blocks = BlockedObjective.of_blocks(objective, 10)
-        assert self.views(blocks) == set(self.LIKELIHOOD) - {FeatureBlockView}
+        assert self.views(blocks) == set(self.LIKELIHOOD) - {BlockState}
 
     @pytest.mark.parametrize("name", margin_problems.NAMES)
     def test_losses_of_margins(self, name):
@@ -193,10 +187,10 @@ class TestWhoHasWhat:
         both = set(self.LIKELIHOOD) | set(self.HINGE) if name == "logistic" else set(self.HINGE)
         assert self.views(objective) == both
         blocks = BlockedObjective.of_blocks(objective, 10)
-        assert self.views(blocks) == both - {FeatureBlockView, RowLearningView}
+        assert self.views(blocks) == both - {BlockState, FobosState}
 
     def test_views_are_taken_at_points(self):
         objective = FLAT.objective()
         point = objective.at(np.empty(0, np.int64), np.empty(0))
-        for kind in (CurvatureView, FeatureBlockView):
-            assert objective.view(kind).at(point) is not None
+        assert objective.view(CurvatureView).at(point) is not None
+        assert objective.state(BlockState, point) is not None

@@ -30,14 +30,20 @@ from problems import make_problem as make_chain
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.rowwise.penalty import RowStrengths, shrink_in_metric
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.protocols import LineSearch, RowView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.coordinate.row_penalty_kernels import RowStrengths, shrink_in_metric
+from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
+
+
+def rows_at(point):
+    """The rows of a point, for row descent."""
+    return point.objective.state(RowBlocks, point)
+
 
 PAPER = RowDescent(least_share=1.0, free_share=0.0, shrink=False, memory=0, shuffle=False)
 every_loss = pytest.mark.parametrize("name", NAMES)
@@ -108,7 +114,7 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
     problem, objective = make_problem(name, seed=2), objective_of(make_problem(name, seed=2))
     w = weights_like(problem, scale=0.2)
     w[3] = 0.0
-    blocks = point_at(problem, w, objective).view(RowView)
+    blocks = rows_at(point_at(problem, w, objective))
     orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
     for order in orders:
         papers_sweep(problem, w, *PENALTIES[kind], order, blocks.constants if is_constant else None)
@@ -120,10 +126,10 @@ def test_sweeps_are_the_papers(name, kind, is_constant):
 def test_margins_stay_true(name):
     problem = make_problem(name)
     objective = objective_of(problem)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     for sweep in range(50):
         blocks.sweep(np.arange(F), penalty_of("L1/L2", 0.1), None if sweep % 2 == 0 else LineSearch())
-    again = blocks.point().view(RowView)
+    again = rows_at(blocks.point())
     np.testing.assert_allclose(blocks.state.margins, again.state.margins, atol=1e-10)
     np.testing.assert_allclose(blocks.state.probabilities, again.state.probabilities, atol=1e-10)
     np.testing.assert_array_equal(blocks.state.relevance, again.state.relevance)
@@ -140,7 +146,7 @@ def test_the_rows_know_their_penalty(kind, n_free):
     w[2] = 0.0
     point = point_at(problem, w, objective_of(problem))
     expected = penalty.value(point.coords, point.weights)
-    assert point.view(RowView).penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
+    assert rows_at(point).penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
 
 
 @every_loss
@@ -152,7 +158,7 @@ def test_what_a_sweep_reports(name):
         w[2] = 0.0
         gradient = problem.evaluate(w)[1]
         for j in (1, 2):
-            swept = point_at(problem, w, objective).view(RowView).sweep(np.array([j]), penalty)
+            swept = rows_at(point_at(problem, w, objective)).sweep(np.array([j]), penalty)
             slope = gradient[j] + (penalty.group_l1 * w[j] / np.linalg.norm(w[j]) if j != 2 else 0.0)
             kkt_excess = np.linalg.norm(gradient[2]) - penalty.group_l1
             expected = np.linalg.norm(slope) if j != 2 else max(kkt_excess, 0.0)
@@ -210,7 +216,7 @@ def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
 
 def test_rows_that_are_no_longer_visited_are_let_go():
     objective, penalty = wide()
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     blocks.sweep(np.arange(200), penalty)
     assert blocks.stored_rows.size == 200
     kept = np.flatnonzero(table_at(blocks, 200).any(axis=1))
@@ -242,7 +248,7 @@ def table_at(blocks, n_features):
 def test_rows_as_coordinates(share):
     problem, random = make_problem(NAMES[0]), np.random.default_rng(1)
     w = weights_like(problem) * (random.random((F, K)) < share)
-    point = point_at(problem, w, objective_of(problem)).view(RowView).point()
+    point = rows_at(point_at(problem, w, objective_of(problem))).point()
     np.testing.assert_array_equal(point.coords, np.flatnonzero(w.T))
     np.testing.assert_array_equal(point.weights, w.T[w.T != 0])
 
@@ -253,7 +259,7 @@ def test_a_history_of_points(name):
     problem, objective = make_problem(name), objective_of(make_problem(name))
     tables = [weights_like(problem, seed) for seed in (1, 2, 3)]
     tables[1][2] = 0.0
-    blocks = [point_at(problem, w, objective).view(RowView) for w in tables]
+    blocks = [rows_at(point_at(problem, w, objective)) for w in tables]
     for own in blocks:
         own.store(np.arange(F))
     history = blocks[0].history(4)
@@ -330,7 +336,7 @@ def test_the_papers_stopping_rule(solver):
     result = minimize(objective, penalty, settings, tol=0.0, max_iter=3000)
     assert result.status is Status.RULE_MET
     assert "stopping rule" in result.message
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     if solver is PAPER:  # the same sweeps by hand
         for _ in range(result.n_iter):
             totals.append(blocks.sweep(np.arange(60), penalty).violations.sum())
@@ -394,7 +400,7 @@ def test_unpenalised_rows_are_an_intercept():
 def test_a_sweep_knows_the_value(name, n_threads, order):
     _, labels, store, penalty = large(K)
     objective = flat_objective(store, SINGLE[name](labels, K), n_threads=n_threads)
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     blocks.sweep(order, penalty)
     point = blocks.point()
     value = point.value + penalty.value(point.coords, point.weights)
@@ -415,7 +421,7 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     problem = MarginProblem("multiclass", x, np.eye(n_states, dtype=int)[labels], np.ones(labels.size))
     objective = flat_objective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
     w = 0.3 * np.random.default_rng(1).normal(size=(x.shape[1], n_states))
-    blocks = point_at(problem, w, objective).view(RowView)
+    blocks = rows_at(point_at(problem, w, objective))
     swept = blocks.sweep(np.array([3]), penalty)
     gradient = problem.evaluate(w)[1][3]
     expected = np.linalg.norm(gradient + 30.0 * w[3] / np.linalg.norm(w[3]))
@@ -503,7 +509,7 @@ def test_rare_labels_and_intercepts_take_fewer_sweeps():
 
 def test_intercepts_are_visited_between_the_others():
     objective, penalty = rare_labels()
-    blocks = objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     order = np.arange(41)
     assert blocks.interleaved(order, penalty, 0.0) is order
     found = blocks.interleaved(order, penalty, 0.25)

@@ -9,20 +9,24 @@ import pytest
 from margin_problems import SINGLE, K, flat_objective, large
 
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.rowwise.descent import PARTS, Workspace, parts_of
 from crfqn.kernels.thread_group import NO_RANK, join, new_group
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.protocols import LineSearch, RowView
-from crfqn.objectives.views.rowwise.rows import FEWEST_ENTRIES
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.coordinate.row_kernels import PARTS, Workspace, parts_of
+from crfqn.solvers.coordinate.row_state import FEWEST_ENTRIES, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
 
+def rows_at(point):
+    """The rows of a point, for row descent."""
+    return point.objective.state(RowBlocks, point)
+
+
 def blocks_at_zero(objective):
-    return objective.at(np.empty(0, np.int64), np.empty(0)).view(RowView)
+    return rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
 
 
 def loss_over(name, labels):
@@ -148,7 +152,7 @@ class TestTeam:
         _, labels, store, penalty = large(K)
         objective = flat_objective(store, MulticlassSquaredHinge(labels, K), n_threads=1)
         start = objective.at(np.empty(0, np.int64), np.empty(0))
-        alone, expecting = start.view(RowView), start.view(RowView)
+        alone, expecting = rows_at(start), rows_at(start)
         alone.sweep(np.arange(objective.map.n_features), penalty)
         objective.pool = Lonely()
         expecting.sweep(np.arange(objective.map.n_features), penalty)

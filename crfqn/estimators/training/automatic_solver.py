@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from crfqn.objectives.protocols import GramView, RowView, has_view
+from crfqn.objectives.protocols import GramView, has_state, has_view
 from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
 from crfqn.solvers.prox_qn import MostPromising, ProxQN, TokenWise, UntilSolved
@@ -88,7 +89,7 @@ class AutoSolver:
         if objective.n_coords <= self.few_weights:
             return self.few
         share = objective.mean_occurrence / max(objective.n_positions, 1)
-        if share >= FULL or not has_view(objective, RowView):
+        if share >= FULL or not has_state(objective, RowBlocks):
             return self.full
         return self.dense if share >= DENSE else self.sparse
 

@@ -18,37 +18,19 @@ from crfqn.objectives.protocols.bounds import (
     ZeroProofView,
 )
 from crfqn.objectives.protocols.curvature import Curvature, CurvatureView, GramView, LipschitzView, Matrix
-from crfqn.objectives.protocols.features import BlockState, BlockSweep, FeatureBlockView
 from crfqn.objectives.protocols.objective import Objective, Point, Ray, has_state, has_view
-from crfqn.objectives.protocols.rowwise import (
-    LineSearch,
-    RowBlocks,
-    RowGradients,
-    RowHistory,
-    RowView,
-    Swept,
-)
 
 __all__ = [
-    "BlockState",
-    "BlockSweep",
     "Curvature",
     "CurvatureView",
-    "FeatureBlockView",
     "GramView",
     "ItemMixtures",
     "ItemMixturesView",
-    "LineSearch",
     "LipschitzView",
     "Matrix",
     "Objective",
     "Point",
     "Ray",
-    "RowBlocks",
-    "RowGradients",
-    "RowHistory",
-    "RowView",
-    "Swept",
     "UnpenalisedReachView",
     "ZeroProofView",
     "has_state",

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.kernels.subproblem.feature_blocks import SweepRule
-from crfqn.objectives.protocols import BlockState, BlockSweep, FeatureBlockView
+from crfqn.solvers.coordinate.block_kernels import SweepRule
+from crfqn.solvers.coordinate.block_state import BlockState, BlockSweep
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
@@ -89,7 +89,7 @@ class FeatureBCD:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: the loss while blocks of weights move."""
-        return Requirements((FeatureBlockView,))
+        return Requirements(states=(BlockState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a sweep, and one each time the full gradient is scanned."""
@@ -98,7 +98,7 @@ class FeatureBCD:
             view = screen_point(penalty, point)
             initial = view.state()
             yield initial
-            loss = point.view(FeatureBlockView)
+            loss = objective.state(BlockState, point)
             blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
             del start, point, view  # their scores and residuals are as large as the data
             n_moved, n_failed = yield from self.epoch(

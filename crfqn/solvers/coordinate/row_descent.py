@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import LineSearch, RowGradients, RowView, Swept
 from crfqn.solvers.certificate import best_of
+from crfqn.solvers.coordinate.row_gradients import RowGradients
+from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks, Swept
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 
 Indices = NDArray[np.int64]
@@ -105,7 +107,7 @@ class RowDescent:
 
     def requires(self, objective: Objective) -> Requirements:
         """Return what is asked of the problem: rows with margins."""
-        return Requirements((RowView,))
+        return Requirements(states=(RowBlocks,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each sweep of Algorithm 1, and one for each full gradient scan."""
@@ -131,8 +133,9 @@ class _Run:
     """
 
     def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: Point) -> None:
-        self.settings, self.objective, self.penalty = settings, objective, penalty
-        self.blocks, self.value = start.view(RowView), np.nan
+        self.settings, self.objective = settings, objective
+        self.penalty: Any = penalty  # of rows, which the state checks
+        self.blocks, self.value = objective.state(RowBlocks, start), np.nan
         self.history = self.blocks.history(settings.memory + 1) if settings.memory else None
         self.everything = self.rows = np.arange(self.blocks.n_rows)
         self.random = np.random.default_rng(settings.seed)

@@ -229,7 +229,7 @@ class DualItems(MethodState):
         simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
         self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
 
-    def point(self) -> TablePoint:
+    def point(self) -> Any:
         """Return the weights as a point, which takes a copy of them when it is asked for them."""
         return TablePoint(self)
 

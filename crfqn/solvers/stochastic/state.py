@@ -25,8 +25,8 @@ from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.registry import MethodState
-from crfqn.objectives.views.rowwise.row_penalty import RowPenalty
 from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.solvers.coordinate.row_penalty import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
 from crfqn.solvers.stochastic.item_kernels import ETA0, apply_lazy_penalty, count_means, write_means
 from crfqn.solvers.stochastic.mistake_kernels import N_SEEN, N_WRONG, correct_chains, correct_tree

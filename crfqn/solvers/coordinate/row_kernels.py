@@ -14,7 +14,9 @@ import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
-from crfqn.kernels.rowwise.penalty import (
+from crfqn.kernels.sparse.columns import first_at
+from crfqn.kernels.thread_group import barrier, join
+from crfqn.solvers.coordinate.row_penalty_kernels import (
     UNPENALISED,
     kkt_excess,
     largest_of,
@@ -23,8 +25,6 @@ from crfqn.kernels.rowwise.penalty import (
     shrink_in_metric,
     shrink_row,
 )
-from crfqn.kernels.sparse.columns import first_at
-from crfqn.kernels.thread_group import barrier, join
 
 PARTS = 4  # even shares for 1, 2 and 4 threads
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
@@ -271,3 +271,62 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
     for i in range(cuts[first] if margins_out.shape[0] > 0 else cuts[last], cuts[last]):
         for r in range(margins_out.shape[1]):
             margins_out[i, r] = state.margins[i, r]
+
+
+# Anderson acceleration (Anderson 1965; Bertrand and Massias 2021): the extrapolated point combines past ones with the
+# weights that the Gram matrix of the steps between them gives. points : float64 (points, N, width), margins as in
+# `kernels/rowwise/losses.py`; entries that are -inf, beside the states and at labels, stay so, and count as steps of 0.
+
+
+@kernel
+def add_step_products(first, last, points, weights, gram):
+    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> for a >= b over the positions i = first ... last - 1.
+
+    u_a : the step from point a to a + 1; gram : float64 (points - 1, points - 1)
+    """
+    n_steps, width = points.shape[0] - 1, points.shape[2]
+    steps = np.empty((n_steps, width))
+    for i in range(first, last):
+        for a in range(n_steps):
+            for r in range(width):
+                u = points[a + 1, i, r] - points[a, i, r]
+                steps[a, r] = u if u == u else 0.0
+        for a in range(n_steps):
+            for b in range(a + 1):
+                total = 0.0
+                for r in range(width):
+                    total += steps[a, r] * steps[b, r]
+                gram[a, b] += weights[i] * total
+
+
+@kernel
+def combine(first, last, points, shares, out):
+    """out[i] = sum_k shares[k] points[k, i] for the positions first ... last - 1."""
+    for i in range(first, last):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(shares.size):
+            for r in range(row.size):
+                row[r] += shares[k] * points[k, i, r]
+        for r in range(row.size):
+            row[r] = row[r] if row[r] == row[r] else -np.inf
+
+
+@kernel
+def list_weights(features, n_features, table):
+    """Return the sorted coordinates state * n_features + feature of the weights that are not zero, and the weights.
+
+    features : sorted int64 (rows,), those of the rows of `table`, float64 (rows, K)
+    """
+    n_rows, n_states = table.shape
+    n_found, place = 0, 0
+    for i in range(n_rows):
+        for k in range(n_states):
+            n_found += table[i, k] != 0.0
+    coords, weights = np.empty(n_found, np.int64), np.empty(n_found)
+    for k in range(n_states):
+        for i in range(n_rows):
+            if table[i, k] != 0.0:
+                coords[place], weights[place] = k * n_features + features[i], table[i, k]
+                place += 1
+    return coords, weights

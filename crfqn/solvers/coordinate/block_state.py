@@ -9,21 +9,23 @@ Shapes: I items, B blocks, F features, K states, E edges.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, cast
+
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.chain.incremental.edges import accept_edges, edge_slopes, try_edges
 from crfqn.kernels.chain.incremental.nodes import accept_nodes, node_slopes, try_nodes
-from crfqn.kernels.subproblem.feature_blocks import SweepRule, mask_impossible, read_block, sweep, write_block
 from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import BlockSweep, FeatureBlockView
-from crfqn.objectives.registry import offers
-from crfqn.objectives.views.features.block_weights import BlockWeights, possible_states
-from crfqn.objectives.views.features.state import ChainState, TreeState, prepare_chain, prepare_tree
+from crfqn.objectives.registry import MethodState
+from crfqn.solvers.coordinate.block_arrays import ChainState, TreeState, prepare_chain, prepare_tree
+from crfqn.solvers.coordinate.block_kernels import SweepRule, mask_impossible, read_block, sweep, write_block
+from crfqn.solvers.coordinate.block_weights import BlockWeights, possible_states
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -31,8 +33,24 @@ PLACES = 1 << 16  # coordinates of the blocks that are swept in one call: their 
 MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
 
 
-class BlockState:
-    """The loss of a likelihood, from a point on, while blocks of its weights move; methods as in `protocols.py`.
+class BlockSweep(NamedTuple):
+    """Findings of the updates of B blocks.
+
+    Attributes
+    ----------
+    violations : float64 (B,), the largest KKT violation of each block before its update
+    is_kept : bool (B,), whether each stays after shrinking
+    n_moved, n_failed : blocks that have moved, and whose line search found no step
+    """
+
+    violations: Vector
+    is_kept: NDArray[np.bool_]
+    n_moved: int
+    n_failed: int
+
+
+class BlockState(MethodState):
+    """The loss of a likelihood, from a point on, while blocks of its weights move.
 
     Notes
     -----
@@ -40,8 +58,8 @@ class BlockState:
     downward) message of one position is half of its inference, a backward (upward) one the other half.
     """
 
-    def __init__(self, point: Point, loss: Likelihood) -> None:
-        self.objective = owner = point.objective
+    def __init__(self, owner: Objective, point: Point) -> None:
+        self.objective, loss = owner, cast(Likelihood, owner.loss)
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
@@ -51,12 +69,24 @@ class BlockState:
         self._move: tuple[int, Vector, float] | None = None
         self._count()
 
+    @classmethod
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for other losses than likelihoods of chains and taxonomies, and for blocks of items."""
+        if not isinstance(objective, Objective):
+            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        loss = objective.loss
+        if not (isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy))):
+            raise ViewError(
+                f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
+            )
+
     @property
     def blocks(self) -> Coords:
         """All blocks: the features, and the edges behind them."""
         return np.arange(self.n_blocks)
 
     def blocks_of(self, coords: Coords) -> Coords:
+        """Return the blocks that hold some of the coordinates, ascending."""
         n_nodes = np.searchsorted(coords, self.n_features * self.n_states)
         blocks = np.unique(coords[:n_nodes] % max(self.n_features, 1))
         return np.append(blocks, self.n_features) if n_nodes < coords.size else blocks
@@ -66,6 +96,7 @@ class BlockState:
         return np.where(blocks < self.n_features, self.n_states, self.objective.loss.n_edges)
 
     def coords(self, blocks: Coords) -> Coords:
+        """Return the coordinates of the blocks, one block after the other."""
         sizes = self.sizes(blocks)
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         block = np.repeat(blocks, sizes)
@@ -78,6 +109,7 @@ class BlockState:
         return self.known.sparse(self.n_states, self.n_features)
 
     def weights_of(self, block: int) -> Vector:
+        """Return all weights of a block, zeros included."""
         w = np.empty(int(self.sizes(np.array([block]))[0]))
         read_block(block, self.known.arrays, w)
         return w
@@ -102,6 +134,7 @@ class BlockState:
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
     def point(self) -> Point:
+        """Return the point at the present weights, from scratch."""
         return self.objective.at(*self.weights)
 
     def derivatives(self, block: int) -> tuple[Vector, Vector]:
@@ -124,6 +157,7 @@ class BlockState:
         return g, h
 
     def try_move(self, block: int, delta: Vector, step: float = 1.0) -> float:
+        """Return the change of the loss if the block moves by step * delta; then `accept`, `reject` or try again."""
         self._move = block, delta, step
         if self.tree is not None:
             change = try_tree(self.tree, block, delta, step)
@@ -135,6 +169,7 @@ class BlockState:
         return change
 
     def accept(self) -> None:
+        """Take over the move that was tried last."""
         block, delta, step = self._take_move()
         if self.tree is not None:
             accept_tree(self.tree, block, step)
@@ -148,6 +183,7 @@ class BlockState:
         self._count()
 
     def reject(self) -> None:
+        """Forget the move that was tried last."""
         block, delta, _ = self._take_move()
         self.try_move(block, delta, 0.0)
         self.accept()
@@ -159,6 +195,7 @@ class BlockState:
         return move
 
     def batches(self, blocks: Coords) -> list[Coords]:
+        """Cut blocks, in their order, into what one call of `descend` may take."""
         places = np.cumsum(self.sizes(blocks)) // PLACES
         cuts = np.union1d(
             np.flatnonzero(np.diff(places)) + 1, np.arange(MOST_BLOCKS, blocks.size, MOST_BLOCKS)
@@ -168,7 +205,7 @@ class BlockState:
     def descend(self, blocks: Coords, l1: Vector, l2: Vector, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other, under the strengths l1 and l2 of their coordinates.
 
-        See `kernels/subproblem/feature_blocks.py` for what an update is, and for the rule.
+        See `block_kernels.py` for what an update is, and for the rule.
         """
         sizes = self.sizes(blocks)
         firsts = np.concatenate([[0], np.cumsum(sizes)])
@@ -193,22 +230,3 @@ class BlockState:
         n_steps = self._state.n_steps
         self.objective.n_passes += float(n_steps.sum()) / (2 * self.objective.n_positions)
         n_steps[:] = 0
-
-
-class LikelihoodBlocks:
-    """Feature blocks of a likelihood, at the points that it is asked for."""
-
-    def at(self, point: Point) -> BlockState:
-        """Return the loss from the point on, while blocks of weights change one after the other."""
-        return BlockState(point, point.objective.loss)
-
-
-@offers(FeatureBlockView, Objective)
-def feature_blocks_of(objective: Objective) -> LikelihoodBlocks:
-    """Return the feature blocks of a likelihood over chains or taxonomies."""
-    loss = objective.loss
-    if isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy)):
-        return LikelihoodBlocks()
-    raise ViewError(
-        f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
-    )

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.rows import aligned_rows
-from crfqn.kernels.rowwise.gradients import fill_residuals, measure_rows
 from crfqn.kernels.rowwise.losses import LOGISTIC
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.objectives.linear.screening import each_share, possible_features
 from crfqn.objectives.losses.hinges import HingeDual
 from crfqn.objectives.losses.likelihood import MixtureDual
 from crfqn.objectives.losses.score_loss import DualLoss
-from crfqn.objectives.protocols import RowBlocks
-from crfqn.objectives.views.rowwise.row_penalty import RowPenalty
 from crfqn.penalties.group_lasso import ROUNDING, LocalGroupLasso
+from crfqn.solvers.coordinate.row_gradient_kernels import fill_residuals, measure_rows
+from crfqn.solvers.coordinate.row_penalty import RowPenalty
 
 Indices = NDArray[np.int64]
 
@@ -83,8 +83,8 @@ def needs_gradients(penalty: RowPenalty) -> bool:
     return penalty.l1 > 0.0 or penalty.l2 > 0.0
 
 
-def screen_rows(blocks: RowBlocks, penalty: RowPenalty, value: float) -> RowGradients:
-    """Scan the rows' gradients; the losses of the blocks must be up to date, and `value` is theirs."""
+def screen_rows(blocks: Any, penalty: RowPenalty, value: float) -> RowGradients:
+    """Scan the gradients of rows, a `RowBlocks` with its losses up to date; `value` is theirs."""
     store, pool = blocks.objective.map.store, blocks.objective.pool
     n_states = blocks.row_weights.shape[1]
     residual, position_norms, dual = evaluate_margins(blocks, order=1 if penalty.is_linf else 2)
@@ -117,7 +117,7 @@ def screen_rows(blocks: RowBlocks, penalty: RowPenalty, value: float) -> RowGrad
     )
 
 
-def evaluate_margins(blocks: RowBlocks, order: int) -> tuple[Vector, Vector, DualLoss]:
+def evaluate_margins(blocks: Any, order: int) -> tuple[Vector, Vector, DualLoss]:
     """The residual position-major, (N, width), the residuals' norms of an order, (N,), and the dual loss."""
     owner, (n_positions, width) = blocks.objective, blocks.state.margins.shape
     residual = aligned_rows.py_func(n_positions, width)  # without compilation it is not cleared

@@ -9,7 +9,13 @@ import numpy as np
 
 from crfqn.kernels import bare_subkernel, kernel
 from crfqn.kernels.rowwise.losses import LOGISTIC, MULTITASK, slopes
-from crfqn.kernels.rowwise.penalty import UNPENALISED, dual_norm, kkt_excess, largest_of, row_violation
+from crfqn.solvers.coordinate.row_penalty_kernels import (
+    UNPENALISED,
+    dual_norm,
+    kkt_excess,
+    largest_of,
+    row_violation,
+)
 
 LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.rowwise.penalty import RowStrengths
 from crfqn.kernels.sparse.sorted_sets import found_in
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import LocalGroupLasso
+from crfqn.solvers.coordinate.row_penalty_kernels import RowStrengths
 
 Indices = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,32 +18,64 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.rowwise.descent import PARTS, Shared, StepRule, StoredRows, cut_rows, sweep_rows
 from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, MarginState, fill_losses
-from crfqn.kernels.rowwise.penalty import sum_penalties
-from crfqn.kernels.rowwise.tables import list_weights
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint, Point
-from crfqn.objectives.protocols import LineSearch, RowView, Swept
-from crfqn.objectives.registry import offers
-from crfqn.objectives.views.rowwise.anderson import AndersonHistory
-from crfqn.objectives.views.rowwise.row_gradients import RowGradients, screen_rows
-from crfqn.objectives.views.rowwise.row_penalty import RowPenalty
+from crfqn.objectives.registry import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.threads import cut_into_parts
+from crfqn.solvers.coordinate.row_gradients import RowGradients, screen_rows
+from crfqn.solvers.coordinate.row_kernels import (
+    PARTS,
+    Shared,
+    StepRule,
+    StoredRows,
+    add_step_products,
+    combine,
+    cut_rows,
+    list_weights,
+    sweep_rows,
+)
+from crfqn.solvers.coordinate.row_penalty import RowPenalty
+from crfqn.solvers.coordinate.row_penalty_kernels import sum_penalties
+from crfqn.threads import STRETCH, cut_into_parts
 
 Indices = NDArray[np.int64]
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
-PAPERS = LineSearch()
+REGULARISATION = 1e-10  # of the Gram matrix of the steps, a share of its trace
 MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
+class LineSearch(NamedTuple):
+    """Settings of the search along a row's step (equation 7); by default the paper's.
+
+    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
+    least_share : of the row's largest second derivative, what that of each state counts at least
+    """
+
+    sigma: float = 0.01
+    omega: float = 0.5
+    least_share: float = 1.0
+
+
+class Swept(NamedTuple):
+    """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, inf for others.
+
+    The excess is the gradient's dual norm less the threshold that it may reach while the row stays zero.
+    """
+
+    violations: Vector
+    kkt_excess: Vector
+
+
+PAPERS = LineSearch()
+
+
 @dataclass(eq=False)
-class RowBlocks:
+class RowBlocks(MethodState):
     """Rows of the weights, the others being zero, and the margins.
 
     Attributes
@@ -62,7 +94,15 @@ class RowBlocks:
     _ends: Indices = field(repr=False)
 
     @classmethod
-    def at(cls, point: Point) -> RowBlocks:
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for losses that cannot be followed by their margins, and for blocks."""
+        if not isinstance(objective, Objective):
+            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        if not hasattr(objective.loss, "margins"):
+            raise ViewError(f"row descent needs a loss of margins; {type(objective.loss).__name__} has none")
+
+    @classmethod
+    def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
         owner, loss = point.objective, point.objective.loss
         split, n_states = owner.split(point.coords), owner.n_states
@@ -230,17 +270,71 @@ def position_cuts(objective: Objective) -> Indices:
     return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), PARTS)
 
 
-class MarginRows:
-    """Points' rows, for losses that can be followed by their margins."""
+class AndersonHistory:
+    """Up to `n_points` points of sweeps with the same stored rows (Anderson acceleration; Bertrand and Massias 2021).
 
-    def at(self, point: Point) -> RowBlocks:
-        """Return the rows of a point."""
-        return RowBlocks.at(point)
+    Margins are affine in the weights, so those of a combination whose shares add up to 1 are combined by the same ones.
 
+    Attributes
+    ----------
+    margins : float64 (n_points, N, width); row_weights : float64 (stored rows, K), of each point
+    """
 
-@offers(RowView, Objective)
-def rows_of(objective: Objective) -> MarginRows:
-    """Return the rows of an objective whose loss has margins."""
-    if not hasattr(objective.loss, "margins"):
-        raise ViewError(f"row descent needs a loss of margins; {type(objective.loss).__name__} has none")
-    return MarginRows()
+    def __init__(self, first: RowBlocks, n_points: int) -> None:
+        n_positions, width = first.state.margins.shape
+        # Without compilation: memory that is written when it is used first, and not cleared before.
+        margins = aligned_rows.py_func(n_points * n_positions, width)
+        self.margins = margins.reshape(n_points, n_positions, width)
+        self.row_weights: list[Vector] = []
+        self.restart(first)
+
+    def restart(self, first: RowBlocks) -> None:
+        """Forget all points but this one."""
+        self.row_weights.clear()
+        self.next_margins[:] = first.state.margins
+        self.add(first)
+
+    @property
+    def next_margins(self) -> Vector:
+        """Return the rows that take the margins of the next point, (N, width)."""
+        return self.margins[len(self.row_weights)]
+
+    def add(self, blocks: RowBlocks) -> None:
+        """Add the point whose margins are in `next_margins`."""
+        self.row_weights.append(blocks.row_weights.copy())
+
+    def step_products(self, blocks: RowBlocks) -> Vector:
+        """Return products of the margins' steps between points, sum_i weight_i <u_a(i), u_b(i)>, (steps, steps)."""
+        owner, n_points = blocks.objective, len(self.row_weights)
+        parts = np.zeros((-(-owner.n_positions // STRETCH), n_points - 1, n_points - 1))
+
+        def add(first: int, last: int) -> None:
+            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH])
+
+        owner.pool.each_stretch(owner.n_positions, add)
+        lower = parts.sum(axis=0)
+        return lower + np.tril(lower, -1).T
+
+    def combined(self, blocks: RowBlocks, shares: Vector) -> RowBlocks:
+        """Return the point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each."""
+        margins = aligned_rows.py_func(*blocks.state.margins.shape)
+        points = self.margins[1 : len(self.row_weights)]
+        owner = blocks.objective
+        owner.pool.each_stretch(
+            owner.n_positions, lambda first, last: combine(first, last, points, shares, margins)
+        )
+        weights = sum(share * own for share, own in zip(shares, self.row_weights[1:], strict=True))
+        return blocks.with_weights(np.asarray(weights), margins)
+
+    def extrapolated(self, blocks: RowBlocks) -> RowBlocks | None:
+        """Return the point that all points but the first lead to: their combined step is the smallest. None at rest.
+
+        Steps U are those of the margins, which is where the loss sees them; the shares are those of (U U')^-1 1.
+        """
+        products = self.step_products(blocks)
+        trace = float(np.trace(products))
+        if trace == 0.0:
+            return None
+        products[np.diag_indices_from(products)] += REGULARISATION * trace
+        shares = np.linalg.solve(products, np.ones(len(products)))
+        return self.combined(blocks, shares / shares.sum())

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.kernels.subproblem.feature_blocks import BlockArrays
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.support import Support
+from crfqn.solvers.coordinate.block_kernels import BlockArrays
 
 FIRST_PLACES = 1 << 12
 
