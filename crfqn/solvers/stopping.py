@@ -21,7 +21,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.protocols import Objective, Penalty
-from crfqn.solvers.prox_qn.metric import curvature_at_entry
+from crfqn.solvers.prox_qn.active_set import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint
 
 FEWEST_STEPS = 5  # that say something

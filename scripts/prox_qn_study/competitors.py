@@ -14,7 +14,7 @@ from studies.drawing import Look
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.protocols import Requirements
-from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilSolved
+from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, PricedSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
 from prox_qn_study.cases import Data
@@ -51,7 +51,7 @@ class WithoutShrinking:
             shrinking=ByShareOfBound(margin=NEVER),
             entry=AllCoordinates(),
             cooling=ALMOST_NOTHING,
-            sweeps=UntilSolved(self.sweeps, tolerance=0.0),
+            sweeps=PricedSweeps(self.sweeps, tolerance=0.0),
             warm_start=None,
         )
         return solver.steps(objective, penalty, start)

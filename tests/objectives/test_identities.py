@@ -21,11 +21,11 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
     Diagonal,
     Identity,
-    MostPromising,
+    PricedSweeps,
     ProxQN,
     Stage,
     TokenWise,
-    UntilSolved,
+    TopViolators,
     WarmStart,
 )  # fmt: skip
 from crfqn.structures.chain import Chain
@@ -138,7 +138,7 @@ def test_what_the_other_structures_have_more_of_is_never_of_use(name, kind):
     np.testing.assert_allclose(curvature_at(point).diagonal(more), 0.0, atol=1e-12)
 
 
-UNPRICED = UntilSolved(
+UNPRICED = PricedSweeps(
     is_priced=False
 )  # passes over equal problems in other forms take other numbers of operations
 SOLVERS = {
@@ -146,11 +146,11 @@ SOLVERS = {
     "diagonal": ProxQN(metric=Diagonal(), sweeps=UNPRICED),
     "identity": ProxQN(metric=Identity(), sweeps=UNPRICED),
     # All but the sweeps: the paper has the more of them the more weights there are that are not active.
-    "paper": replace(ProxQN.paper(), sweeps=UntilSolved(10, tolerance=0.0, is_priced=False)),
+    "paper": replace(ProxQN.paper(), sweeps=PricedSweeps(10, tolerance=0.0, is_priced=False)),
     "warm-up": ProxQN(
         warm_start=WarmStart((Stage(4, 3.0), Stage(2, 1.0)), fewest_positions=1), sweeps=UNPRICED
     ),
-    "few may enter": ProxQN(entry=MostPromising(20), sweeps=UNPRICED),
+    "few may enter": ProxQN(entry=TopViolators(20), sweeps=UNPRICED),
     "sampled metric": ProxQN(metric=TokenWise(60, refresh=5), sweeps=UNPRICED),
 }
 

@@ -19,7 +19,7 @@ from crfqn.kernels.subproblem.clusters import MOST_CLUSTERED, cut_clusters
 from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
 from crfqn.penalties import GroupLasso
 from crfqn.penalties.group_lasso import FEWEST_SHARED
-from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
+from crfqn.solvers.prox_qn.metric import CompactBFGS
 from crfqn.threads import Pool
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -23,7 +23,7 @@ from crfqn.result import Status
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements
-from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
+from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 
 pytestmark = pytest.mark.usefixtures("compiled")
 CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_problem(3, is_binary=False)
@@ -47,7 +47,7 @@ AS_IF_LARGE = ProxQN(few_weights=0)
 SOLVERS = {
     "default": AS_IF_LARGE,
     "diagonal": ProxQN(metric=Diagonal()),
-    "few may enter": ProxQN(entry=MostPromising(3)),
+    "few may enter": ProxQN(entry=TopViolators(3)),
     "paper": ProxQN.paper(),
 }
 
@@ -177,7 +177,7 @@ class TestProxQN:
 
     def test_whole_rows_enter(self):
         """No more rows than it takes to fill the bound; and the state knows what was left out."""
-        first = run("flat", "rows", "l2", ProxQN(entry=MostPromising(5)), max_iter=1).trace.rows[0]
+        first = run("flat", "rows", "l2", ProxQN(entry=TopViolators(5)), max_iter=1).trace.rows[0]
         assert first.n_active == 8  # two rows of 4 states
         whole = run("flat", "rows", "l2", max_iter=1).trace.rows[0]
         assert whole.n_active % 4 == 0

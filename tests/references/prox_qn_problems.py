@@ -23,10 +23,10 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
     Diagonal,
     Identity,
-    MostPromising,
     ProxQN,
     Stage,
     TokenWise,
+    TopViolators,
     WarmStart,
 )  # fmt: skip
 
@@ -73,7 +73,7 @@ SOLVERS = {
     "warm-up": ProxQN(
         warm_start=WarmStart((Stage(4, 3.0), Stage(4, 1.0), Stage(2, 1.0)), fewest_positions=1)
     ),
-    "few may enter": ProxQN(entry=MostPromising(3)),
+    "few may enter": ProxQN(entry=TopViolators(3)),
     # Of so few positions the pairs are cheaper than products, unless they are said to be dear.
     "sampled metric": ProxQN(metric=Priced(10, refresh=2, pair=np.inf)),
     "dense metric": ProxQN(metric=Priced(pair=np.inf)),

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem, descend
-from crfqn.solvers.prox_qn.compact_bfgs import NO_MATRIX, CompactBFGS, add_to_diagonal
+from crfqn.solvers.prox_qn.metric import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
 

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from crfqn.penalties.blocks import Blocks
-from crfqn.solvers.prox_qn.damping import FIRST_SCALE, LEAST_SHARE, PATIENCE, SOFTENING, Damping, TriedStep
+from crfqn.solvers.prox_qn.globalisation import (
+    FIRST_SCALE,
+    LEAST_SHARE,
+    PATIENCE,
+    SOFTENING,
+    Damping,
+    TriedStep,
+)
 
 DIAGONAL, MAJORANT = np.array([1.0, 4.0, 0.0]), np.array([2.0, 0.0, 3.0])
 D, MODEL_D = np.array([2.0, -1.0, 0.0]), np.array([4.0, -3.0, 1.0])

@@ -21,11 +21,11 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
-    MostPromising,
     ProxQN,
     TokenWise,
+    TopViolators,
 )  # fmt: skip
-from crfqn.solvers.prox_qn.ending import PROGRESS
+from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
@@ -124,7 +124,7 @@ class TestFewWeights:
         return result, second - 1, result.trace.violation[second - 1] / result.trace.violation[0]
 
     def test_not_before_all_coordinates_may_enter(self):
-        result = run(PROBLEMS["wide"], 0.4, solver=ProxQN(entry=MostPromising(3)))
+        result = run(PROBLEMS["wide"], 0.4, solver=ProxQN(entry=TopViolators(3)))
         assert np.count_nonzero(result.trace.is_screening) > 3
 
     def test_a_tolerance_that_is_reached_on_the_way_ends_it(self):
@@ -173,7 +173,7 @@ def test_violation_speaks_for_the_coordinates_that_may_not_enter():
     targets = np.repeat([0, 1], [28, 12]).astype(np.int32)
     matrix = np.c_[np.ones(40), np.arange(40) < 12]
     problem = Problem(matrix, np.arange(41), targets, 2)
-    first = run(problem, 0.01, solver=ProxQN(entry=MostPromising(2))).trace.rows[0]
+    first = run(problem, 0.01, solver=ProxQN(entry=TopViolators(2))).trace.rows[0]
     assert (first.n_active, first.is_screening) == (2, True)
     assert first.violation == pytest.approx(8 - 0.01, rel=1e-12)
 

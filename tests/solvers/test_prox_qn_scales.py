@@ -24,13 +24,13 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
     Backtracking,
     ByShareOfBound,
+    DampedResolve,
     Diagonal,
     Identity,
-    MostPromising,
+    PricedSweeps,
     ProxQN,
-    Resolving,
     TokenWise,
-    UntilSolved,
+    TopViolators,
 )  # fmt: skip
 from crfqn.structures.chain import Chain
 
@@ -130,12 +130,12 @@ class TestDegenerateFeatures:
             (TokenWise, "max_dense", -1),
             (TokenWise, "growing_share", 0.0),
             (Diagonal, "refresh", 0),
-            (UntilSolved, "most", 0),
-            (UntilSolved, "tolerance", -1.0),
-            (MostPromising, "most", 0),
-            (MostPromising, "outside", -0.1),
+            (PricedSweeps, "most", 0),
+            (PricedSweeps, "tolerance", -1.0),
+            (TopViolators, "most", 0),
+            (TopViolators, "outside", -0.1),
             (ByShareOfBound, "margin", -0.1),
-            (Resolving, "armijo", 1.0),
+            (DampedResolve, "armijo", 1.0),
             (Backtracking, "beta", 1.5),
         ]
         for kind, name, value in wrong:

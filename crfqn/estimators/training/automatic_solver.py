@@ -10,7 +10,7 @@ from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
-from crfqn.solvers.prox_qn import MostPromising, ProxQN, TokenWise, UntilSolved
+from crfqn.solvers.prox_qn import PricedSweeps, ProxQN, TokenWise, TopViolators
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 
@@ -28,15 +28,15 @@ FULL = 0.5  # of the entries: dense arrays are not turned into index arrays, and
 # ones with the condition number 1e4: 4,000 x 100 .13 and .05, .60 and .06; 3,000 x 600 .41 and .24, 2.5 and .25.
 GRAM_STEPS = 60
 # Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
-FOR_FLAT = ProxQN(entry=MostPromising(500))
+FOR_FLAT = ProxQN(entry=TopViolators(500))
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
 # metric cost more than what the last sweeps win.
-FOR_LIKELIHOODS = ProxQN(sweeps=UntilSolved(most=20))
+FOR_LIKELIHOODS = ProxQN(sweeps=PricedSweeps(most=20))
 FOR_MARGINS = ProxQN(
     warm_start=None,
     metric=TokenWise(n_positions=6000),
-    sweeps=UntilSolved(20, tolerance=0.2),
-    entry=MostPromising(1000),
+    sweeps=PricedSweeps(20, tolerance=0.2),
+    entry=TopViolators(1000),
 )
 
 

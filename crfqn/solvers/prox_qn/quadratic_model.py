@@ -6,7 +6,7 @@ min_d  g'd + 1/2 d'(B + D) d + penalty(w + d),   D the damping, a diagonal; none
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,22 +14,14 @@ from crfqn.kernels.subproblem.coordinates import Limits, Subproblem
 from crfqn.kernels.subproblem.coordinates import QuadraticModel as Model
 from crfqn.solvers.protocols import Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
-from crfqn.solvers.prox_qn.compact_bfgs import CompactBFGS
+from crfqn.solvers.prox_qn.metric import CompactBFGS
 from crfqn.solvers.settings import check_numbers
 
 OVERHEAD = 1e6  # operations, half a millisecond: what a step takes beside its pass, however small the problem
 
 
-class Sweeps(Protocol):
-    """Settings of the coordinate descent."""
-
-    def limits(self, of_pass: float, n_coords: int, n_active: int) -> Limits:
-        """Return when the descent ends, given the operations of a pass."""
-        ...
-
-
 @dataclass(frozen=True)
-class ByBudget:
+class PaperSweeps:
     """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22).
 
     It leaves one sweep where all coordinates are active: on a small problem 300 steps did not do what 50 do.
@@ -45,7 +37,7 @@ class ByBudget:
 
 
 @dataclass(frozen=True)
-class UntilSolved:
+class PricedSweeps:
     """Sweeps until one moves little, or wins less for its price than the step so far.
 
     A metric as good as the token-wise one deserves to be solved where a pass is dear: on OCR (l1 = 100) 10 sweeps took
@@ -73,6 +65,10 @@ class UntilSolved:
 
     def limits(self, of_pass: float, n_coords: int, n_active: int) -> Limits:
         return Limits(self.most, self.tolerance, of_pass + OVERHEAD if self.is_priced else np.inf)
+
+
+# When the descent ends: `limits`, given the operations of a pass.
+Sweeps: TypeAlias = PaperSweeps | PricedSweeps
 
 
 class QuadraticModel:

@@ -17,7 +17,7 @@ import crfqn
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import InputError
 from crfqn.result import Status
-from crfqn.solvers.prox_qn import Diagonal, MostPromising, ProxQN
+from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 
 NAMES = [f"f{j}" for j in range(PROBLEM.n_features)]
 
@@ -151,7 +151,7 @@ class TestFit:
         assert_same_model(model, other)
 
     @pytest.mark.parametrize(
-        "solver", ["prox-qn-paper", ProxQN(metric=Diagonal()), ProxQN(entry=MostPromising(4))], ids=str
+        "solver", ["prox-qn-paper", ProxQN(metric=Diagonal()), ProxQN(entry=TopViolators(4))], ids=str
     )
     def test_other_solvers(self, model, solver):
         other = fitted(solver=solver, tol=1e-6)
