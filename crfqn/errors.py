@@ -39,7 +39,7 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class ViewError(InputError):
-    """An objective lacks a view that a solver needs (`objectives.views`)."""
+    """An objective lacks a view that a solver needs (`objectives/registry.py`)."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -1,5 +1,8 @@
-"""Objectives: a feature map x a loss of the scores x weights of the items, at points; and views of them for solvers."""
+"""Objectives: a feature map x a loss of the scores x weights of the items, at points; and views of them for solvers.
 
-from crfqn.objectives import views
+Importing the package registers all views (`registry.py`).
+"""
 
-__all__ = ["views"]
+from crfqn.objectives import hessian_bound, item_mixtures, point_curvature, proved_zeros, unpenalised_reach
+
+__all__ = ["hessian_bound", "item_mixtures", "point_curvature", "proved_zeros", "unpenalised_reach"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.kernels.sparse.sorted_sets import union
-from crfqn.objectives.coordinates import Split, merge_weights
+from crfqn.objectives.linear.coordinates import Split, merge_weights
 from crfqn.objectives.linear.screening import ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective

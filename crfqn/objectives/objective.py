@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.objectives.coordinates import Split, joined, split_coords
+from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.operations import Operations

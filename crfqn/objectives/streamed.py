@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.objectives.coordinates import merge_weights
+from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.registry import make_view

@@ -6,7 +6,7 @@ from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap

@@ -6,7 +6,7 @@ from margin_problems import flat_objective
 from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.coordinates import Split, split_coords
+from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.dense_rows import MOST_STATES, DenseRows
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from problems import SHAPES, curvature_at, make_likelihood, make_tree_problem
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.marginals import Marginals
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize

@@ -22,9 +22,9 @@ from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.coordinates import merge_weights, split_coords
-from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.linear.coordinates import merge_weights, split_coords
 from crfqn.objectives.linear.screening import possible_features, row_gradients, screen_nodes
+from crfqn.objectives.marginals import Marginals
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool

@@ -18,11 +18,9 @@ from references import finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature.token_rows import FAINT
-from crfqn.objectives.curvature.dense_model import dense_model
-from crfqn.objectives.curvature.marginals import Marginals
-from crfqn.objectives.curvature.sampling import sample_positions
-from crfqn.objectives.curvature.sparse_model import LEAST, sparse_model
-from crfqn.objectives.curvature.token_model import token_model
+from crfqn.objectives.marginals import Marginals, sample_positions
+from crfqn.objectives.sparse_model import LEAST, sparse_model
+from crfqn.objectives.token_model import dense_model, token_model
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken

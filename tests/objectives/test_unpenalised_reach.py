@@ -15,7 +15,7 @@ from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import UnpenalisedReachView
-from crfqn.objectives.views.bounds.unpenalised_reach import relabelling_reach
+from crfqn.objectives.unpenalised_reach import relabelling_reach
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_charge

@@ -14,9 +14,9 @@ from problems import (
 )
 from references import Penalised
 
-from crfqn.objectives.curvature.marginals import Marginals
-from crfqn.objectives.curvature.token_model import MOST_PAIRS, PAIR, token_model
+from crfqn.objectives.marginals import Marginals
 from crfqn.objectives.protocols import CurvatureView
+from crfqn.objectives.token_model import MOST_PAIRS, PAIR, token_model
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize

@@ -21,7 +21,6 @@ from conic import (
     printed,
 )  # fmt: skip
 
-import crfqn.objectives.views
 from crfqn.arrays import NO_COORDS, NO_VALUES
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.bounded import BoundedObjective
@@ -40,7 +39,6 @@ from crfqn.solvers.primal_dual.splitting import HingeSplitting
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.threads import Pool
 
-assert crfqn.objectives.views  # registers them
 pytestmark = pytest.mark.usefixtures("compiled")
 KINDS = [("l1", ""), ("l2", ""), ("rows", "l2"), ("rows", "linf"), ("blocks", "l2"), ("blocks", "linf")]
 kinds = pytest.mark.parametrize(("kind", "norm"), KINDS)

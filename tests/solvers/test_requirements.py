@@ -1,6 +1,6 @@
 """What solvers ask of a problem: views and single weights are asked for before the first step, and nothing else is.
 
-`Strict` stands for an objective on another machine: it answers what `objectives/protocols/` lists, and fails a test
+`Strict` stands for an objective on another machine: it answers what `objectives/protocols.py` lists, and fails a test
 that asks it for anything more.
 """
 

@@ -9,7 +9,7 @@ of Z.
 
 A move is tried in place and then accepted, or tried again with another step; accepting a step of 0 undoes it.
 
-`s` is a `TreeState` of `objectives/views/features/state.py`. A flat model is the taxonomy without parents.
+`s` is a `TreeState` of `solvers/coordinate/block_arrays.py`. A flat model is the taxonomy without parents.
 Shapes: K nodes, N items.
 """
 

@@ -16,7 +16,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse.columns import add_feature_rows, add_position_rows, feature_gradients, transpose
 from crfqn.kernels.sparse.sorted_sets import union
-from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear.coordinates import Split
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 MOST_STATES = 256  # the coordinates of a taxonomy's thousands of nodes fill no rows

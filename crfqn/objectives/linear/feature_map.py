@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 

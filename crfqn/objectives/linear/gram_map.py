@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear.coordinates import Split
 from crfqn.threads import Pool
 
 BLOCK = 128  # rows made at a time: a matrix product

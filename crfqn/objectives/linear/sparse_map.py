@@ -20,8 +20,8 @@ from crfqn.kernels.curvature.gather import gather_features
 from crfqn.kernels.curvature.token_rows import count_members
 from crfqn.kernels.rowwise.margin_losses import squared_columns, weighted_squares
 from crfqn.kernels.sparse.columns import coordinate_gradients, square_sums
-from crfqn.objectives.coordinates import Split
 from crfqn.objectives.linear import screening
+from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.dense_rows import DenseRows
 from crfqn.objectives.linear.eigenvalue import largest_eigenvalue
 from crfqn.objectives.linear.gram import GramSum

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
-from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.support import Support
 from crfqn.solvers.coordinate.block_kernels import BlockArrays
 

@@ -21,7 +21,7 @@ from crfqn.errors import ViewError
 from crfqn.kernels.projection.level import PIVOT
 from crfqn.kernels.projection.rows import epigraph_rows, simplex_rows
 from crfqn.objectives.bounded import BoundedObjective
-from crfqn.objectives.coordinates import Split
+from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.multiclass_hinge import LinearDual, MulticlassHinge
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation

@@ -83,7 +83,7 @@ class ProxQN:
     - a pair without positive curvature is not added to the memory, and a coordinate's curvature in the model is at
       least a thousandth of gamma;
     - gamma returns to 1 when an epoch opens, as the memory does (line 17 clears S and Y only);
-    - an epoch ends after a step whose pair has s'y < 0: the objective has turned concave along it by rounding;
+    - an epoch ends after a step with s'y < 0, which of a convex loss rounding alone can be;
     - a search ends after 40 trials, or where rounding hides the decrease.
 
     N is the number of items, though g is a sum over them: so it is printed.

@@ -18,7 +18,7 @@ from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import MarginLoss

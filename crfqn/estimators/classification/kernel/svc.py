@@ -32,7 +32,7 @@ from crfqn.estimators.classification.labels.item_weights import check_item_weigh
 from crfqn.estimators.storage.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.storage.saving import save
 from crfqn.model_file import ModelFile
-from crfqn.objectives.coordinates import split_coords
+from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective

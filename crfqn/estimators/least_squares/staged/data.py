@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.objectives.coordinates import Split, split_coords
+from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.threads import Pool
 

@@ -14,7 +14,7 @@ items whose scores spread too far, or that scores or edges of -inf forbid someth
 `logarithms.py`. A position adds gain_t + shift_t to
 log Z: the logarithm of its message's scale, and its largest score, which was subtracted.
 
-`s` is a `ChainState` of `objectives/views/features/state.py`, which says what its arrays are. Their first axis is named
+`s` is a `ChainState` of `solvers/coordinate/block_arrays.py`, which says what its arrays are. Their first axis is named
 by the constants below: few arrays, because every one that is handed on costs compilation. Arrays with rows of `width`
 numbers, K rounded up to LANES, are position-major.
 """

@@ -1,7 +1,7 @@
 """The block of a feature's weights in chains, for block coordinate descent: its gradient, and moves of it.
 
 A move is tried in place and then accepted, or tried again with another step, of which 0 undoes it. `s`, a `ChainState`
-of `objectives/views/features/state.py`, and the names of its entries are explained in `incremental_messages.py`.
+of `solvers/coordinate/block_arrays.py`, and the names of its entries are explained in `incremental_messages.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Curvature of edge weights from node marginals alone, as if neighbouring positions were independent.
 
-For the models of the Hessian (`objectives.curvature`). Position t then adds to the variance of the number of
+For the models of the Hessian (`objectives/edge_model.py`). Position t then adds to the variance of the number of
 transitions e = (k, l)
 
     v' C_t v + C_t(k, k) C_{t+1}(l, l),   v = p_{t+1}(l) at k + p_{t-1}(k) at l,   C_t = diag p_t - p_t p_t'

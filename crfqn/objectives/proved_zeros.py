@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective, BlockedPoint
-from crfqn.objectives.coordinates import joined
+from crfqn.objectives.linear.coordinates import joined
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point

@@ -28,7 +28,7 @@ from crfqn.kernels.chain.marginals.edge_sums import (
     edge_curvatures,
     list_transitions,
 )
-from crfqn.objectives.curvature.marginals import Marginals
+from crfqn.objectives.marginals import Marginals
 from crfqn.threads import N_PARTS, cut_into_parts
 
 Sparse: TypeAlias = scipy.sparse.csr_array

@@ -13,10 +13,9 @@ from crfqn.arrays import Vector
 from crfqn.kernels.chain.marginals.edge_sums import write_edge_columns
 from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, write_rows
 from crfqn.kernels.curvature.whole_matrix import Rows, count_whole, write_whole
-from crfqn.objectives.coordinates import Split
-from crfqn.objectives.curvature.edge_model import EdgeModel
-from crfqn.objectives.curvature.marginals import Marginals
-from crfqn.objectives.curvature.sampling import diagonal_scale, sample_positions
+from crfqn.objectives.edge_model import EdgeModel
+from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.marginals import Marginals, diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool
 

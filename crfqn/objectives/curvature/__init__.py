@@ -1,1 +1,0 @@
-"""Models of the Hessian, and bounds on it."""
