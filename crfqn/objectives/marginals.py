@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.taxonomy.marginals import add_marginal_variance
+from crfqn.kernels.taxonomy import add_marginal_variance
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point

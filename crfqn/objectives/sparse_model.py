@@ -10,9 +10,16 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.chain.marginals.edge_sums import write_edge_columns
-from crfqn.kernels.curvature.token_rows import count_present, list_members, measure_rows, write_rows
-from crfqn.kernels.curvature.whole_matrix import Rows, count_whole, write_whole
+from crfqn.kernels.chain.edge_sums import write_edge_columns
+from crfqn.kernels.curvature import (
+    Rows,
+    count_present,
+    count_whole,
+    list_members,
+    measure_rows,
+    write_rows,
+    write_whole,
+)
 from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.marginals import Marginals, diagonal_scale, sample_positions
@@ -33,7 +40,7 @@ class Lists:
     ----------
     states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
     sampled, shares : int (S,), float64 (S,): positions, and what each of them stands for
-    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/curvature/token_rows.py`
+    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/curvature.py`
     """
 
     def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sparse.sorted_sets import found_in
 from crfqn.kernels.subproblem.coordinates import Subproblem
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
+from crfqn.kernels.subproblem.proximal import block_distances, prox_blocks
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import ElasticNet

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.chain.decoding.transition_mask import TransitionMask
-from crfqn.kernels.chain.decoding.viterbi import viterbi
-from crfqn.kernels.chain.marginals.forward_backward import forward_backward
-from crfqn.kernels.chain.marginals.item_lanes import forward_backward_lanes
+from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.chain.item_lanes import forward_backward_lanes
+from crfqn.kernels.chain.viterbi import TransitionMask, viterbi
 from crfqn.kernels.rows import LANES
 from crfqn.structures.item_lanes import ItemPart, count_parts, split_part
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy.marginals import best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
 from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.threads import N_PARTS, Pool
 

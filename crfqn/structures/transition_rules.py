@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.chain.decoding.transition_mask import TransitionMask
+from crfqn.kernels.chain.viterbi import TransitionMask
 from crfqn.kernels.rows import LANES
 
 

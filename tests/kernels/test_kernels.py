@@ -7,17 +7,24 @@ from linked import from_python
 
 from crfqn import kernels
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.chain.marginals.forward_backward import (
+from crfqn.kernels.chain.forward_backward import (
     CHUNK,
     chunk_end,
     load_scores,
     longest_item,
     padded_edges,
 )
-from crfqn.kernels.chain.marginals.logarithms import log_sum_exp
-from crfqn.kernels.curvature.gather import gather_features
-from crfqn.kernels.curvature.token_rows import FAINT, count_members, count_present, list_members
-from crfqn.kernels.curvature.whole_matrix import Rows, count_whole, write_whole
+from crfqn.kernels.chain.logarithms import log_sum_exp
+from crfqn.kernels.curvature import (
+    FAINT,
+    Rows,
+    count_members,
+    count_present,
+    count_whole,
+    gather_features,
+    list_members,
+    write_whole,
+)
 from crfqn.kernels.exp import UNDERFLOW, exp_in_place
 from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
 from crfqn.kernels.sparse.columns import (
@@ -32,7 +39,7 @@ from crfqn.kernels.sparse.columns import (
 )
 from crfqn.kernels.sparse.transpose import count_entries, scatter_entries
 from crfqn.kernels.subproblem.coordinates import soft_threshold
-from crfqn.kernels.taxonomy.marginals import add_marginal_variance, best_labels, path_sums, tree_marginals
+from crfqn.kernels.taxonomy import add_marginal_variance, best_labels, path_sums, tree_marginals
 
 chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot = map(
     from_python,

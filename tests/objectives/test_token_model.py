@@ -17,7 +17,7 @@ from problems import (
 from references import finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.curvature.token_rows import FAINT
+from crfqn.kernels.curvature import FAINT
 from crfqn.objectives.marginals import Marginals, sample_positions
 from crfqn.objectives.sparse_model import LEAST, sparse_model
 from crfqn.objectives.token_model import dense_model, token_model

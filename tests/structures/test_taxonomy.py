@@ -11,8 +11,7 @@ from problems import LEAVES, PARENTS, SHAPES
 from references import Forest
 
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy import marginals
-from crfqn.kernels.taxonomy.marginals import WIDEST
+from crfqn.kernels.taxonomy import WIDEST, marginals
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import N_PARTS, Pool

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel, subkernel
-from crfqn.kernels.proximal import shrink_block
 from crfqn.kernels.subproblem.clusters import (
     COLUMN_MULTIPLE,
     Clusters,
@@ -39,6 +38,7 @@ from crfqn.kernels.subproblem.coordinates import (
     own_curvature,
     row_operations,
 )
+from crfqn.kernels.subproblem.proximal import shrink_block
 from crfqn.kernels.thread_group import barrier, join
 
 GROWTH = 1.1  # of L beyond the curvature that refused it

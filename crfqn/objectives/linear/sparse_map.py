@@ -15,10 +15,8 @@ from scipy.sparse import csc_array
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.curvature.feature_ranges import square_ranges
-from crfqn.kernels.curvature.gather import gather_features
-from crfqn.kernels.curvature.token_rows import count_members
-from crfqn.kernels.rowwise.margin_losses import squared_columns, weighted_squares
+from crfqn.kernels.curvature import count_members, gather_features, square_ranges
+from crfqn.kernels.margins.margin_losses import squared_columns, weighted_squares
 from crfqn.kernels.sparse.columns import coordinate_gradients, square_sums
 from crfqn.objectives.linear import screening
 from crfqn.objectives.linear.coordinates import Split

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.kernels.chain.incremental.messages import load_chains
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.taxonomy.incremental import load_trees
 from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
 from crfqn.objectives.point import Point
+from crfqn.solvers.coordinate.chain_message_kernels import load_chains
+from crfqn.solvers.coordinate.tree_block_kernels import load_trees
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -23,7 +23,7 @@ AT_ONCE = 64  # rows of exponentials: 16 KB of 32 states
 
 
 class ChainState(NamedTuple):
-    """State of the chain kernels; `kernels/chain/incremental/messages.py` names the entries of the first axes.
+    """State of the chain kernels; `solvers/coordinate/chain_message_kernels.py` names the entries of the first axes.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class ChainState(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """State of the taxonomy kernels; `kernels/taxonomy/incremental.py` names the entries of the first axes.
+    """State of the taxonomy kernels; `solvers/coordinate/tree_block_kernels.py` names the entries of the first axes.
 
     Attributes
     ----------

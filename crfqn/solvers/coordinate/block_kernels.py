@@ -20,9 +20,15 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.incremental.edges import accept_edges, edge_slopes, try_edges
-from crfqn.kernels.chain.incremental.nodes import accept_nodes, node_slopes, try_nodes
-from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
+from crfqn.solvers.coordinate.chain_block_kernels import (
+    accept_edges,
+    accept_nodes,
+    edge_slopes,
+    node_slopes,
+    try_edges,
+    try_nodes,
+)
+from crfqn.solvers.coordinate.tree_block_kernels import accept_tree, tree_slopes, try_tree
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 

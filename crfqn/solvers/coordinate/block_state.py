@@ -2,7 +2,7 @@
 
 A block is all states' weights of one raw feature; a chain has one block more, its edges. A move of a block re-runs
 inference on the items that hold the feature only, and in a chain on the stretch that is affected only
-(`kernels/chain/incremental/messages.py`); the loss changes by what these items' losses do.
+(`solvers/coordinate/chain_message_kernels.py`); the loss changes by what these items' losses do.
 
 Shapes: I items, B blocks, F features, K states, E edges.
 """
@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.chain.incremental.edges import accept_edges, edge_slopes, try_edges
-from crfqn.kernels.chain.incremental.nodes import accept_nodes, node_slopes, try_nodes
-from crfqn.kernels.taxonomy.incremental import accept_tree, tree_slopes, try_tree
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -26,6 +23,15 @@ from crfqn.objectives.registry import MethodState
 from crfqn.solvers.coordinate.block_arrays import ChainState, TreeState, prepare_chain, prepare_tree
 from crfqn.solvers.coordinate.block_kernels import SweepRule, mask_impossible, read_block, sweep, write_block
 from crfqn.solvers.coordinate.block_weights import BlockWeights, possible_states
+from crfqn.solvers.coordinate.chain_block_kernels import (
+    accept_edges,
+    accept_nodes,
+    edge_slopes,
+    node_slopes,
+    try_edges,
+    try_nodes,
+)
+from crfqn.solvers.coordinate.tree_block_kernels import accept_tree, tree_slopes, try_tree
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 

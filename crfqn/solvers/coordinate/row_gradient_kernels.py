@@ -8,7 +8,7 @@ Shapes: N positions, K states, width = K rounded up to LANES.
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, kernel
-from crfqn.kernels.rowwise.losses import LOGISTIC, MULTITASK, slopes
+from crfqn.kernels.margins.losses import LOGISTIC, MULTITASK, slopes
 from crfqn.solvers.coordinate.row_penalty_kernels import (
     UNPENALISED,
     dual_norm,

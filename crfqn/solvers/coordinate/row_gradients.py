@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.kernels.margins.losses import LOGISTIC
 from crfqn.kernels.rows import aligned_rows
-from crfqn.kernels.rowwise.losses import LOGISTIC
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.objectives.linear.screening import each_share, possible_features
 from crfqn.objectives.losses.hinges import HingeDual

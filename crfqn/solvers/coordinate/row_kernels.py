@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel
-from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, fill_losses, move, slopes
+from crfqn.kernels.margins.losses import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.sparse.columns import first_at
 from crfqn.kernels.thread_group import barrier, join
 from crfqn.solvers.coordinate.row_penalty_kernels import (
@@ -275,7 +275,7 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
 
 # Anderson acceleration (Anderson 1965; Bertrand and Massias 2021): the extrapolated point combines past ones with the
 # weights that the Gram matrix of the steps between them gives. points : float64 (points, N, width), margins as in
-# `kernels/rowwise/losses.py`; entries that are -inf, beside the states and at labels, stay so, and count as steps of 0.
+# `kernels/margins/losses.py`; entries that are -inf, beside the states and at labels, stay so, and count as steps of 0.
 
 
 @kernel

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_kernel, bare_subkernel, inner
-from crfqn.kernels.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
 from crfqn.kernels.subproblem.coordinates import soft_threshold
+from crfqn.kernels.subproblem.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
 
 MOST_NEWTON, SOLVED = 50, 1e-9  # steps to the length of a row, and the share of it that ends them
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import ViewError
+from crfqn.kernels.margins.losses import LOGISTIC, RANKING, MarginState, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.rowwise.losses import LOGISTIC, RANKING, MarginState, fill_losses
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking

@@ -20,7 +20,7 @@ Shapes: as in `solvers/stochastic/mistake_kernels.py`; N positions of all items.
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.decoding.transition_mask import add_mask
+from crfqn.kernels.chain.viterbi import add_mask
 from crfqn.kernels.rows import add_picked, aligned_rows, copy_rows
 from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
 from crfqn.solvers.stochastic.mistake_kernels import (

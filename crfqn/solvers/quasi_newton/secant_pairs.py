@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.two_loops import two_loops
 from crfqn.solvers.protocols import Coords, Vector
+from crfqn.solvers.quasi_newton.two_loop_kernels import two_loops
 
 SMALLEST_COSINE = 1e-8  # a pair with s'y below this share of |s| |y| would make the metric indefinite
 

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.chain.decoding.transition_mask import add_mask
-from crfqn.kernels.chain.decoding.viterbi import came_from, extend_paths
+from crfqn.kernels.chain.viterbi import add_mask, came_from, extend_paths
 from crfqn.kernels.rows import add_picked, aligned_rows
 from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
 

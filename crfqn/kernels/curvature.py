@@ -1,8 +1,14 @@
-"""Sparse token-wise model of the Hessian: sums over the pairs of active coordinates that occur at one position.
+"""Curvature from sparse columns: ranges of features, rows of sampled positions, the sparse token-wise model.
+
+A feature's expected count in item i differs by at most sum_t |x_tf| between two distributions; its square, summed over
+the items, bounds how far the gradient is from that at the optimum, given the duality gap (Ghaoui, Viallon and Rabbani
+2012; Ndiaye et al. 2017). Store arrays as in `sparse/columns.py`.
+
+The sparse token-wise model of the Hessian is sums over the pairs of active coordinates that occur at one position.
 
 A word is in few documents, and a document has few of the active words: most pairs of coordinates never occur together,
 and the model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the
-model: the rows are written from the diagonal on, and `whole_matrix.py` mirrors them.
+model: the rows are written from the diagonal on, and `write_whole` mirrors them, each entry once, where it will stay.
 
 Shapes: n active coordinates of nodes, S sampled positions; `place` int32 (N,) is a position's number among the sampled,
 or -1. What each sampled position has is a compressed list of M entries: `starts` int64 (S + 1,), and by entry `members`
@@ -11,9 +17,43 @@ marginal. Where a coordinate is found in these lists is compressed too: `offsets
 `entries` int64 (M,), the entry itself, and `stops` int64 (M,), the end of the list that it is in.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from crfqn.kernels import inner, kernel, strict_kernel
+
+
+@strict_kernel
+def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
+    """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1.
+
+    item_of : int64 (N,), the item of each position; weights : float64 (I,)
+    """
+    for f in range(first, last):
+        total, size, item = 0.0, 0.0, -1
+        for e in range(indptr[f], indptr[f + 1]):
+            own = item_of[np.uint64(indices[e])]
+            size = size if own == item else 0.0
+            x = abs(values[e]) if values.size > 0 else 1.0
+            total += weights[np.uint64(own)] * x * (2.0 * size + x)  # (size + x)^2 - size^2
+            size += x
+            item = own
+        out[f] = total
+
+
+@kernel
+def gather_features(first, last, features, place, indptr, indices, values, out):
+    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t, those with place[t] >= 0.
+
+    out: float32 (number of features, number of sampled positions), zero before; place: int32 (N,).
+    """
+    for i in range(first, last):
+        for e in range(indptr[features[i]], indptr[features[i] + 1]):
+            t = place[indices[e]]
+            if t >= 0:
+                out[i, t] = np.float32(values[e]) if values.size > 0 else np.float32(1.0)
+
 
 FAINT = 1e-4  # a state of a smaller marginal is left out; where positions are decided, that is nine of ten
 SCAN = 4  # a row is scanned as a whole where more than a quarter of it may be filled
@@ -137,3 +177,70 @@ def write_rows(
                     b = members[m]
                     end = move_entry(b, row, limits[a] * limits[b], end, out_indices, out_data)
         ends[a - first] = end
+
+
+class Rows(NamedTuple):
+    """Rows of a compressed matrix: int64 (n + 1,), int32 and float32."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+
+@kernel
+def count_whole(nodes, beside, among, ends):
+    """Count the entries of each row of the matrix that `write_whole` writes; its parameters.
+
+    ends: int (n + n_edges + 1,) zeros, out: where each row but the first begins, one place late.
+    """
+    n, n_edges = nodes.indptr.size - 1, among.shape[0]
+    # A row's length is kept two places on: the place before it will be where the row is written next.
+    for a in range(n):
+        length = nodes.indptr[a + 1] - nodes.indptr[a] + beside.indptr[a + 1] - beside.indptr[a]
+        if a + 2 < ends.size:
+            ends[a + 2] += length
+        for e in range(nodes.indptr[a] + 1, nodes.indptr[a + 1]):
+            if nodes.indices[e] + 2 < ends.size:
+                ends[nodes.indices[e] + 2] += 1
+        for e in range(beside.indptr[a], beside.indptr[a + 1]):
+            if n + beside.indices[e] + 2 < ends.size:
+                ends[n + beside.indices[e] + 2] += 1
+    for e in range(n_edges - 1):
+        for other in range(n_edges):
+            ends[n + e + 2] += among[e, other] != 0.0
+    for a in range(2, ends.size):
+        ends[a] += ends[a - 1]
+
+
+@strict_kernel
+def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_data):
+    """Write D M D, its diagonal replaced, M the symmetric matrix of nodes and edges: rows in ascending order.
+
+    nodes: Rows (n) from the diagonal on, the diagonal the first of each; beside: Rows (n), the columns of the edges;
+    among: float64 (n_edges, n_edges), symmetric.
+    scale: float32 (n + n_edges,), D; diagonal: float64, as long
+    ends: as `count_whole` has them, out: row a is ends[a] ... ends[a + 1] afterwards; out_indices, out_data: out
+    """
+    n, n_edges = nodes.indptr.size - 1, among.shape[0]
+    for a in range(n):
+        at = ends[a + 1]
+        out_indices[at], out_data[at] = a, diagonal[a]
+        at += 1
+        for rows, shift, first in ((nodes, 0, nodes.indptr[a] + 1), (beside, n, beside.indptr[a])):
+            for e in range(first, rows.indptr[a + 1]):
+                b = np.uint64(rows.indices[e] + shift)
+                value = rows.data[e] * (scale[a] * scale[b])
+                out_indices[at], out_data[at] = b, value
+                at += 1
+                mirrored = np.uint64(ends[b + np.uint64(1)])
+                out_indices[mirrored], out_data[mirrored] = a, value
+                ends[b + np.uint64(1)] += 1
+        ends[a + 1] = at
+    for e in range(n_edges):
+        a, at = n + e, ends[n + e + 1]
+        for other in range(n_edges):
+            if among[e, other] != 0.0:
+                value = np.float32(among[e, other]) * (scale[a] * scale[n + other])
+                out_indices[at], out_data[at] = n + other, diagonal[a] if other == e else value
+                at += 1
+        ends[a + 1] = at

@@ -26,7 +26,7 @@ Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges:
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.marginals.logarithms import log_item
+from crfqn.kernels.chain.logarithms import log_item
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.rows import LANES, add_products, aligned_rows
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, strict_kernel
-from crfqn.kernels.curvature.token_rows import FAINT
+from crfqn.kernels.curvature import FAINT
 
 
 class Transitions(NamedTuple):

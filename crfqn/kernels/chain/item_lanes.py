@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.chain.marginals.forward_backward import (
+from crfqn.kernels.chain.forward_backward import (
     AGREEMENT,
     LARGEST_RANGE,
     close_edges,

@@ -12,7 +12,7 @@ slacks: sum over the violated pairs of max(1 - margin, 0), which a dual value ne
 import numpy as np
 
 from crfqn.kernels import kernel
-from crfqn.kernels.rowwise.losses import value_of
+from crfqn.kernels.margins.losses import value_of
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 
 from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel, subkernel
 from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rowwise.hinges import add_hinge_slopes, move_hinge
+from crfqn.kernels.margins.hinges import add_hinge_slopes, move_hinge
 
 MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
 BATCH = 32  # positions whose exponentials are taken at once

@@ -14,7 +14,7 @@ Shapes: K states, N positions, I items, S spans.
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.marginals.logarithms import log_backward, log_forward, log_pairs, log_sum_exp
+from crfqn.kernels.chain.logarithms import log_backward, log_forward, log_pairs, log_sum_exp
 
 
 @kernel

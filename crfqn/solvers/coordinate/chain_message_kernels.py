@@ -22,8 +22,8 @@ numbers, K rounded up to LANES, are position-major.
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.marginals.forward_backward import LARGEST_RANGE, padded_edges
-from crfqn.kernels.chain.marginals.logarithms import log_sum_exp, normalise
+from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, padded_edges
+from crfqn.kernels.chain.logarithms import log_sum_exp, normalise
 from crfqn.kernels.exp import exp_in_place
 from crfqn.kernels.rows import add_products
 

@@ -1,1 +1,0 @@
-"""Messages of chains kept from move to move, for block coordinate descent."""

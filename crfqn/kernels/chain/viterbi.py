@@ -1,0 +1,205 @@
+"""The best labellings of each chain (Viterbi 1967), in scores: sums and comparisons cannot overflow.
+
+The forward pass keeps the best scores only, no back pointers; on the way back the state before is found again, for the
+best labelling alone. That is K comparisons a position there, and none of the forward pass's K^2 has to keep its
+argument: it is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
+
+The n best come from the same recursion with a sorted list of n in the place of one number: of a state's K n candidates
+it looks at about K + n. Ties go to the lower last state, and then to the lower state before.
+
+Rules on neighbouring labels are numbers that are added to scores: 0 where allowed, -inf where forbidden. Inference
+takes scores of -inf as they are: such a label or transition has the probability 0.
+
+Shapes: K states, width = K rounded up to LANES, N positions, I items, T positions of an item, n labellings.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import inner, kernel, subkernel
+from crfqn.kernels.rows import LANES
+
+
+class TransitionMask(NamedTuple):
+    """What is added to the scores of an item.
+
+    edges : float64 (K, width), of transitions from state to state, or (0, width): all are allowed
+    start, end : float64 (width,), of the states of an item's first and last position
+    """
+
+    edges: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+@subkernel
+def add_mask(edges, mask, masked):
+    """Return edges + mask.edges, written into `masked`, (K, width); `edges` itself where no transition is forbidden."""
+    if mask.edges.shape[0] == 0:
+        return edges
+    for j in range(mask.edges.shape[0]):
+        for k in range(mask.edges.shape[1]):
+            masked[j, k] = edges[j, k] + mask.edges[j, k]
+    return masked
+
+
+@subkernel
+def mask_ends(scores, mask):
+    """Add what the first and the last position of an item may not be, in place; scores float64 (T, width), T >= 1."""
+    last = scores.shape[0] - 1
+    for k in range(mask.start.size):
+        scores[0, k] += mask.start[k]
+        scores[last, k] += mask.end[k]
+
+
+TOGETHER = 4  # rows of the edges: each pass over the states waits for the one before
+
+
+@inner
+def larger(x, y):
+    """Return the larger of two numbers."""
+    return x if x > y else y
+
+
+@subkernel
+def extend_paths(previous, edges, delta):
+    """delta[k] = max_j (previous[j] + edges[j, k]); edges (K, width), delta (width,)."""
+    n_states, width = edges.shape
+    for k in range(width):
+        delta[k] = -np.inf
+    whole = n_states - n_states % TOGETHER
+    for j in range(0, whole, TOGETHER):
+        from_0, from_1, from_2, from_3 = previous[j], previous[j + 1], previous[j + 2], previous[j + 3]
+        for k in range(width):
+            one = larger(from_0 + edges[j, k], from_1 + edges[j + 1, k])
+            other = larger(from_2 + edges[j + 2, k], from_3 + edges[j + 3, k])
+            delta[k] = larger(delta[k], larger(one, other))
+    for j in range(whole, n_states):
+        for k in range(width):
+            delta[k] = larger(delta[k], previous[j] + edges[j, k])
+
+
+@inner
+def came_from(previous, edges_to):
+    """Return the first j that attains max_j (previous[j] + edges_to[j])."""
+    state, most = 0, previous[0] + edges_to[0]
+    for j in range(1, edges_to.size):
+        candidate = previous[j] + edges_to[j]
+        if candidate > most:
+            state, most = j, candidate
+    return state
+
+
+@kernel
+def viterbi(first, last, offsets, scores, edges, states, best):
+    """Find the best labelling of the items first ... last - 1: states int32 (N,), and its score, best float64 (I,).
+
+    delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k]); ties go to the lower state.
+    """
+    n_states = scores.shape[0]
+    width = -(-n_states // LANES) * LANES
+    longest = 0
+    for i in range(first, last):
+        length = offsets[i + 1] - offsets[i]
+        longest = length if length > longest else longest
+    delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
+    padded, edges_to = np.zeros((n_states, width)), edges.T.copy()
+    for j in range(n_states):
+        for k in range(n_states):
+            padded[j, k] = edges[j, k]
+    for i in range(first, last):
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        best[i] = 0.0
+        if length == 0:
+            continue
+        for t in range(length):
+            if t > 0:
+                extend_paths(delta[t - 1], padded, delta[t])
+            else:
+                delta[0] = 0.0
+            for k in range(n_states):
+                delta[t, k] += scores[k, start + t]
+        state = came_from(delta[length - 1], nowhere)
+        best[i] = delta[length - 1, state]
+        states[start + length - 1] = state
+        for t in range(length - 2, -1, -1):
+            state = came_from(delta[t], edges_to[state])
+            states[start + t] = state
+
+
+@subkernel
+def keep_best(candidate, state, rank, size, values, states, ranks):
+    """Put a candidate into a sorted list of `size` entries, behind equal ones; returns the new size."""
+    n = values.size
+    if size == n:
+        if not candidate > values[n - 1]:
+            return size
+        size -= 1
+    place = size
+    while place > 0 and candidate > values[place - 1]:
+        values[place], states[place], ranks[place] = values[place - 1], states[place - 1], ranks[place - 1]
+        place -= 1
+    values[place], states[place], ranks[place] = candidate, state, rank
+    return size + 1
+
+
+@subkernel
+def keep_best_of(previous, sizes, edges_to, values, states, ranks):
+    """Fill the list of a state from those of all states before it, (K, n) and their sizes; returns how many it has."""
+    size = 0
+    for j in range(sizes.size):
+        if edges_to[j] == -np.inf:
+            continue
+        for r in range(sizes[j]):
+            candidate = previous[j, r] + edges_to[j]
+            if size == values.size and not candidate > values[size - 1]:
+                break
+            size = keep_best(candidate, j, r, size, values, states, ranks)
+    return size
+
+
+@kernel
+def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
+    """Find the n best labellings of the items first ... last - 1, or as many as there are.
+
+    Parameters
+    ----------
+    scores, edges : float64 (K, N) and (K, K); -inf forbids
+    states : int32 (n, N), out; best : float64 (n, I), out, their scores, falling; counts : int64 (I,), out
+    """
+    n_states, longest = scores.shape[0], 1
+    for i in range(first, last):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    delta, sizes = np.empty((2, n_states, n)), np.zeros((2, n_states), np.int64)
+    before, rank_of = np.empty((longest, n_states, n), np.int32), np.empty((longest, n_states, n), np.int32)
+    final, final_states, final_ranks = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
+    edges_to, free = edges.T.copy(), np.zeros(n_states)
+    for i in range(first, last):
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        if length == 0:
+            counts[i], best[0, i] = 1, 0.0
+            continue
+        for t in range(length):
+            here, there = t % 2, (t + 1) % 2
+            for k in range(n_states):
+                score = scores[k, start + t]
+                if score == -np.inf:
+                    sizes[here, k] = 0
+                elif t == 0:
+                    sizes[here, k], delta[here, k, 0] = 1, score
+                else:
+                    sizes[here, k] = keep_best_of(
+                        delta[there], sizes[there], edges_to[k], delta[here, k], before[t, k], rank_of[t, k]
+                    )
+                    for r in range(sizes[here, k]):
+                        delta[here, k, r] += score
+        last_one = (length - 1) % 2
+        counts[i] = keep_best_of(delta[last_one], sizes[last_one], free, final, final_states, final_ranks)
+        for r in range(counts[i]):
+            best[r, i] = final[r]
+            k, rank = final_states[r], final_ranks[r]
+            for t in range(length - 1, -1, -1):
+                states[r, start + t] = k
+                if t > 0:
+                    k, rank = before[t, k, rank], rank_of[t, k, rank]

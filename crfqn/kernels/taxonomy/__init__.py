@@ -1,1 +1,0 @@
-"""Inference over taxonomies: path sums down, marginals up; stochastic steps, and block coordinate descent's state."""
