@@ -125,8 +125,8 @@ class Objective:
 
     @property
     def is_convex(self) -> bool:
-        """Whether the loss is convex, so that a small gradient may say how far the optimum is."""
-        return getattr(self.loss, "is_convex", True)
+        """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
+        return getattr(self.loss, "is_convex", True) and getattr(self.map, "is_definite", True)
 
     @property
     def total_weight(self) -> float:

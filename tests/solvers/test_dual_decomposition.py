@@ -275,7 +275,7 @@ class TestGram:
     def test_the_memory_is_bounded(self):
         random = np.random.default_rng(0)
         x = random.normal(size=(600, 3))
-        made = GramMap(lambda items: x[items] @ x.T, (x * x).sum(axis=1), n_bytes=4 * 600 * 200)
+        made = GramMap(lambda items: x[items] @ x.T, (x * x).sum(axis=1), n_bytes=8 * 600 * 200)
         for _ in range(20):
             items = random.permutation(600)[:100]
             table, places = made.rows(items)

@@ -54,10 +54,10 @@ class DualBlocks(Protocol):
         """Solve the sub-problem of one item after another."""
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives at the present variables, which are first made feasible; order : of all items."""
+        """Evaluate both objectives at the present variables, made feasible, with scores made anew of them.
 
-    def dual_value(self) -> float:
-        """Return the lower bound that the variables prove; -inf where `certify` has to make them feasible first."""
+        order : of all items
+        """
 
     def point(self) -> Point:
         """Return the weights as a point; it is to be read before the next sweep."""
