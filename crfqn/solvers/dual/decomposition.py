@@ -74,9 +74,9 @@ class DualDecomposition:
         check_integers(self, 1, "max_passes")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: dual variables of items."""
-        return Requirements((DualView,))
+        return Requirements((DualView,), ("is_quadratic", "is_uniform"))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each pass over the items; those that end an epoch have a value and a bound."""

@@ -26,7 +26,12 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import FrankWolfeView
 from crfqn.objectives.registry import offers
-from crfqn.objectives.views.online.learned_rows import FORBIDDEN, LARGEST_BYTES, LearnedRows
+from crfqn.objectives.views.online.learned_rows import (
+    FORBIDDEN,
+    LARGEST_BYTES,
+    LearnedRows,
+    check_structure,
+)
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -146,23 +151,23 @@ class StructuredDual:
     parts: list[Objective]
 
     def start(self, penalty: Any) -> FrankWolfeItems:
-        """Return variables that expect what is observed; InputError for other penalties than l2/2 ||w||^2."""
-        is_l2 = penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0
-        if not is_l2 or penalty.unpenalised.size:
+        """Return variables that expect what is observed; InputError unless all weights have an l2 > 0."""
+        if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
-                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, without L1 and "
-                f"groups, got {penalty}"
+                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, got "
+                f"l2 = {penalty.l2:g} and {penalty.unpenalised.size} weights without penalty"
             )
         return FrankWolfeItems(self.owner, self.parts, penalty.l2)
 
 
 @offers(FrankWolfeView, Objective)
 def structured_dual_of(objective: Objective) -> StructuredDual:
-    """Return the dual variables of a structured hinge; ViewError for other losses and for offsets."""
+    """Return the dual variables of a structured hinge; ViewError for other losses and structures and for offsets."""
     if not isinstance(objective.loss, StructuralHinge):
         raise ViewError(
             f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(objective.loss).__name__}"
         )
+    check_structure("block-coordinate Frank-Wolfe", objective.loss.structure)
     if objective.offset is not None:
         raise ViewError(
             "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"

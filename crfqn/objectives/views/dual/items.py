@@ -269,10 +269,8 @@ class DualItemsView:
         """Return variables of zero; parameters as of `DualItems`."""
         if isinstance(self.objective.map, GramMap):
             return DualKernelItems(self.objective, penalty, method, tol)
-        if not (penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0):
-            raise InputError(
-                f"dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, without L1 and groups, got {penalty}"
-            )
+        if not penalty.l2 > 0:
+            raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
         return DualItems(self.objective, penalty, method, tol)
 
 

@@ -21,6 +21,9 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.coordinates import split_coords
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.structures.chain import Chain
+from crfqn.structures.structure import Structure
+from crfqn.structures.taxonomy import Taxonomy
 
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2
@@ -136,12 +139,19 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
 
 
 def check_likelihood(objective: Objective) -> None:
-    """Raise ViewError for other losses and for offsets: online methods know neither."""
+    """Raise ViewError for other losses and structures and for offsets: online methods know none of them."""
     if not isinstance(objective.loss, Likelihood):
         raise ViewError(
             f"learning item by item needs a likelihood; the loss is {type(objective.loss).__name__}"
         )
+    check_structure("learning item by item", objective.loss.structure)
     if objective.offset is not None:
         raise ViewError(
             "learning item by item knows scores of the weights alone; this objective has an offset"
         )
+
+
+def check_structure(method: str, structure: Structure) -> None:
+    """Raise ViewError for a structure that has no compiled updates."""
+    if not isinstance(structure, (Chain, Taxonomy)):
+        raise ViewError(f"{method} needs a chain or a taxonomy; the structure is {type(structure).__name__}")
