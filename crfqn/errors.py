@@ -42,7 +42,29 @@ class ViewError(InputError):
     """An objective lacks a view that a solver needs (`objectives/registry.py`)."""
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
+class EmptyModelWarning(UserWarning):
+    """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
+
+
+class UnknownFeaturesWarning(UserWarning):
+    """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them."""
+
+    def __init__(self, message: str, n_items: int) -> None:
+        super().__init__(message)
+        self.n_items = n_items
+
+
+def is_called_from(*modules: str) -> bool:
+    """Return whether a function of one of the modules, or of those within them, waits for us to return."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if _is_within(str(frame.f_globals.get("__name__")), modules):
+            return True
+    return False
+
+
+def warn_caller(message: str | Warning, category: type[Warning]) -> None:
     """Warn at the line that called into this package, however many functions and wrappers lie between."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_within(str(frame.f_globals.get("__name__"))):
@@ -50,5 +72,5 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def _is_within(module: str) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in WITHIN)
+def _is_within(module: str, others: tuple[str, ...] = WITHIN) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in others)

@@ -8,14 +8,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import wraps
 from typing import Any
 
 from crfqn.cli.terminal import printable_lines
-from crfqn.errors import CrfqnError, DataUnavailableError
+from crfqn.errors import CrfqnError, DataUnavailableError, EmptyModelWarning, UnknownFeaturesWarning
 
 
 class ExitCode(IntEnum):
@@ -95,7 +96,8 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            code = function(*arguments, **options) or ExitCode.OK
+            with told_warnings():
+                code = function(*arguments, **options) or ExitCode.OK
             if sys.stdout is not None:
                 sys.stdout.flush()
         except BrokenPipeError:
@@ -112,6 +114,29 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         raise SystemExit(int(code))
 
     return run
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Say warnings of this package as messages: items without known features at the end, counted."""
+    n_unknown, others_show = 0, warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
+        nonlocal n_unknown
+        if isinstance(message, UnknownFeaturesWarning):
+            n_unknown += message.n_items
+        elif isinstance(message, EmptyModelWarning):
+            say(f"Warning: {message}")
+        else:
+            others_show(message, category, *where, **how)
+
+    with warnings.catch_warnings():
+        for kind in (UnknownFeaturesWarning, EmptyModelWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+    if n_unknown:
+        say(f"Warning: {n_unknown:,} items have no feature that the model knows")
 
 
 def _report(error: Exception) -> ExitCode:

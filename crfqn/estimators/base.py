@@ -29,6 +29,7 @@ from crfqn.estimators.strengths.automatic import Strengths, chosen_strengths, te
 from crfqn.estimators.training.automatic_solver import AUTO, AutoSolver
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.estimators.training.callbacks import CallbackSupportMixin, Tasks
+from crfqn.estimators.training.empty_model import warn_if_empty
 from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
@@ -304,9 +305,10 @@ class SparseCRF(Fitted):
             features.pool = pool
             objective = self._objective(features, structure, targets, weights, support)
             chosen = self._with_chosen_strengths(objective, unpenalised)
+            penalty = chosen._penalty(features.n_features, structure.n_states, unpenalised)
             result = minimize(
                 objective,
-                chosen._penalty(features.n_features, structure.n_states, unpenalised),
+                penalty,
                 solver,
                 NO_WEIGHTS if start is None else start,
                 tol=self._tolerance,
@@ -316,6 +318,7 @@ class SparseCRF(Fitted):
                 to_rounding=True,
             )
             self._adopt_strengths(chosen._strengths)
+            warn_if_empty(objective, penalty, result)
             return result
 
     def _with_chosen_strengths(self, objective: Any, unpenalised: Coords) -> Self:

@@ -35,10 +35,11 @@ class BlockedObjective(InMemory):
     Parameters
     ----------
     parts : list of Objective
+    whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
     """
 
-    def __init__(self, parts: list[Objective]) -> None:
-        self.parts = parts
+    def __init__(self, parts: list[Objective], whole: Objective | None = None) -> None:
+        self.parts, self.whole = parts, whole
         self.n_passes = 0.0
 
     @classmethod
@@ -49,7 +50,7 @@ class BlockedObjective(InMemory):
         while cuts[-1] < whole.n_items:
             after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1
             cuts.append(max(after, cuts[-1] + 1))
-        return cls([whole.take(np.arange(first, last)) for first, last in pairwise(cuts)])
+        return cls([whole.take(np.arange(first, last)) for first, last in pairwise(cuts)], whole)
 
     @property
     def pool(self) -> Pool:

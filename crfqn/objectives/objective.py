@@ -127,9 +127,14 @@ class Objective(InMemory):
         return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
 
     @property
+    def whole(self) -> Objective:
+        """All of it in one piece: itself."""
+        return self
+
+    @property
     def is_convex(self) -> bool:
-        """Whether the loss is convex, so that a small gradient may say how far the optimum is."""
-        return getattr(self.loss, "is_convex", True)
+        """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
+        return getattr(self.loss, "is_convex", True) and getattr(self.map, "is_definite", True)
 
     @property
     def total_weight(self) -> float:

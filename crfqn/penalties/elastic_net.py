@@ -5,7 +5,7 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,23 @@ class ElasticNet(Penalty):
 
     @property
     def dual_radius(self) -> float:
-        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared."""
+        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared.
+
+        Of strengths that differ it is the least, from which on zeros are looked at.
+        """
         return self.l1
 
     @property
     def is_separable(self) -> bool:
-        """Whether the penalty is a sum over coordinates: yes."""
         return True
+
+    @property
+    def is_quadratic(self) -> bool:
+        return self.l1 == 0 and type(self).l1_of is Penalty.l1_of
 
     def scaled(self, factor: float) -> ElasticNet:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
-        return ElasticNet(factor * self.l1, factor * self.l2, self.unpenalised)
+        return replace(self, l1=factor * self.l1, l2=factor * self.l2)
 
     def at(self, coords: Coords) -> LocalElasticNet:
         """Return the penalty restricted to some coordinates."""

@@ -41,6 +41,10 @@ class FeatureBlocks(GroupLasso):
                 f"got shape {groups.shape} and dtype {groups.dtype}"
             )
 
+    @property
+    def is_rowwise(self) -> bool:
+        return False
+
     @cached_property
     def members(self) -> Blocks:
         """The features of each block."""

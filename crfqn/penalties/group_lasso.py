@@ -75,9 +75,12 @@ class GroupLasso(Penalty):
         return self.group_l1 + self.l1
 
     @property
-    def is_separable(self) -> bool:
-        """Whether the penalty is a sum over coordinates: no."""
-        return False
+    def is_rowwise(self) -> bool:
+        return True
+
+    @property
+    def is_quadratic(self) -> bool:
+        return self.dual_radius == 0
 
     def scaled(self, factor: float) -> GroupLasso:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""

@@ -39,9 +39,9 @@ class KernelNorm(Penalty):
         return 0.0
 
     @property
-    def is_separable(self) -> bool:
-        """Whether it is a sum over coordinates: no."""
-        return False
+    def is_quadratic(self) -> bool:
+        """Whether it is l2/2 ||w||^2 alone: of the weights in the feature space, yes."""
+        return True
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty at w."""

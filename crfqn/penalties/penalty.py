@@ -20,6 +20,26 @@ class Penalty:
     l2: float
     unpenalised: Coords
 
+    @property
+    def is_separable(self) -> bool:
+        """Whether it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2."""
+        return False
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether `l1` and `l2` are the strengths at every coordinate that is penalised: no subclass has others."""
+        return type(self).l1_of is Penalty.l1_of and type(self).l2_of is Penalty.l2_of
+
+    @property
+    def is_rowwise(self) -> bool:
+        """Whether its blocks are single weights, or whole rows, the weights of all states of a feature."""
+        return self.is_separable
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether it is l2_of/2 w_j^2 alone, without L1 and groups."""
+        return False
+
     def at(self, coords: Coords) -> Any:
         """Return the penalty restricted to some coordinates."""
         raise NotImplementedError

@@ -176,7 +176,7 @@ def with_best_refined(
     model = path.models[best]
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
-        distance = result.violation / prepared.penalty_at(getattr(model, path.path_parameter)).strength
+        distance = result.violation / prepared.penalty_at(getattr(model, path.path_parameter)).dual_radius
     if result.status is not Status.CONVERGED or distance <= prepared.model.tol:
         return path
     models, scores = list(path.models), path.score.copy()

@@ -16,12 +16,10 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.strengths.automatic import automatic_strength
 from crfqn.estimators.training.blas import single_threaded_blas
-from crfqn.penalties import NORMS
+from crfqn.solvers.largest_strength import largest_strength
 from crfqn.solvers.protocols import State
 from crfqn.solvers.unpenalised import solve_unpenalised
 from crfqn.threads import Pool
-
-LARGEST_GRADIENT = 1e300
 
 
 class NoStep:
@@ -86,50 +84,10 @@ def prepare_path(
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
         objective.pool = pool
         point = solve_unpenalised(point, penalty.unpenalised)
-        largest = largest_gradient if path_parameter == "l1" else largest_row
         automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
-        l1_max = largest(objective, penalty, point)
+        l1_max = largest_strength(path_parameter, objective, penalty, point)
+        if l1_max == 0.0:
+            raise InputError(
+                f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
+            )
         yield PreparedPath(model, objective, penalty, solver, point, path_parameter, l1_max, automatic)
-
-
-def largest_gradient(objective: Any, penalty: Any, point: Any) -> float:
-    """Return the largest |gradient| of a penalised coordinate: the smallest l1 under which all of them are zero.
-
-    InputError where all gradients are zero.
-    """
-    for threshold in falling(objective, point):
-        found = point.screen(threshold)
-        size = np.abs(found.gradient[~np.isin(found.coords, penalty.unpenalised)])
-        if size.size:
-            return float(size.max())
-    raise InputError(
-        "l1: expected features that tell the labels apart, but no weight would change the likelihood"
-    )
-
-
-def largest_row(objective: Any, penalty: Any, point: Any) -> float:
-    """Return the largest dual norm of a penalised row: the smallest group_l1 under which all rows are zero.
-
-    InputError where all gradients are zero.
-    """
-    for threshold in falling(objective, point):
-        found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
-        local = penalty.at(found.coords)
-        norms = local.dual_norms(found.gradient)[local.group > 0]
-        largest = float(norms.max(initial=0.0))
-        if largest > threshold:
-            return largest
-    raise InputError(
-        "group_l1: expected features that tell the labels apart, but no weight would change the loss"
-    )
-
-
-def falling(objective: Any, point: Any) -> Iterator[float]:
-    """Yield thresholds for gradient scans, descending by halves from one that no gradient exceeds."""
-    threshold = objective.total_weight
-    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
-        threshold *= 4.0
-    lowest = 1e-12 * threshold
-    while threshold > lowest:
-        threshold /= 2.0
-        yield threshold

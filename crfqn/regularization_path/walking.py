@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.estimators.base import SparseCRF
-from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.prepared import PreparedPath
@@ -112,12 +111,13 @@ def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) ->
 
 def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
     """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
-    result_model, objective = copy(prepared.model), prepared.objective
+    result_model = copy(prepared.model)
     setattr(result_model, prepared.path_parameter, value)
     result_model._adopt_strengths({prepared.path_parameter: value})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
         result_model._keep(result)
-    if isinstance(objective, Objective):
-        result_model._finish(objective.map, objective.loss, objective.weights)
+    whole = getattr(prepared.objective, "whole", None)
+    if whole is not None:  # there is none of a bound on a loss, and nothing to learn besides the weights
+        result_model._finish(whole.map, whole.loss, whole.weights)
     return result_model

@@ -65,12 +65,13 @@ class BoundSchedule:
 
 
 def item_bound(point: Point, penalty: Penalty) -> ItemBound | None:
-    """Bound the optimum of a likelihood under an elastic net; None where shares of items are no help.
+    """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
 
     That is without l1, with unpenalised coordinates, whose gradients must stay 0, for losses or features without
     `ItemMixturesView`, and where items have parts in too many coordinates.
     """
-    if not penalty.is_separable or penalty.l1 == 0 or penalty.unpenalised.size:
+    has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
+    if not has_one_bound or penalty.unpenalised.size:
         return None
     try:
         view = point.view(ItemMixturesView)

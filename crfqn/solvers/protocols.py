@@ -79,8 +79,10 @@ class Penalty(Protocol):
     """A convex penalty; what depends on which one it is, a solver asks of it.
 
     `dual_radius` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and
-    perhaps others. Where `is_separable`, it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2, with l1_of = l1 =
-    dual_radius at all but the unpenalised ones; a solver that relies on this says so in its `Requirements`.
+    perhaps others. Nobody asks for its class: what it is like its properties `is_...` say, and a solver that relies on
+    one of them names it in its `Requirements`. `is_separable`: a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2;
+    `is_uniform`: l1_of = l1 and l2_of = l2 at all but the unpenalised ones (else these are the least strengths);
+    `is_rowwise`: its blocks are single weights or whole rows; `is_quadratic`: l2_of/2 w_j^2 alone.
     """
 
     @property
@@ -88,6 +90,15 @@ class Penalty(Protocol):
 
     @property
     def is_separable(self) -> bool: ...
+
+    @property
+    def is_uniform(self) -> bool: ...
+
+    @property
+    def is_rowwise(self) -> bool: ...
+
+    @property
+    def is_quadratic(self) -> bool: ...
 
     @property
     def l1(self) -> float: ...
@@ -165,47 +176,57 @@ class State:
         return self.certify is None
 
 
+FORMS = {
+    "is_separable": "of single weights, l1 |w_j| + l2/2 w_j^2",
+    "is_uniform": "with the same strengths for all weights",
+    "is_rowwise": "of single weights or of rows, all states of a feature",
+    "is_quadratic": "l2/2 ||w||^2 without L1 and groups, which ProxQN and FISTA know",
+}
+
+
 class Requirements(NamedTuple):
     """Demands of a solver on the problem besides values, gradients and rays.
 
     Attributes
     ----------
     views : the types of the views that the objective must have
-    is_separable : whether the penalty must be one of single coordinates
-    states : the states that must be there to be made over the items
+    penalty : the properties of a penalty that must hold, names in `FORMS`
+    states : what the method keeps over the items, which must be there to be made
     """
 
     views: tuple[type, ...] = ()
-    is_separable: bool = False
+    penalty: tuple[str, ...] = ()
     states: tuple[type[MethodState], ...] = ()
 
 
 class Solver(Protocol):
     """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
 
-    A solver that asks for more than every objective and penalty have says so by `requires(objective)`; one that runs
-    another passes on what that one asks for.
+    A solver that asks for more than every objective and penalty have says so by `requires(objective, penalty)`; one
+    that runs another passes on what that one asks for.
     """
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...
 
 
-def requirements(solver: Solver, objective: Objective) -> Requirements:
-    """Return what a solver asks of this objective and its penalty."""
-    return solver.requires(objective) if hasattr(solver, "requires") else Requirements()
+def requirements(solver: Solver, objective: Objective, penalty: Penalty) -> Requirements:
+    """Return what a solver asks of this objective and penalty."""
+    return solver.requires(objective, penalty) if hasattr(solver, "requires") else Requirements()
 
 
 def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
     """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
-    views, is_separable, states = requirements(solver, objective)
+    required = requirements(solver, objective, penalty)
     try:
-        for kind in views:
+        for kind in required.views:
             objective.view(kind)
-        for state in states:
+        for state in required.states:
             objective.check_state(state)
     except ViewError as error:
         raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
-    if is_separable and not penalty.is_separable:
-        raise InputError(
-            f"{type(solver).__name__} needs a penalty of single weights; {type(penalty).__name__} has groups"
-        )
+    for name in required.penalty:
+        if not getattr(penalty, name):
+            raise InputError(
+                f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "
+                f"got {type(penalty).__name__} of strength {penalty.dual_radius:g}"
+            )

@@ -40,9 +40,9 @@ class WithoutShrinking:
     solver: ProxQN
     sweeps: int
 
-    def requires(self, objective: Any) -> Requirements:
+    def requires(self, objective: Any, penalty: Any) -> Requirements:
         """Return what the solver asks for."""
-        return self.solver.requires(objective)
+        return self.solver.requires(objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """The steps of the solver, told that every coordinate may move."""

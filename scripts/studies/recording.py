@@ -41,9 +41,9 @@ class Recording:
     pauses: list[float] = field(default_factory=list)
     lost: float = 0.0
 
-    def requires(self, objective: Any) -> Requirements:
+    def requires(self, objective: Any, penalty: Any) -> Requirements:
         """Return what the solver asks for."""
-        return requirements(self.solver, objective)
+        return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """Those of the solver."""

@@ -186,11 +186,11 @@ class TestProxQN:
 
     def test_a_solver_for_single_weights_refuses(self):
         class Separable:
-            def requires(self, objective):
-                return Requirements(is_separable=True)
+            def requires(self, objective, penalty):
+                return Requirements(penalty=("is_separable",))
 
         with pytest.raises(
-            InputError, match="Separable needs a penalty of single weights; GroupLasso has groups"
+            InputError, match=r"Separable needs a penalty of single weights, .* got GroupLasso"
         ):
             minimize(FLAT.objective(), penalty_of("flat", "rows", "l2"), Separable())
 

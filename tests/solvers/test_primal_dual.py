@@ -186,7 +186,7 @@ def test_other_solvers_take_blocks_of_features():
     ]
     assert all(run.status is Status.CONVERGED for run in runs)
     assert runs[0].value == pytest.approx(runs[1].value, rel=1e-6)
-    with pytest.raises(InputError, match="penalty of rows"):
+    with pytest.raises(InputError, match="penalty of single weights or of rows"):
         minimize(problem, penalty("blocks"), RowDescent())
 
 

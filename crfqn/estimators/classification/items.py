@@ -44,6 +44,7 @@ from crfqn.estimators.storage.content import (
 from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.estimators.training.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.training.validation import check_pair, held_out
+from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -226,7 +227,9 @@ class ItemModel(ClassifierMixin, SparseCRF):
 
     def _best(self, X: Any) -> NDArray[np.intp]:
         """Return the number of the class with the largest score of each item."""
-        return np.concatenate([scores.argmax(axis=0) for scores in self._class_scores(X)])
+        best = np.concatenate([scores.argmax(axis=0) for scores in self._class_scores(X)])
+        warn_of_empty_rows(X)
+        return best
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""

@@ -198,8 +198,6 @@ class MulticlassClassifier(OnePass, Probabilistic):
             if self.constraint is not None:
                 return ConstrainedFBPD()
             return FBPD() if name == FBPD_NAME else self._seeded(HINGE_SOLVERS[self.penalty]())
-        if self.feature_groups is not None and name == AUTO:  # rows cannot be descended over
-            return self._dense_solvers[1]
         return super()._make_solver()
 
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:

@@ -18,6 +18,7 @@ from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding
 from crfqn.estimators.classification.items import ItemModel, Vector
+from crfqn.estimators.unknown_features import warn_of_empty_rows
 
 LIKELIHOOD = "logistic"  # the loss that is -log P(y)
 
@@ -64,6 +65,7 @@ class Probabilistic(ItemModel):
             for scores in self._class_scores(X)
         ]
         codes, log_probability = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        warn_of_empty_rows(X)
         return Decoding(self._as_given(self.classes_[codes]), log_probability)
 
     @available_if(has_probabilities)

@@ -19,6 +19,7 @@ from crfqn.estimators.classification.online import OnlineItems
 from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths.structured import HINGE, ByStrengths
+from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.path_labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -131,6 +132,7 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
         nodes = np.concatenate(
             [descend(p, self.tree_.parents, threshold) for p in self._node_probabilities(X)]
         )
+        warn_of_empty_rows(X)
         return self._as_given(name_array(self.tree_.names)[nodes])
 
     @available_if(has_probabilities)

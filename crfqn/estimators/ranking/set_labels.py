@@ -24,6 +24,7 @@ from crfqn.estimators.classification.labels.item_weights import set_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace
 from crfqn.estimators.ranking.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.storage.content import Content
+from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.model_file import ModelFile
 from crfqn.solvers.held_out import HeldOut
 
@@ -64,7 +65,9 @@ class SetLabels(FlatLabels):
         check_is_fitted(self)
         if self._form == "labels":
             return super().predict(X)
-        return self._as_table(np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)]))
+        table = np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)])
+        warn_of_empty_rows(X)
+        return self._as_table(table)
 
     def _as_table(self, table: NDArray[np.bool_]) -> Any:
         """Return a table of 0 and 1 in the form of the training's."""

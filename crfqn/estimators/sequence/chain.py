@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,6 +60,7 @@ from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.estimators.training.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.training.validation import check_pair, held_out
+from crfqn.estimators.unknown_features import warn_of_unknown_names
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image
@@ -346,7 +348,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         pairs of a position sum to 1. Other parameters and errors as in `predict`.
         """
         with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
+            chain, scores, edges = self._open_known(X, known, pool, warns=False)
             if pairs:
                 return pairs_of(chain, scores, edges, pool)
             inference = chain.infer(scores, edges, pool=pool)
@@ -379,7 +381,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         sequences = self._encode(X)
         labels = flat_partial_labels(y, sequences.offsets)
         with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(sequences, None, pool)
+            chain, scores, edges = self._open_known(sequences, None, pool, warns=False)
         if not is_partial(labels):
             targets = encode_known_labels(labels, sequences.offsets, self.classes_)
             inference = self._infer(chain, scores, edges, targets)
@@ -446,18 +448,23 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
             return X.with_names(self.vocabulary_.names)
         return X
 
-    def _open(self, X: Any, pool: Pool) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+    def _open(
+        self, X: Any, pool: Pool, warns: bool
+    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
         if isinstance(X, OpenItems):
             return X.chain, *self._scores(X.store, pool)
+        X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
             self._with_names(X),
             self.vocabulary_,
             self.n_features_in_,
             partial(names_with_weights, self.coef_),
         )
+        if warns:
+            warn_of_unknown_names(encoded, X, self.vocabulary_)
         chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
         if isinstance(encoded, TokenRows):
             scores = token_scores(encoded, self.coef_, pool)

@@ -54,12 +54,17 @@ class SequenceDecoding(Fitted):
     rules_: TransitionRules | None = None  # models that were not trained here have none
 
     @abstractmethod
-    def _open(self, X: Any, pool: Pool) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+    def _open(
+        self, X: Any, pool: Pool, warns: bool
+    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
 
-    def _open_known(self, X: Any, known: Any, pool: Pool) -> OpenedItems:
-        """Return new items with what is known of their labels; InputError for one that no labelling is left for."""
-        chain, scores, edges = self._open(X, pool)
+    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> OpenedItems:
+        """Return new items with what is known of their labels; InputError for one that no labelling is left for.
+
+        warns : whether items without a known feature are warned of: where they are labelled, once
+        """
+        chain, scores, edges = self._open(X, pool, warns)
         allowed = None if known is None else encode_constraints(known, chain.offsets, self.classes_)
         impossible = chain.impossible(allowed, pool)
         if impossible.size:

@@ -74,28 +74,29 @@ class AutoSolver:
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
         """Return the solver for this objective and penalty."""
-        if penalty.is_separable and not objective.is_convex:
-            return self.nonconvex
         if not penalty.is_separable:
-            return self.for_groups(objective)
-        if penalty.dual_radius > 0:
+            return self.for_groups(objective, penalty)
+        if not objective.is_convex:
+            return self.nonconvex
+        if not penalty.is_quadratic:
             return self.separable
         return self.smooth_narrow if self.smooth_narrow and is_narrow(objective) else self.smooth
 
-    def for_groups(self, objective: Objective) -> Solver:
-        """Return the solver for penalties with groups; `full`, which needs no rows, where the objective offers none."""
+    def for_groups(self, objective: Objective, penalty: Penalty) -> Solver:
+        """Return the solver for penalties with groups; `full`, which needs no rows, where there are none."""
         if not objective.is_convex:
             return self.nonconvex_groups
         if objective.n_coords <= self.few_weights:
             return self.few
         share = objective.mean_occurrence / max(objective.n_positions, 1)
-        if share >= FULL or not has_state(objective, RowBlocks):
+        has_rows = penalty.is_rowwise and penalty.is_uniform and has_state(objective, RowBlocks)
+        if share >= FULL or not has_rows:
             return self.full
         return self.dense if share >= DENSE else self.sparse
 
-    def requires(self, objective: Objective) -> Requirements:
-        """Return the requirements of the solver for groups: those of the others are among them."""
-        return requirements(self.for_groups(objective), objective)
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
+        """Return the requirements of the chosen solver."""
+        return requirements(self.chosen(objective, penalty), objective, penalty)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Return the states of the chosen solver's steps."""

@@ -3,7 +3,8 @@
     scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
 
 A "feature" is an item. Rows are made when they are asked for, and those used last are kept in a memory of bounded size,
-as float32 (a relative rounding of 6e-8, as in LIBSVM); an array that is given whole is read where it lies.
+in double precision, as the certificate's claim is (a score is a sum of terms as large as C); an array that is given
+whole is read where it lies.
 
 Shapes: N items, and as many features; K states; tables by state float64 (K, N).
 """
@@ -35,6 +36,7 @@ class GramMap:
     diagonal : float64 (N,), kernel(x_i, x_i) >= 0
     n_bytes : float, of the rows that are kept; one block of them is always
     whole : ndarray (N, N), optional: the matrix itself; nothing is made or kept then
+    is_definite : bool, whether the matrix is positive semidefinite; nothing is proved with one that may not be
     pool : Pool, optional
 
     Raises
@@ -47,6 +49,7 @@ class GramMap:
     diagonal: Vector
     n_bytes: float = 200e6
     whole: NDArray | None = None
+    is_definite: bool = True
     pool: Pool = field(default_factory=Pool)
 
     def __post_init__(self) -> None:
@@ -57,8 +60,8 @@ class GramMap:
                 f"kernel: expected finite values >= 0 of k(x, x), got {self.diagonal[i]} for item {i}"
             )
         n = self.diagonal.size
-        self.n_kept = int(min(max(self.n_bytes / (4 * max(n, 1)), BLOCK), n))
-        self._table = np.empty((self.n_kept if self.whole is None else 0, n), np.float32)
+        self.n_kept = int(min(max(self.n_bytes / (8 * max(n, 1)), BLOCK), n))
+        self._table = np.empty((self.n_kept if self.whole is None else 0, n))
         self._place: OrderedDict[int, int] = OrderedDict()
         self.n_made = 0
 
@@ -103,11 +106,20 @@ class GramMap:
             else:
                 missing.append(item)
         if missing:
-            self._make(np.array(missing))
+            self._keep(np.array(missing))
         return self._table, np.array([self._place[item] for item in items.tolist()])
 
-    def _make(self, items: NDArray[np.int64]) -> None:
+    def _keep(self, items: NDArray[np.int64]) -> None:
         """Make rows in the place of those not used for the longest time."""
+        for item, row in zip(items.tolist(), self._made(items), strict=True):
+            place = len(self._place)
+            if place == self.n_kept:
+                _, place = self._place.popitem(last=False)
+            self._table[place] = row
+            self._place[item] = place
+
+    def _made(self, items: NDArray[np.int64]) -> NDArray:
+        """Return the rows of some items, (n, N), computed now."""
         found = np.asarray(self.rows_of(items))
         if found.shape != (items.size, self.n_items):
             raise InputError(
@@ -116,17 +128,27 @@ class GramMap:
         if not np.isfinite(found).all():
             raise InputError("kernel: expected finite values, got nan or infinity")
         self.n_made += items.size
-        for item, row in zip(items.tolist(), found, strict=True):
-            place = len(self._place)
-            if place == self.n_kept:
-                _, place = self._place.popitem(last=False)
-            self._table[place] = row
-            self._place[item] = place
+        return found
+
+    def _read(self, items: NDArray[np.int64]) -> NDArray:
+        """Return the rows of some items, (n, N); a look at all of them drives none out that the training keeps."""
+        if self.whole is not None:
+            return self.whole[items]
+        places = np.array([self._place.get(item, -1) for item in items.tolist()])
+        out = self._table[places]
+        if (places < 0).any():
+            out[places < 0] = self._made(items[places < 0])
+        return out
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         """Add the scores of an expansion, in place."""
-        for rows, table in self._blocks(nodes.features, nodes.states, weights, len(scores)):
-            scores += table @ rows
+        items, which = np.unique(nodes.features, return_inverse=True)
+        for first in range(0, items.size, self.n_together):
+            part = items[first : first + self.n_together]
+            inside = (which >= first) & (which < first + part.size)
+            expansion = np.zeros((len(scores), part.size))
+            np.add.at(expansion, (nodes.states[inside], which[inside] - first), weights[inside])
+            scores += expansion @ self._read(part)
 
     def adjoint(self, nodes: Split, residual: Vector) -> Vector:
         """Return sum_t kernel(x_f, x_t) residual[k, t] for each node, (n,)."""
@@ -134,17 +156,5 @@ class GramMap:
         for first in range(0, nodes.n_nodes, self.n_together):
             part = slice(first, first + self.n_together)
             items, which = np.unique(nodes.features[part], return_inverse=True)
-            table, places = self.rows(items)
-            out[part] = np.einsum("nt,nt->n", table[places][which], residual[nodes.states[part]])
+            out[part] = np.einsum("nt,nt->n", self._read(items)[which], residual[nodes.states[part]])
         return out
-
-    def _blocks(self, features, states, weights, n_states):  # type: ignore[no-untyped-def]
-        """Yield rows of some items and the expansion there, (K, items of the block)."""
-        items, which = np.unique(features, return_inverse=True)
-        for first in range(0, items.size, self.n_together):
-            part = items[first : first + self.n_together]
-            inside = (which >= first) & (which < first + part.size)
-            expansion = np.zeros((n_states, part.size))
-            np.add.at(expansion, (states[inside], which[inside] - first), weights[inside])
-            table, places = self.rows(part)
-            yield table[places], expansion

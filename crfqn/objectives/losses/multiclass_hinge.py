@@ -61,13 +61,13 @@ class MulticlassHinge(SingleLabel):
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""
-        items = np.arange(self.n_positions)
+        items, own = np.arange(self.n_positions), self.own(scores)
         raised = scores + 1.0
-        raised[self.labels, items] -= 1.0
+        raised[self.labels, items] = (
+            own  # to the last digit: a label that is above itself would prove a margin
+        )
         best = raised.argmax(axis=0)
-        own = self.own(scores)
-        best[raised[best, items] <= own] = -1
-        violated = best >= 0
+        violated = raised[best, items] > own
         best = np.where(violated, best, self.labels)
         residual = np.zeros_like(scores)
         residual[best, items] = weights

@@ -87,9 +87,9 @@ class FeatureBCD:
         if not (margin is None or (is_number(margin) and 0 <= margin < 1)):
             raise InputError(f"shrink_margin: expected None or a number from 0 to below 1, got {margin!r}")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: the loss while blocks of weights move."""
-        return Requirements(states=(BlockState,))
+        return Requirements(penalty=("is_rowwise",), states=(BlockState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a sweep, and one each time the full gradient is scanned."""

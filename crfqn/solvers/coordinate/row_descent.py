@@ -105,9 +105,9 @@ class RowDescent:
         if self.memory == 1:
             raise InputError("memory: expected 0 or an integer >= 2, got 1")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: rows with margins."""
-        return Requirements(states=(RowBlocks,))
+        return Requirements(penalty=("is_rowwise", "is_uniform"), states=(RowBlocks,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each sweep of Algorithm 1, and one for each full gradient scan."""

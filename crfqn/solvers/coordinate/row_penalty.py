@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.kernels.sparse.sorted_sets import found_in
-from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import LocalGroupLasso
 from crfqn.solvers.coordinate.row_penalty_kernels import RowStrengths
@@ -31,15 +30,11 @@ class RowPenalty(NamedTuple):
     unpenalised: Indices
 
     @classmethod
-    def of(cls, penalty: ElasticNet | GroupLasso, n_features: int, n_states: int) -> RowPenalty:
-        """Translate a penalty of coordinates; unpenalised ones must be whole rows."""
+    def of(cls, penalty: Any, n_features: int, n_states: int) -> RowPenalty:
+        """Translate a penalty of single weights or rows with the same strengths for all; free rows must be whole."""
         unpenalised = _unpenalised_rows(penalty.unpenalised, n_features, n_states)
-        if isinstance(penalty, ElasticNet):
+        if penalty.is_separable:
             return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, unpenalised)
-        if isinstance(penalty, FeatureBlocks):
-            raise InputError(
-                "expected a penalty of rows, all states of a feature, got one of blocks of features (feature_groups)"
-            )
         if (penalty.n_features, penalty.n_states) != (n_features, n_states):
             raise InputError(
                 f"expected a penalty over {n_features} features and {n_states} states, "

@@ -62,9 +62,9 @@ class BlockFrankWolfe:
         check_integers(self, 1, "refresh")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: dual variables of a structured hinge."""
-        return Requirements(states=(FrankWolfeState,))
+        return Requirements(penalty=("is_quadratic", "is_uniform"), states=(FrankWolfeState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each pass; those at which a certificate is due have a value."""

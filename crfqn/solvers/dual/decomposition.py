@@ -75,9 +75,9 @@ class DualDecomposition:
         check_integers(self, 1, "max_passes")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: dual variables of items."""
-        return Requirements(states=(DualItems,))
+        return Requirements(penalty=("is_quadratic", "is_uniform"), states=(DualItems,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each pass over the items; those that end an epoch have a value and a bound."""
@@ -85,7 +85,8 @@ class DualDecomposition:
         del start
         random = np.random.default_rng(self.random_state)
         order = random.permutation(blocks.items)
-        active, is_small = order, blocks.n_variables <= FEW
+        # Where nothing is proved, an early look tells the violation that the later ones are compared to.
+        active, is_small = order, blocks.n_variables <= FEW and objective.is_convex
         most = PASSES_OF_FEW if is_small else self.max_passes
         while True:
             first_gap = np.nan
@@ -103,7 +104,8 @@ class DualDecomposition:
                 active = self.left_over(active, seen.slacks, seen.violation)
                 yield passed(blocks, order, n_visited, seen)
             state, found = certified(blocks, order, n_visited)
-            is_still = seen.n_updates == 0 and n_visited == order.size
+            # A first pass begins with scores made anew; those that passes leave have their rounding.
+            is_still = seen.n_updates == 0 and n_passes == 1 and n_visited == order.size
             yield replace(state, is_step=True, is_final=is_still)
             active = self.left_over(order, found.slacks, found.violation)
 
@@ -127,6 +129,5 @@ def passed(blocks: DualItems, order: NDArray[np.int64], n_visited: int, seen: It
         np.nan,
         seen.violation,
         n_visited,
-        blocks.dual_value(),
         certify=lambda: certified(blocks, order, n_visited)[0],
     )

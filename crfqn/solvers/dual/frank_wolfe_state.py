@@ -21,7 +21,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
 from crfqn.solvers.stochastic.mistake_kernels import N_SEEN
-from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, untouched_rows
+from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, check_structure, untouched_rows
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -65,11 +65,10 @@ class FrankWolfeState(LearnedRows):
     """
 
     def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
-        is_l2 = penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0
-        if not is_l2 or penalty.unpenalised.size:
+        if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
-                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, without L1 and "
-                f"groups, got {penalty}"
+                "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, got "
+                f"l2 = {penalty.l2:g} and {penalty.unpenalised.size} weights without penalty"
             )
         super().__init__(owner)
         self.l2 = penalty.l2
@@ -83,12 +82,13 @@ class FrankWolfeState(LearnedRows):
 
     @classmethod
     def check(cls, objective: Objective | BlockedObjective) -> None:
-        """Raise ViewError for other losses than structured hinges and for offsets."""
+        """Raise ViewError for other losses than structured hinges, other structures and offsets."""
         part = objective.parts[0]
         if not isinstance(part.loss, StructuralHinge):
             raise ViewError(
                 f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(part.loss).__name__}"
             )
+        check_structure("block-coordinate Frank-Wolfe", part.loss.structure)
         if part.offset is not None:
             raise ViewError(
                 "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"

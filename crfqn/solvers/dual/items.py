@@ -107,10 +107,8 @@ class DualItems(MethodState):
     """
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
-        if not (penalty.is_separable and penalty.dual_radius == 0 and penalty.l2 > 0):
-            raise InputError(
-                f"dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, without L1 and groups, got {penalty}"
-            )
+        if not penalty.l2 > 0:
+            raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
         self.objective, self.l2 = objective, penalty.l2
         map, self.n_states = objective.map, objective.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
@@ -171,10 +169,6 @@ class DualItems(MethodState):
         """The scores that the constant feature has learnt, (K,)."""
         return self.constant * self.weights[-1, : self.n_states]
 
-    def dual_value(self) -> float:
-        """Return the lower bound that the variables prove; -inf where they are not feasible as they are."""
-        return self._objective_value() if self.is_exact and not self.is_free else -np.inf
-
     def _objective_value(self) -> float:
         """Minus l2 times equation 3, without what is unpenalised."""
         penalised = self.weights[: -1 if self.is_free else None]
@@ -186,20 +180,20 @@ class DualItems(MethodState):
             linear += float(self.state.masses @ self.fixed[own] - np.vdot(b, self.fixed))
         return -self.l2 * (0.5 * square + linear)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether every b adds up to its mass."""
-        return self.solver.method != METHODS["bisection"]
-
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives; variables that are off their simplex are projected back first."""
-        if not self.is_exact:
-            self._project_back()
+        """Evaluate both objectives; variables that are off their simplex are projected back first.
+
+        The weights are made anew: each change of a variable has left its rounding in them, of terms as large as C.
+        """
+        state = self.state
+        if self.solver.method == METHODS["bisection"]:
+            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
         if not self.is_free:
-            seen, dual_value = self._visit(order, self.state, moves=False), self._objective_value()
+            seen, dual_value = self._visit(order, state, moves=False), self._objective_value()
             return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
         self.weights[-1] = 0.0  # the multiplier alone is the intercept
-        seen, surplus = self._visit(order, self.state, moves=False), self._surplus()
+        seen, surplus = self._visit(order, state, moves=False), self._surplus()
         value = self._objective_value() + self.l2 * (seen.gap + float(surplus @ self.multiplier))
         dual_value = self._feasible_value(surplus)
         self.weights[-1, : self.n_states] = -self.constant * surplus
@@ -222,12 +216,6 @@ class DualItems(MethodState):
         other.weights = self.weights.copy()
         other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
         return other
-
-    def _project_back(self) -> None:
-        """Project every b onto its simplex, and make the weights anew."""
-        state = self.state
-        simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
 
     def point(self) -> Any:
         """Return the weights as a point, which takes a copy of them when it is asked for them."""

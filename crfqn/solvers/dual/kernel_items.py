@@ -115,10 +115,6 @@ class DualKernelItems:
                 rows, places[rest] = self.gram.rows(part[rest])
         return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
 
-    def dual_value(self) -> float:
-        """Return the lower bound that the variables prove; -inf where they are not feasible as they are."""
-        return self._objective_value() if self.solver.method != METHODS["bisection"] else -np.inf
-
     def _objective_value(self) -> float:
         """Minus l2 times equation 3."""
         alpha, state = self.alpha, self.state
@@ -127,15 +123,19 @@ class DualKernelItems:
         return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives; variables that are off their simplex are projected back first."""
+        """Evaluate both objectives; variables that are off their simplex are projected back first.
+
+        The scores are made anew: each change of a variable has left its rounding in them, of terms as large as C.
+        """
+        state = self.state
         if self.solver.method == METHODS["bisection"]:
-            state = self.state
             simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-            self.scores[:] = 0.0
-            coords, values = self._expansion()
-            self.gram.image(self.objective.split(coords), values, self.scores)
+        self.scores[:] = 0.0
+        coords, values = self._expansion()
+        self.gram.image(self.objective.split(coords), values, self.scores)
         seen, dual_value = self._visit(order, moves=False), self._objective_value()
-        return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
+        bound = dual_value if self.gram.is_definite else -np.inf
+        return Certified(dual_value + self.l2 * seen.gap, bound, seen)
 
     def _expansion(self) -> SparseWeights:
         by_state = self.alpha.T.ravel()

@@ -57,7 +57,7 @@ class ProxGD:
         check_shares(self, "backtrack")
         check_numbers(self, 1, "growth")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
         return Requirements((LipschitzView,) if self.lipschitz == "bound" else ())
 

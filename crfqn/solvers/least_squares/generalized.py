@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crfqn.errors import InputError
 from crfqn.objectives.protocols import GramView
 from crfqn.solvers.least_squares.factor import metric
 from crfqn.solvers.line_search import ROUNDING
@@ -39,17 +38,12 @@ class GLS:
 
     accelerated: bool = True
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a matrix that bounds the Hessian."""
-        return Requirements((GramView,))
+        return Requirements((GramView,), ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
-        if penalty.dual_radius > 0:
-            raise InputError(
-                f"GLS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
-                "ProxQN, OWLQN, ProxGD and FISTA know them"
-            )
         coords = objective.all_coords()
         factor, n_features = metric(objective, penalty, coords)
         origin, w, length = start, dense(start, coords), 1.0

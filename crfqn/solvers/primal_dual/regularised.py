@@ -60,7 +60,7 @@ class FBPD:
         check_positive(self, "change", or_none=True)
         check_integers(self, 1, "n_steps")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: the loss, split."""
         return Requirements(states=(HingeSplitting,))
 

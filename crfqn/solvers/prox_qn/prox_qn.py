@@ -104,7 +104,7 @@ class ProxQN:
         check_numbers(self, 0, "few_weights")
         check_shares(self, "cooling")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: curvature, unless the metric and the entry do without."""
         uses_curvature = self.entry.uses_curvature or self.metric.uses_curvature
         return Requirements((CurvatureView,) if uses_curvature else ())

@@ -66,7 +66,7 @@ class WarmStart:
 
         Counts a sample's passes as its share of a pass over all items.
         """
-        if penalty.is_separable and is_text(objective):
+        if can_learn_online(objective, penalty):
             return (yield from learn_online(objective, penalty, start))
         fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
         useful = [stage for stage in self.stages if objective.n_positions // stage.stride >= fewest]
@@ -102,10 +102,15 @@ def fit_sample(
     return weights
 
 
-def is_text(objective: Objective) -> bool:
-    """Return whether to learn item by item: sequences of rare features, if epochs are not much dearer than passes."""
+def can_learn_online(objective: Objective, penalty: Penalty) -> bool:
+    """Return whether to learn item by item, as `SGDL1` does: one l1 and l2 for all weights, and text.
+
+    That is sequences of rare features, if epochs are not much dearer than passes.
+    """
     return (
-        has_state(objective, SGDState)
+        penalty.is_separable
+        and penalty.is_uniform
+        and has_state(objective, SGDState)
         and objective.n_positions >= 2 * objective.n_items
         and objective.operations.has_rare_features
         and objective.n_coords > FEW_WEIGHTS

@@ -22,7 +22,7 @@ from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.least_squares.factor import Factor, metric
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
-from crfqn.solvers.prox_qn.warm_start import is_text, learn_online
+from crfqn.solvers.prox_qn.warm_start import can_learn_online, learn_online
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.settings import check_numbers
 
@@ -66,18 +66,14 @@ class LBFGS:
         if not 0 <= self.scaling <= 1:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a diagonal to scale the weights by."""
-        return Requirements((CurvatureView, GramView) if self.in_gram_metric else (CurvatureView,))
+        views = (CurvatureView, GramView) if self.in_gram_metric else (CurvatureView,)
+        return Requirements(views, ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
-        if penalty.dual_radius > 0:
-            raise InputError(
-                f"LBFGS: expected a penalty without L1 and group terms, got a strength of {penalty.dual_radius:g}; "
-                "ProxQN, OWLQN, ProxGD, FISTA, SGDL1 and FeatureBCD know them"
-            )
-        if self.warm_up and start.coords.size == 0 and is_text(objective):
+        if self.warm_up and start.coords.size == 0 and can_learn_online(objective, penalty):
             start = yield from learn_online(objective, penalty, start)
         coords = objective.all_coords()
         here = Evaluated(objective, penalty, coords, start)
@@ -178,7 +174,8 @@ class Evaluated:
             self.w[np.searchsorted(coords, point.coords)] = point.weights
         self.gradient = point.gradient(coords)
         if l2 is None:  # a number where it is the same for all
-            l2 = penalty.l2_of(coords) if penalty.unpenalised.size else penalty.l2
+            is_number = penalty.is_uniform and not penalty.unpenalised.size
+            l2 = penalty.l2 if is_number else penalty.l2_of(coords)
         self.l2 = l2
         self.slopes = self.l2 * self.w
         self.slopes += self.gradient
@@ -224,9 +221,10 @@ class Evaluated:
 
     @cached_property
     def least_gap(self) -> float:
-        """What the bound from this point's own mixtures leaves open: ||slopes||^2 / (2 l2) over penalised weights."""
-        l2 = self.penalty.l2
-        if l2 == 0:
+        """What the bound from this point's own mixtures leaves open, slopes^2 / (2 l2) over penalised weights."""
+        if self.penalty.l2 == 0:
             return 0.0
-        slopes = self.slopes[self.l2 > 0] if self.penalty.unpenalised.size else self.slopes
-        return float(slopes @ slopes) / (2.0 * l2)
+        slopes, l2 = self.slopes, self.l2
+        if isinstance(l2, np.ndarray):
+            slopes, l2 = slopes[l2 > 0], l2[l2 > 0]
+        return 0.5 * float(slopes @ (slopes / l2))

@@ -49,9 +49,9 @@ class OWLQN:
         check_numbers(self, 1, "memory")
         check_shares(self, "armijo", "backtrack")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a penalty of single weights."""
-        return Requirements(is_separable=True)
+        return Requirements(penalty=("is_separable",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""

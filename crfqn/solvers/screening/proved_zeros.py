@@ -63,9 +63,11 @@ def count_proved_zeros(
 
     Notes
     -----
-    Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights: None.
+    Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights, nor where
+    strengths differ: None.
     """
-    if not has_view(objective, ZeroProofView) or not penalty.is_separable:
+    has_one_bound = penalty.is_separable and penalty.is_uniform
+    if not has_view(objective, ZeroProofView) or not has_one_bound:
         return None
     proof = proof_at(penalty, point, value)
     if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):

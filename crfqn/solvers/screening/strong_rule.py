@@ -61,14 +61,14 @@ class StrongRule:
     n_checks: int = field(default=0, init=False)
     n_broken: int = field(default=0, init=False)
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what the method asks for."""
-        return requirements(self.solver, objective)
+        return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the solver's steps; full gradient scans are the first state and the checks."""
         threshold = strong_threshold(penalty.l1, self.before)
-        if threshold == 0.0 or not penalty.is_separable:
+        if threshold == 0.0 or not (penalty.is_separable and penalty.is_uniform):
             yield from self.plain_steps(objective, penalty, start)
             return
         candidates = joined(start.screen(threshold).coords, start.coords, penalty.unpenalised)

@@ -72,9 +72,9 @@ class FOBOS:
         check_integers(self, 1, "evaluate_every")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: rows that learn item by item."""
-        return Requirements(states=(FobosState,))
+        return Requirements(penalty=("is_rowwise", "is_uniform"), states=(FobosState,))
 
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""

@@ -45,7 +45,7 @@ class AveragedPerceptron:
         check_integers(self, 1, "n_epochs")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: weights that learn from mistakes item by item."""
         return Requirements(states=(PerceptronState,))
 

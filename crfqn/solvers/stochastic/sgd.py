@@ -60,9 +60,9 @@ class SGDL1:
         check_integers(self, 1, "calibration_items", "evaluate_every")
         check_integers(self, 0, "random_state")
 
-    def requires(self, objective: Objective) -> Requirements:
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
-        return Requirements(states=(SGDState,), is_separable=True)
+        return Requirements(penalty=("is_separable", "is_uniform"), states=(SGDState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""

@@ -62,12 +62,13 @@ class LearnedRows(MethodState):
 
     @classmethod
     def check(cls, objective: Objective | BlockedObjective) -> None:
-        """Raise ViewError for other losses than likelihoods and for offsets: the kernels know neither."""
+        """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
         part = objective.parts[0]
         if not isinstance(part.loss, Likelihood):
             raise ViewError(
                 f"learning item by item needs a likelihood; the loss is {type(part.loss).__name__}"
             )
+        check_structure("learning item by item", part.loss.structure)
         if part.offset is not None:
             raise ViewError(
                 "learning item by item knows scores of the weights alone; this objective has an offset"
@@ -419,3 +420,9 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
             f"this method keeps dense arrays of features x states: {n_features} x {n_states} would take "
             f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
         )
+
+
+def check_structure(method: str, structure: Any) -> None:
+    """Raise ViewError for a structure that has no compiled updates."""
+    if not isinstance(structure, (Chain, Taxonomy)):
+        raise ViewError(f"{method} needs a chain or a taxonomy; the structure is {type(structure).__name__}")

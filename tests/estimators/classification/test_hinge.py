@@ -55,6 +55,30 @@ def test_unpenalised_intercepts_have_a_certificate():
     assert model.result_.value * (1.0 - model.result_.gap) < penalised.result_.value
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("C", [1e-2, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_gap_is_that_of_the_model_that_is_returned(C, fit_intercept):
+    random = np.random.default_rng(1)
+    X = random.standard_normal((30, 40))
+    y = (X @ random.standard_normal((40, 3))).argmax(axis=1)
+    model = hinge(l2=1.0 / C, fit_intercept=fit_intercept, max_iter=300).fit(X, y)
+    coef, own = model.coef_.toarray(), (y, np.arange(30))
+    fixed = np.tile(np.asarray(model.intercept_)[:, None], 30) if fit_intercept else np.zeros((3, 30))
+    margins = np.ones((3, 30))
+    margins[own] = 0.0
+
+    def objective(factor):
+        scores = factor * (coef @ X.T) + fixed
+        return 0.5 / C * factor**2 * (coef**2).sum() + ((scores + margins).max(axis=0) - scores[own]).sum()
+
+    found, value = model.result_, objective(1.0)
+    assert found.value == pytest.approx(value, rel=1e-7)
+    better = min(objective(1.0 + sign * share) for sign in (-1, 1) for share in np.geomspace(1e-12, 1e-1, 60))
+    assert value - better <= found.gap * value + 1e-7 * value
+    assert (found.status is Status.CONVERGED) == (found.gap <= model.tol)
+
+
 def test_one_pass_over_batches(digits):
     X, y, X_test, y_test = digits
     model = hinge(l2=0.1)

@@ -21,6 +21,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.classification import multiclass as module
 from crfqn.estimators.training import automatic_solver as automatic
 from crfqn.model_file import read_model, write_model
+from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -150,7 +151,7 @@ class TestOptimum:
         ):
             for share, solver in ((0.6, at_half), (0.2, at_a_fifth), (0.01, "bcd")):
                 choice = replace(MulticlassClassifier(loss=loss)._make_solver(), few_weights=0)
-                found = choice.for_groups(Shown(share))
+                found = choice.for_groups(Shown(share), GroupLasso(1.0, n_features=2, n_states=2))
                 named = MulticlassClassifier(solver=solver)._make_solver()
                 assert repr(found) == repr(named), (loss, share)
 
@@ -467,7 +468,7 @@ class TestMessages:
             ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
             ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
-            ({"solver": "l-bfgs"}, r"^LBFGS: expected a penalty without L1 and group terms"),
+            ({"solver": "l-bfgs"}, r"^LBFGS needs a penalty .* without L1 and groups"),
             ({"tol": -1}, r"^tol: expected a finite number >= 0, got -1$"),
             ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),
         ],

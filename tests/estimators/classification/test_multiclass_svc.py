@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crfqn import MulticlassClassifier, MulticlassSVC, load
 from crfqn.errors import InputError, ModelFileError
+from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 
 
@@ -72,9 +73,46 @@ def test_a_linear_kernel_is_the_linear_model(iris):
         loss="hinge", penalty="l2", l2=2.0, fit_intercept=False, tol=1e-7, max_iter=20_000
     )
     linear.fit(X, y)
-    # 1/2 ||W||^2 + C loss of the paper is (l2/2 ||W||^2 + loss) / l2, and the kernel's penalty has l2 = 1 / C.
-    assert svc.result_.value == pytest.approx(linear.result_.value, rel=1e-5)
+    # 1/2 ||W||^2 + C loss of the paper is (l2/2 ||W||^2 + loss) / l2.
+    assert svc.result_.value == pytest.approx(linear.result_.value / 2.0, rel=1e-5)
     np.testing.assert_allclose(svc.dual_coef_ @ svc.support_vectors_, linear.coef_.toarray(), atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("C", [1e-2, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "precomputed"])
+@pytest.mark.parametrize("is_separable", [True, False])
+def test_the_gap_is_that_of_the_model_that_is_returned(kernel, C, is_separable):
+    random = np.random.default_rng(1)
+    n_items, n_features = 30, 40 if is_separable else 3
+    X = random.standard_normal((n_items, n_features))
+    y = (X @ random.standard_normal((n_features, 3))).argmax(axis=1)
+    y[:6] = y[:6] if is_separable else np.arange(6) % 3
+    data = X @ X.T if kernel == "precomputed" else X
+    model = MulticlassSVC(C=C, kernel=kernel, coef0=1.0, max_iter=300).fit(data, y)
+    gram = data if kernel == "precomputed" else model._function(X, X)
+    alpha = np.zeros((3, n_items))
+    alpha[:, model.support_] = model.dual_coef_
+    scores, own = alpha @ gram, (y, np.arange(n_items))
+    square = float(np.vdot(alpha, scores))
+    margins = np.ones_like(scores)
+    margins[own] = 0.0
+
+    def objective(factor):
+        losses = (factor * scores + margins).max(axis=0) - factor * scores[own]
+        return 0.5 * factor**2 * square + C * losses.sum()
+
+    capacity = np.where(margins == 0.0, C, 0.0)
+    assert (alpha <= capacity * (1 + 1e-9)).all()
+    assert np.abs(alpha.sum(axis=0)).max() <= 1e-9 * C
+    bound = -0.5 * square - (alpha.sum() - alpha[own].sum())  # of any feasible dual variables (weak duality)
+    found, value = model.result_, objective(1.0)
+    rounding = 1e-8 * value
+    assert found.value == pytest.approx(value, rel=1e-8)
+    assert value - bound <= found.gap * value + rounding
+    better = min(objective(1.0 + sign * share) for sign in (-1, 1) for share in np.geomspace(1e-12, 1e-1, 60))
+    assert value - better <= found.gap * value + rounding
+    assert (found.status is Status.CONVERGED) == (found.gap <= model.tol)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "sigmoid"])
@@ -92,8 +130,10 @@ def test_kernels_by_name_by_function_and_by_value_agree(iris, kernel):
             kernel
         ]
 
-    if kernel == "sigmoid":  # not positive definite: what is asked is only that both do the same
+    if kernel == "sigmoid":  # not positive definite: nothing is proved of it
         assert named.decision_function(X).shape == (150, 3)
+        assert named.result_.status is Status.STATIONARY
+        assert np.isnan(named.result_.gap)
         return
     given = MulticlassSVC(kernel=function, tol=1e-6, max_iter=5000, **settings).fit(X, y)
     whole = MulticlassSVC(kernel="precomputed", tol=1e-6, max_iter=5000, **settings).fit(function(X, X), y)

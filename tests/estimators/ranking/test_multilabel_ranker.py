@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators import base
 from crfqn.estimators.ranking import multilabel_ranker as module
 from crfqn.estimators.ranking.thresholds import fewest_errors, item_thresholds, largest_f1
 from crfqn.model_file import read_model, write_model
@@ -232,7 +234,11 @@ class TestThresholds:
             found = [largest_f1(scores.T, relevant.T, np.ones(len(scores))) for scores, relevant in parts]
             np.testing.assert_allclose(model.threshold_intercept_, np.mean(found, axis=0), atol=1e-2)
 
-    def test_every_model_of_a_path_has_its_own(self):
+    @pytest.mark.parametrize("most_numbers", [None, 60])
+    def test_every_model_of_a_path_has_its_own(self, monkeypatch, most_numbers):
+        if most_numbers is not None:  # in blocks of ten items
+            small = partial(base.build_objective, most_numbers=most_numbers, block_numbers=40)
+            monkeypatch.setattr(base, "build_objective", small)
         path = crf_path(MultilabelRanker(tol=1e-6), X, TABLE, grid=Grid(3, ratio=0.1, inner_tol=1e-6))
         for fitted in path.models[1:]:
             alone = MultilabelRanker(group_l1=fitted.group_l1, tol=1e-6).fit(X, TABLE)

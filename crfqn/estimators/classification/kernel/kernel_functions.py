@@ -56,6 +56,12 @@ class KernelFunction:
             x, others, **{name: getattr(self, name) for name in PARAMETERS[self.kernel]}
         )
 
+    @property
+    def is_definite(self) -> bool:
+        """Whether its matrices are positive semidefinite; of a function, which is taken to be a kernel, yes."""
+        is_power = float(self.degree).is_integer() and self.coef0 >= 0  # with a series of coefficients >= 0
+        return self.kernel != "sigmoid" and (self.kernel != "poly" or is_power)
+
     def diagonal(self, x: Any) -> Vector:
         """Return kernel(x_i, x_i), (n,)."""
         if self.kernel == "rbf":

@@ -38,7 +38,7 @@ from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties.kernel_norm import KernelNorm
 from crfqn.progress import ProgressDisplay
-from crfqn.result import Result
+from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
@@ -75,7 +75,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         Stop when the certified relative duality gap is below. Problems of up to 3,000 dual variables are solved on
         until rounding is all that is left.
     cache_size : float > 0, default 200
-        Megabytes for rows of the kernel matrix, in single precision.
+        Megabytes for rows of the kernel matrix, in double precision.
     class_weight : None, "balanced" or dict of label -> weight, optional
         Factors to C.
     max_iter : int >= 1, default 1000
@@ -103,6 +103,10 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     violate optimality with all others, as far as the cache does not hold them, O(items) each. With kernel="linear" that
     is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
     fit_intercept=False)` is the same model.
+
+    The certificate costs the rows of all support vectors. It is a proof for positive semidefinite kernels, which
+    functions and precomputed values are taken to be; with "sigmoid", and with "poly" of a coef0 < 0 or a degree that is
+    not whole, the problem is not convex, and the run ends as `Status.STATIONARY`.
 
     Examples
     --------
@@ -172,6 +176,13 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         )
         self.classes_, self._function = classes, function
         self._keep(result, expansion, X, counts, codes)
+        if not (
+            result.status.is_success or (result.status is Status.STATIONARY and not function.is_definite)
+        ):
+            warn_caller(
+                f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} passes)",
+                ConvergenceWarning,
+            )
         pass_on_interrupt(result)
         return self
 
@@ -181,14 +192,19 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             whole = np.ascontiguousarray(x.toarray() if scipy.sparse.issparse(x) else x)
             return GramMap(lambda items: whole[items], np.diag(whole).copy(), whole=whole, pool=Pool(1))
         return GramMap(
-            lambda items: function(x[items], x), function.diagonal(x), self.cache_size * 1e6, pool=Pool(1)
+            lambda items: function(x[items], x),
+            function.diagonal(x),
+            self.cache_size * 1e6,
+            is_definite=function.is_definite,
+            pool=Pool(1),
         )
 
     def _train(
         self, gram: GramMap, codes: NDArray[np.int32], n_classes: int, weights: Vector | None
     ) -> tuple[Result, Any]:
         """Train; return the result, and the expansion over the items that count, (n_classes, items)."""
-        objective = Objective(gram, MulticlassHinge(codes, n_classes), weights)  # type: ignore[arg-type]
+        strengths = self.C * (np.ones(codes.size) if weights is None else weights)
+        objective = Objective(gram, MulticlassHinge(codes, n_classes), strengths)  # type: ignore[arg-type]
 
         def product(coords: NDArray[np.int64], values: Vector) -> Vector:
             scores = np.zeros((n_classes, gram.n_items))
@@ -198,7 +214,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         display = ProgressDisplay() if self.verbose else None
         result = minimize(
             objective,
-            KernelNorm(product, 1.0 / self.C),  # type: ignore[arg-type]
+            KernelNorm(product, 1.0),  # type: ignore[arg-type]
             self._make_solver(),
             NO_WEIGHTS,
             tol=self.tol,
@@ -220,18 +236,13 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         return DualDecomposition(random_state=seed)
 
     def _keep(self, result: Result, expansion: Any, X: Any, counts: NDArray, codes: NDArray) -> None:
-        """Set the fitted attributes, and warn unless the tolerance was reached."""
+        """Set the fitted attributes."""
         support = np.flatnonzero(np.diff(expansion.indptr))
         self.dual_coef_ = expansion[:, support].toarray()
         self.support_ = counts[support]
         self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
         self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size)
         self.result_, self.n_iter_ = result, result.n_iter
-        if not result.status.is_success:
-            warn_caller(
-                f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} passes)",
-                ConvergenceWarning,
-            )
 
     def decision_function(self, X: Any) -> Vector:
         """Return f_k(x) of each class, (n, n_classes); of two classes the second's less the first's, (n,)."""

@@ -1,0 +1,179 @@
+"""The classes of the page on extensions under every solver: the right optimum, or a refusal that says what is needed.
+
+The reference knows no solver of the library: L-BFGS-B on w = u - v, u, v >= 0, of the objective's values and gradients.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse
+
+from crfqn.data.features import FeatureStore
+from crfqn.errors import InputError
+from crfqn.estimators.base import SOLVERS
+from crfqn.estimators.training.automatic_solver import for_items
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.objective import Objective
+from crfqn.penalties import ElasticNet, FeatureBlocks
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
+from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.screening.strong_rule import StrongRule
+from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.structures.chain import Chain
+from crfqn.threads import Pool
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+N, F, K, TOL = 30, 6, 3, 1e-3
+RANDOM = np.random.default_rng(4)
+X = RANDOM.standard_normal((N, F))
+Y = (X @ RANDOM.standard_normal((F, K)) + RANDOM.standard_normal((N, K))).argmax(axis=1).astype(np.int32)
+SINGLE, THREES = np.arange(N + 1), np.arange(0, N + 1, 3)  # items of one position, and of three
+FACTORS = np.linspace(1.0, 8.0, F * K + K * K)
+
+
+@cache
+def page():
+    """The page's classes, without what it trains with them."""
+    code = "\n".join(re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S))
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    body = [node for node in ast.parse(code).body if isinstance(node, kinds)]
+    names: dict = {"__name__": __name__}
+    exec(compile(ast.Module(body, []), str(PAGE), "exec"), names)
+    return SimpleNamespace(**names)
+
+
+class AdaptiveRidge(ElasticNet):
+    """A strength for each w_j^2."""
+
+    def l2_of(self, coords):
+        return self.l2 * FACTORS[coords]
+
+
+LOSSES = {
+    "page's loss": lambda: (page().SquaredLoss(Y, K), SINGLE),
+    "page's structure": lambda: (Likelihood(page().Independent(THREES, K), Y), THREES),
+    "likelihood": lambda: (Likelihood(Chain(THREES, K), Y), THREES),
+    "squared hinge": lambda: (MulticlassSquaredHinge(Y, K), SINGLE),
+    "hinge": lambda: (MulticlassHinge(Y, K), SINGLE),
+}
+PENALTIES = {
+    "page's penalty": lambda: page().AdaptiveLasso(l1=0.8, l2=0.1, factors=FACTORS),
+    "adaptive ridge": lambda: AdaptiveRidge(l2=0.5),
+    "elastic net": lambda: ElasticNet(0.8, 0.1),
+    "ridge": lambda: ElasticNet(0.0, 0.5),
+}
+MAKERS = SOLVERS | {
+    "row descent": RowDescent,
+    "row descent, constant steps": lambda: RowDescent(step="constant"),
+    "fobos": lambda: FOBOS(eta0=0.1),
+    "dual decomposition": DualDecomposition,
+    "frank-wolfe": BlockFrankWolfe,
+    "gls": GLS,
+    "fbpd": FBPD,
+    "strong rule": lambda: StrongRule(ProxQN(), 1.2, 0.4, TOL),
+    "automatic, flat": for_items,
+    "page's solver": lambda: page().FixedStep(2.0 * np.linalg.norm(X, 2) ** 2),
+}
+GRADIENTS = {"owl-qn", "prox-gd", "fista", "spa-rsa", "prox-qn-paper", "page's solver"}
+CURVATURE = GRADIENTS | {"auto", "prox-qn", "strong rule", "automatic, flat"}
+ONLINE = {"averaged-perceptron", "passive-aggressive"}
+CASES = [  # and the solvers that take them; all others refuse
+    ("page's loss", "elastic net", CURVATURE),
+    ("page's loss", "page's penalty", CURVATURE),
+    ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs"}),
+    ("page's structure", "elastic net", CURVATURE),
+    ("page's structure", "ridge", CURVATURE | {"l-bfgs", "gls"}),
+    ("likelihood", "page's penalty", CURVATURE | ONLINE | {"bcd"}),
+    ("squared hinge", "page's penalty", CURVATURE),
+    ("squared hinge", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
+    ("hinge", "ridge", GRADIENTS | {"fbpd", "dual decomposition"}),
+]
+
+
+def objective_of(name):
+    loss, offsets = LOSSES[name]()
+    return Objective(SparseMap(FeatureStore.from_matrix(scipy.sparse.csr_array(X), offsets), Pool(1)), loss)
+
+
+@cache
+def reference(loss, kind):
+    """The strengths of all weights, and the objective that L-BFGS-B attains: of the hinge, an upper bound."""
+    objective, penalty = objective_of(loss), PENALTIES[kind]()
+    coords = objective.all_coords()
+    l1, l2 = penalty.l1_of(coords), penalty.l2_of(coords)
+
+    def value(z):
+        w = z[: coords.size] - z[coords.size :]
+        point = objective.at(coords, w)
+        g = point.gradient(coords) + l2 * w
+        total = point.value + 0.5 * l2 @ (w * w) + l1 @ (z[: coords.size] + z[coords.size :])
+        return total, np.concatenate([l1 + g, l1 - g])
+
+    bounds = [(0.0, None)] * (2 * coords.size)
+    options = {"maxiter": 500, "maxfun": 1500, "ftol": 1e-12, "gtol": 1e-7}
+    start = np.zeros(2 * coords.size)
+    found = scipy.optimize.minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return l1, l2, float(found.fun)
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "expected"), CASES, ids=lambda case: case if isinstance(case, str) else ""
+)
+def test_every_solver_is_right_or_refuses_by_name(loss, kind, expected):
+    l1, l2, attained = reference(loss, kind)
+    refusals = {}
+    for name, make in MAKERS.items():
+        solver = make()
+        try:
+            found = minimize(objective_of(loss), PENALTIES[kind](), solver, tol=TOL, max_iter=100)
+        except InputError as error:
+            refusals[name] = f"{type(solver).__name__}: {error}"
+            continue
+        point = objective_of(loss).at(found.coords, found.weights)
+        size = np.abs(found.weights)
+        value = point.value + l1[found.coords] @ size + 0.5 * l2[found.coords] @ size**2
+        assert found.value == pytest.approx(value, rel=1e-9), name  # of the penalty that was asked for
+        if not np.isnan(found.gap):
+            assert value - found.gap * value <= attained * (1.0 + 1e-8), name
+        if found.status.is_success:
+            assert value <= attained * (1.0 + 1.01 * TOL), name
+        elif (
+            loss != "hinge" and name not in ONLINE
+        ):  # methods for smooth losses may fail at kinks, and say so
+            assert value <= 1.05 * attained, (name, found.status)
+    assert set(MAKERS) - set(refusals) == expected
+    for name, message in refusals.items():
+        assert re.match(r"(\w+): \1 (cannot train this: .*needs? |needs a penalty )", message), (
+            name,
+            message,
+        )
+
+
+def test_blocks_of_features_are_no_rows():
+    groups = FeatureBlocks(1.0, n_features=F, n_states=K, feature_groups=np.arange(F) // 2)
+    for loss, solver in (
+        ("likelihood", FeatureBCD()),
+        ("squared hinge", RowDescent()),
+        ("squared hinge", FOBOS()),
+    ):
+        with pytest.raises(
+            InputError, match=r"needs a penalty of single weights or of rows, .* got FeatureBlocks"
+        ):
+            minimize(objective_of(loss), groups, solver)
