@@ -16,6 +16,8 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.strengths.automatic import automatic_strength
 from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.objectives.gradient_noise import parts_of
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.penalties import NORMS
 from crfqn.solvers.protocols import State
 from crfqn.solvers.unpenalised import solve_unpenalised
@@ -60,6 +62,11 @@ class PreparedPath:
     path_parameter: str
     l1_max: float
     automatic: float
+
+    @property
+    def features(self) -> FeatureMap:
+        """A map of the features that are trained on, of all items or of some."""
+        return parts_of(self.objective)[0].map
 
     def penalty_at(self, value: float) -> Any:
         """Return the penalty with another value of the varying parameter."""

@@ -57,10 +57,15 @@ class OnlineItems(ItemModel):
         start = self._start(checked, targets, self if hasattr(self, "coef_") else None)
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
+            if self._has_free_intercept:
+                memory = getattr(self, "_memory", None)
+                features = features.centred_at(
+                    memory.centre if memory is not None else features.means(targets.weights)
+                )
             check_size(features)
             over = targets.space.over(features.n_items)
             objective = self._objective(features, over, targets.labels, targets.weights, None)
-            learnt = learn_batch(self, objective, start)
+            learnt = learn_batch(self, objective, features, start)
         self._adopt_labels(targets.space)
         adopt_columns(self, checked)
         self._set_weights(learnt)

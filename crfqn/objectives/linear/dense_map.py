@@ -5,7 +5,8 @@ float32 stays as it is in memory. Shapes as in `feature_map.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,8 @@ from crfqn.data.features import FeatureStore, locate
 from crfqn.errors import InputError
 from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
 from crfqn.threads import Pool
+
+NEAR = 10.0  # a centre as far as this many times the values around it costs products one digit of their sixteen
 
 
 @dataclass(eq=False)
@@ -30,12 +33,14 @@ class DenseMap(TiledMap):
     has_constant : bool
         Whether there is one more feature, the last, that is 1 at every position; it takes no memory.
     pool : Pool, optional: all cores by default
+    centre : as of `FeatureMap`; it is taken off in float64, the array stays as it is
     """
 
     matrix: NDArray[Any]
     offsets: NDArray[np.int64]
     has_constant: bool = False
     pool: Pool = field(default_factory=Pool)
+    centre: Vector | None = None
 
     @classmethod
     def of(
@@ -86,15 +91,48 @@ class DenseMap(TiledMap):
     @cached_property
     def store(self) -> FeatureStore:  # type: ignore[override]
         """The entries as index arrays, 12 bytes each; made on first use, for the solvers that walk them."""
-        store = FeatureStore.from_matrix(self.matrix, self.offsets, allow_empty=True, pool=self.pool)
+        matrix = self.matrix if self.centre is None else self._tile(slice(None), slice(None))
+        store = FeatureStore.from_matrix(matrix, self.offsets, allow_empty=True, pool=self.pool)
         return store.with_constant() if self.has_constant else store
+
+    def means(self, weights: Vector | None = None) -> Vector:
+        """Return the mean of each feature over the positions, weights >= 0 (N,), and 0 of the constant, (F,).
+
+        Distances from the first position are averaged, so that of a feature that never varies none is left.
+        """
+        found, first_row = np.zeros(self.n_features), self._uncentred(slice(0, 1), slice(None))
+        weights = np.ones(self.n_positions) if weights is None else weights
+        sums = found[: self.n_stored]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first, last in self._stretches():
+                sums += weights[first:last] @ (self._uncentred(slice(first, last), slice(None)) - first_row)
+            sums /= weights.sum()
+            sums += first_row[0]
+        found[~np.isfinite(found)] = 0.0
+        return found
+
+    def centred_at(self, centre: Vector | None) -> DenseMap:
+        """Return the map of the features less `centre`, (F,), over the same array."""
+        return replace(self, centre=centre)
 
     def take(self, items: NDArray[np.integer]) -> tuple[DenseMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
-        return DenseMap(self.matrix[positions], offsets, self.has_constant, self.pool), positions
+        return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
+
+    @cached_property
+    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:  # type: ignore[override]
+        """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
+        if self.centre is None or (np.abs(self.centre) > NEAR * np.sqrt(self.feature_scales)).any():
+            return self._tile, None
+        return self._uncentred, self.centre
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
         """Some positions of some columns in float64."""
+        tile = self._uncentred(positions, columns)
+        return tile if self.centre is None else tile - self.centre[: self.n_stored][columns]
+
+    def _uncentred(self, positions: Any, columns: Any) -> Vector:
+        """Some positions of some columns in float64, as they are in the array."""
         if isinstance(positions, slice) or isinstance(columns, slice):
             return np.asarray(self.matrix[positions, columns], np.float64)
         return np.asarray(self.matrix[np.ix_(positions, columns)], np.float64)
