@@ -281,7 +281,7 @@ class FeatureStore:
         """
         values = np.ones(self.nnz) if self.is_binary else self.values
         sizes, indices, parts, done = self.sizes.copy(), [], [], 0
-        for feature in np.flatnonzero(centre):
+        for feature in np.flatnonzero(centre).tolist():
             column = self.column(feature) - centre[feature]
             places = np.flatnonzero(column)
             first, after = self.indptr[feature], self.indptr[feature + 1]

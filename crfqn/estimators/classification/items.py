@@ -31,7 +31,7 @@ from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.classification.scoring.node_scores import score_blocks
-from crfqn.estimators.features import item_features
+from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.storage.content import (
     FEATURE,
     STATE,
@@ -162,7 +162,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
             if self._has_free_intercept:
-                features = features.centred_at(features.means(targets.weights))
+                features = centred(features, targets.weights)
         del X  # so that a caller who does not keep it gets its memory back
         self._keep(self._learn(checked, features, targets, weights, held))
         self._finish(features, targets.labels, targets.weights)

@@ -15,8 +15,8 @@ from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.classification.items import ItemModel, Targets, adopt_columns
 from crfqn.estimators.classification.labels.item_weights import item_weights
-from crfqn.estimators.features import item_features
-from crfqn.estimators.training.online import is_online, known_classes, learn_batch, note_pass
+from crfqn.estimators.features import centred, item_features
+from crfqn.estimators.training.online import Memory, is_online, known_classes, learn_batch, note_pass
 from crfqn.threads import Pool
 
 
@@ -58,9 +58,11 @@ class OnlineItems(ItemModel):
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
             if self._has_free_intercept:
-                memory = getattr(self, "_memory", None)
-                features = features.centred_at(
-                    memory.centre if memory is not None else features.means(targets.weights)
+                memory: Memory | None = getattr(self, "_memory", None)
+                features = (
+                    centred(features, targets.weights)
+                    if memory is None
+                    else features.centred_at(memory.centre)
                 )
             check_size(features)
             over = targets.space.over(features.n_items)

@@ -32,6 +32,8 @@ def _with_constant_moved(features: FeatureMap, weights: Any, sign: float) -> Any
     if features.centre is None or weights.coords.size == 0:
         return weights
     states, columns = np.divmod(weights.coords, features.n_features)
-    moves = sign * np.bincount(states, weights.weights * features.centre[columns])
+    moves = np.bincount(states, sign * weights.weights * features.centre[columns]).astype(
+        np.float64, copy=False
+    )
     constants = np.arange(1, moves.size + 1) * features.n_features - 1
     return merge_weights(weights.coords, weights.weights, constants, moves)

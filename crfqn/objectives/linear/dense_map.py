@@ -19,7 +19,11 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
 from crfqn.threads import Pool
 
-NEAR = 10.0  # a centre as far as this many times the values around it costs products one digit of their sixteen
+NEAR = (
+    10.0  # a centre as far as this many times the values around it costs products one digit of their sixteen
+)
+SAMPLE = 256  # positions that tell how far values lie around their centre
+SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 
 @dataclass(eq=False)
@@ -98,17 +102,17 @@ class DenseMap(TiledMap):
     def means(self, weights: Vector | None = None) -> Vector:
         """Return the mean of each feature over the positions, weights >= 0 (N,), and 0 of the constant, (F,).
 
-        Distances from the first position are averaged, so that of a feature that never varies none is left.
+        Of a feature that never varies it is the value itself, so that none is left.
         """
-        found, first_row = np.zeros(self.n_features), self._uncentred(slice(0, 1), slice(None))
-        weights = np.ones(self.n_positions) if weights is None else weights
-        sums = found[: self.n_stored]
+        found, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
+        means, first_row = found[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
         with np.errstate(over="ignore", invalid="ignore"):
             for first, last in self._stretches():
-                sums += weights[first:last] @ (self._uncentred(slice(first, last), slice(None)) - first_row)
-            sums /= weights.sum()
-            sums += first_row[0]
-        found[~np.isfinite(found)] = 0.0
+                means += weights[first:last] @ self._uncentred(slice(first, last), slice(None))
+            means /= weights.sum()
+            is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
+        means[is_first] = first_row[is_first]
+        means[~np.isfinite(means)] = 0.0
         return found
 
     def centred_at(self, centre: Vector | None) -> DenseMap:
@@ -122,17 +126,23 @@ class DenseMap(TiledMap):
     @cached_property
     def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:  # type: ignore[override]
         """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
-        if self.centre is None or (np.abs(self.centre) > NEAR * np.sqrt(self.feature_scales)).any():
+        if self.centre is None:
             return self._tile, None
-        return self._uncentred, self.centre
+        some = self._tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
+        is_far = np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)
+        return (self._tile, None) if is_far.any() else (self._uncentred, self.centre)
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
-        """Some positions of some columns in float64."""
-        tile = self._uncentred(positions, columns)
-        return tile if self.centre is None else tile - self.centre[: self.n_stored][columns]
+        """Some positions of some columns in float64, less their centre."""
+        if self.centre is None:
+            return self._uncentred(positions, columns)
+        return self._part(positions, columns) - self.centre[: self.n_stored][columns]
 
     def _uncentred(self, positions: Any, columns: Any) -> Vector:
         """Some positions of some columns in float64, as they are in the array."""
+        return np.asarray(self._part(positions, columns), np.float64)
+
+    def _part(self, positions: Any, columns: Any) -> NDArray[Any]:
         if isinstance(positions, slice) or isinstance(columns, slice):
-            return np.asarray(self.matrix[positions, columns], np.float64)
-        return np.asarray(self.matrix[np.ix_(positions, columns)], np.float64)
+            return self.matrix[positions, columns]
+        return self.matrix[np.ix_(positions, columns)]

@@ -64,12 +64,6 @@ class FeatureMap(Protocol):
     @property
     def mean_occurrence(self) -> float: ...
 
-    def means(self, weights: Vector | None = None) -> Vector | None:
-        """Return what `centred_at` should take off the features before a training with a free intercept."""
-
-    def centred_at(self, centre: Vector | None) -> FeatureMap:
-        """Return the map of x - centre, (F,), 0 for the last feature, which is 1 at every position."""
-
     def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
         """Return the map of some items (ascending), and the positions that it is made of."""
 

@@ -64,7 +64,7 @@ class TiledMap(ABC):
 
     @property
     def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
-        """What makes the tiles of linear products, and what has still to be taken off their columns, (F,)."""
+        """What makes the tiles of products, and what has still to be taken off, (F,); then there is a constant."""
         return self._tile, None
 
     @property
@@ -103,11 +103,15 @@ class TiledMap(ABC):
     def gram(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed."""
         total = GramSum(self.n_features, self.pool)
+        tile, rest = self._product_tile
         for first in range(0, self.n_positions, total.n_rows):
             stretch = slice(first, min(first + total.n_rows, self.n_positions))
-            tile = self._tile(stretch, slice(None))
-            ones = np.ones((tile.shape[0], int(self.has_constant)))
-            total.add(np.hstack([tile, ones]) if self.has_constant else tile, weights[stretch])
+            rows = tile(stretch, slice(None))
+            if self.has_constant:
+                rows = np.hstack([rows, np.ones((len(rows), 1))])
+                if rest is not None:
+                    rows -= rest
+            total.add(rows, weights[stretch])
         return total.matrix()
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
@@ -181,8 +185,8 @@ class TiledMap(ABC):
     ) -> None:
         """`look(first, sums)` at sum_t x_tf^power rows[k, t], slab of features by slab, in threads."""
         stored = features[features < self.n_stored]
-        tile, rest = self._product_tile if power == 1 else (self._tile, None)
-        totals = rows.sum(axis=1, keepdims=True) if rest is not None or stored.size < features.size else None
+        tile, rest = self._product_tile
+        totals = rows.sum(axis=1, keepdims=True)
 
         def run(part: int) -> None:
             slab = stored[part * FEATURES : (part + 1) * FEATURES]
@@ -191,8 +195,11 @@ class TiledMap(ABC):
             sums = np.zeros((rows.shape[0], slab.size))
             for first, last in self._stretches():
                 values = tile(slice(first, last), columns)
-                sums += rows[:, first:last] @ (values if power == 1 else values**power)
-            if rest is not None:
+                if power == 2:
+                    values = values - (0.0 if rest is None else rest[slab])
+                    np.square(values, out=values)
+                sums += rows[:, first:last] @ values
+            if rest is not None and power == 1:
                 sums -= totals * rest[slab]
             look(part * FEATURES, sums)
 
