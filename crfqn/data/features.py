@@ -268,6 +268,30 @@ class FeatureStore:
         values = ALL_ONES if self.is_binary else np.concatenate([self.values, np.ones(n)])
         return FeatureStore(indptr, indices, values, self.offsets)
 
+    def column(self, feature: int) -> NDArray[np.float64]:
+        """Return the values of a feature at all positions, float64 (N,)."""
+        entries, out = slice(self.indptr[feature], self.indptr[feature + 1]), np.zeros(self.n_positions)
+        out[self.indices[entries]] = 1.0 if self.is_binary else self.values[entries]
+        return out
+
+    def less(self, centre: NDArray[np.float64]) -> "FeatureStore":
+        """Return the store of the features less `centre`, (F,); the columns where it is 0 stay as they are.
+
+        Copies the entries once: O(nnz), and N for each of the other columns.
+        """
+        values = np.ones(self.nnz) if self.is_binary else self.values
+        sizes, indices, parts, done = self.sizes.copy(), [], [], 0
+        for feature in np.flatnonzero(centre).tolist():
+            column = self.column(feature) - centre[feature]
+            places = np.flatnonzero(column)
+            first, after = self.indptr[feature], self.indptr[feature + 1]
+            indices += [self.indices[done:first], places.astype(self.indices.dtype)]
+            parts += [values[done:first], column[places]]
+            sizes[feature], done = places.size, after
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        indices, parts = [*indices, self.indices[done:]], [*parts, values[done:]]
+        return FeatureStore(indptr, np.concatenate(indices), np.concatenate(parts), self.offsets)
+
     @property
     def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
         """Return the arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""

@@ -33,6 +33,7 @@ from crfqn.estimators.training.empty_model import warn_if_empty
 from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
+from crfqn.objectives.linear.centring import centred_weights, given_weights
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -291,12 +292,18 @@ class SparseCRF(Fitted):
         support: Support | None = None,
         held_out: HeldOut | None = None,
     ) -> Result:
-        """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero."""
+        """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero.
+
+        Weights that go in and come out are those of the features as they were given, also where the map centres them.
+        """
         check_size(features)
         solver = self._make_solver()
         if start is not None and support is not None:
             stays = support.contains(start.coords)
             start = SparseWeights(start.coords[stays], start.weights[stays])
+        if held_out is not None:
+            score = held_out.score
+            held_out = replace(held_out, score=lambda found: score(given_weights(features, found)))
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
@@ -310,7 +317,7 @@ class SparseCRF(Fitted):
                 objective,
                 penalty,
                 solver,
-                NO_WEIGHTS if start is None else start,
+                NO_WEIGHTS if start is None else centred_weights(features, start),
                 tol=self._tolerance,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -319,7 +326,7 @@ class SparseCRF(Fitted):
             )
             self._adopt_strengths(chosen._strengths)
             warn_if_empty(objective, penalty, result)
-            return result
+            return given_result(features, result)
 
     def _with_chosen_strengths(self, objective: Any, unpenalised: Coords) -> Self:
         """Return a copy whose strengths are numbers, those that are "auto" chosen for this objective."""
@@ -356,6 +363,12 @@ class SparseCRF(Fitted):
     def _display(self, held_out: HeldOut | None = None) -> _Callbacks:
         display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None
         return _Callbacks(self.callback, display, held_out, Tasks(self))
+
+
+def given_result(features: FeatureMap, result: Result) -> Result:
+    """Return the result with weights of the features as they were given, before the map centred them."""
+    coords, weights = given_weights(features, SparseWeights(result.coords, result.weights))
+    return replace(result, coords=coords, weights=weights)
 
 
 def pass_on_interrupt(result: Result) -> None:

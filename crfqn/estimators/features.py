@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
+from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool
 
@@ -16,7 +17,7 @@ from crfqn.threads import Pool
 MOSTLY = 0.5
 
 
-def item_features(X: Any, has_constant: bool, pool: Pool) -> FeatureMap:
+def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMap:
     """Return the map of checked items, a row each, with a last feature that is always 1 if asked for.
 
     An array whose entries are mostly not zero is kept as it is, without a copy (small integers become float32).
@@ -26,6 +27,12 @@ def item_features(X: Any, has_constant: bool, pool: Pool) -> FeatureMap:
         return DenseMap.of(X, offsets, has_constant, pool)
     store = FeatureStore.from_matrix(X, offsets, pool=pool)
     return SparseMap(store.with_constant() if has_constant else store, pool)
+
+
+def centred(features: DenseMap | SparseMap, weights: Vector | None) -> DenseMap | SparseMap:
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free."""
+    with single_threaded_blas():  # sums do not depend on threads
+        return features.centred_at(features.means(weights))
 
 
 def is_plain_array(X: Any) -> bool:

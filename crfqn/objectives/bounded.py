@@ -30,6 +30,11 @@ class BoundedObjective(Objective):
         )
         self.budget, self.loss_objective = budget, objective
 
+    @property
+    def parts(self) -> list[Objective]:  # type: ignore[override]
+        """The loss itself."""
+        return [self.loss_objective]
+
     def at(self, coords: Coords, weights: Vector) -> BoundedPoint:  # type: ignore[override]
         """Return a point of which only the weights are known."""
         return BoundedPoint(self.loss_objective, coords, weights)

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, Vector
-from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.objective import Objective
 
 
@@ -40,7 +38,7 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     -----
     O(K N) and a pass over the data.
     """
-    parts = parts_of(objective)
+    parts = objective.parts
     occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
     occurring[parts[0].split(unpenalised).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
@@ -53,7 +51,7 @@ def unit_information(objective: Any, unpenalised: Coords) -> float:
     That is v mean_f max_t x_tf^2 over the features that occur: a likelihood's curvature is its gradient's variance.
     Parameters as in `gradient_noise`.
     """
-    parts = parts_of(objective)
+    parts = objective.parts
     scales = np.maximum.reduce([part.map.feature_scales for part in parts])
     scales[parts[0].split(unpenalised).features] = 0.0
     occurring = scales[scales > 0]
@@ -73,10 +71,3 @@ def residual_moments(part: Objective) -> Vector:
     residual = part.at(*NO_WEIGHTS).evaluation.residual
     squares = np.einsum("kt,kt,t->k", residual, residual, part.inverse_weights)
     return np.array([residual.sum(axis=1), squares])
-
-
-def parts_of(objective: Any) -> list[Objective]:
-    """Return the objectives over the same coordinates whose sum it is; of a bound on a loss those of the loss."""
-    if isinstance(objective, BoundedObjective):
-        return [objective.loss_objective]
-    return objective.parts if isinstance(objective, BlockedObjective) else [objective]

@@ -16,6 +16,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.strengths.automatic import automatic_strength
 from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.solvers.largest_strength import largest_strength
 from crfqn.solvers.protocols import State
 from crfqn.solvers.unpenalised import solve_unpenalised
@@ -58,6 +59,11 @@ class PreparedPath:
     path_parameter: str
     l1_max: float
     automatic: float
+
+    @property
+    def features(self) -> FeatureMap:
+        """A map of the features that are trained on, of all items or of some."""
+        return self.objective.parts[0].map
 
     def penalty_at(self, value: float) -> Any:
         """Return the penalty with another value of the varying parameter."""

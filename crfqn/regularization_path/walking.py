@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from crfqn.estimators.base import SparseCRF
+from crfqn.arrays import SparseWeights
+from crfqn.estimators.base import SparseCRF, given_result
+from crfqn.objectives.linear.centring import centred_weights
 from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.prepared import PreparedPath
@@ -88,7 +90,8 @@ def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
     before = model.result_
     rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
     value = getattr(model, prepared.path_parameter)
-    result = train(prepared, value, rule, prepared.objective.at(before.coords, before.weights))
+    start = centred_weights(prepared.features, SparseWeights(before.coords, before.weights))
+    result = train(prepared, value, rule, prepared.objective.at(*start))
     total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
     return fitted(prepared, value, replace(result, **total))
 
@@ -116,7 +119,7 @@ def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
     result_model._adopt_strengths({prepared.path_parameter: value})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
-        result_model._keep(result)
+        result_model._keep(given_result(prepared.features, result))
     whole = getattr(prepared.objective, "whole", None)
     if whole is not None:  # there is none of a bound on a loss, and nothing to learn besides the weights
         result_model._finish(whole.map, whole.loss, whole.weights)

@@ -31,7 +31,7 @@ from crfqn.estimators.checks import check_flags
 from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.classification.scoring.node_scores import score_blocks
-from crfqn.estimators.features import item_features
+from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.storage.content import (
     FEATURE,
     STATE,
@@ -162,6 +162,8 @@ class ItemModel(ClassifierMixin, SparseCRF):
         held = None if validation is None else self._held_out(checked, targets, validation, X.shape[0])
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
+            if self._has_free_intercept:
+                features = centred(features, targets.weights)
         del X  # so that a caller who does not keep it gets its memory back
         self._keep(self._learn(checked, features, targets, weights, held))
         self._finish(features, targets.labels, targets.weights)
@@ -256,11 +258,14 @@ class ItemModel(ClassifierMixin, SparseCRF):
         """Return labels in the form that the labels of the training had."""
         return labels
 
+    @property
+    def _has_free_intercept(self) -> bool:
+        """Whether there are intercepts that may make up for a shift of the features."""
+        return self.fit_intercept and not self.penalize_intercept
+
     def _unpenalised(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
         """Return the coordinates without penalty: the weights of the constant column, the last, or none."""
-        if not self.fit_intercept or self.penalize_intercept:
-            return NO_COORDS
-        return intercept_coords(n_nodes, n_columns)
+        return intercept_coords(n_nodes, n_columns) if self._has_free_intercept else NO_COORDS
 
     def _axes(self, space: LabelSpace) -> Axes:
         """Return the names of rows and columns of weights over the space."""

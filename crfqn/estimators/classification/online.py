@@ -15,8 +15,8 @@ from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.classification.items import ItemModel, Targets, adopt_columns
 from crfqn.estimators.classification.labels.item_weights import item_weights
-from crfqn.estimators.features import item_features
-from crfqn.estimators.training.online import is_online, known_classes, learn_batch, note_pass
+from crfqn.estimators.features import centred, item_features
+from crfqn.estimators.training.online import Memory, is_online, known_classes, learn_batch, note_pass
 from crfqn.threads import Pool
 
 
@@ -57,10 +57,17 @@ class OnlineItems(ItemModel):
         start = self._start(checked, targets, self if hasattr(self, "coef_") else None)
         with Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
+            if self._has_free_intercept:
+                memory: Memory | None = getattr(self, "_memory", None)
+                features = (
+                    centred(features, targets.weights)
+                    if memory is None
+                    else features.centred_at(memory.centre)
+                )
             check_size(features)
             over = targets.space.over(features.n_items)
             objective = self._objective(features, over, targets.labels, targets.weights, None)
-            learnt = learn_batch(self, objective, start)
+            learnt = learn_batch(self, objective, features, start)
         self._adopt_labels(targets.space)
         adopt_columns(self, checked)
         self._set_weights(learnt)

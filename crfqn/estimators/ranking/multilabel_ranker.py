@@ -25,6 +25,7 @@ from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresho
 from crfqn.estimators.storage.content import Content, finite
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.centring import centred_weights
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -169,7 +170,8 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         return scores
 
     def _training_scores(self, features: FeatureMap, weights: SparseWeights) -> Vector:
-        """Return the scores of training items, (I, K)."""
+        """Return the scores of training items, (I, K), by weights of the features as they were given."""
+        weights = centred_weights(features, weights)
         scores = np.zeros((len(self.classes_), features.n_positions))
         nodes = split_coords(weights.coords, len(self.classes_), features.n_features)
         own = copy(features)

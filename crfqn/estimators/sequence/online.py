@@ -97,8 +97,9 @@ class OnlineSequences(SequenceDecoding):
         chain = Chain(sequences.offsets, len(labels), rules=rules if self._trains_rules else None)
         with Pool(self.n_threads) as pool:
             store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
-            objective = build_objective(SparseMap(store, pool), Likelihood(chain, targets), weights)
-            learnt = learn_batch(self, objective, start)
+            features = SparseMap(store, pool)
+            objective = build_objective(features, Likelihood(chain, targets), weights)
+            learnt = learn_batch(self, objective, features, start)
         self.classes_, self.vocabulary_, self.rules_ = labels, vocabulary, rules
         self.n_features_in_ = sequences.n_features
         self._set_weights(learnt)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from crfqn.arrays import NO_WEIGHTS, SparseWeights
+from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD
+from crfqn.objectives.linear.centring import centred_weights, given_weights
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState
@@ -25,10 +27,14 @@ ONLINE = ("averaged-perceptron", "passive-aggressive")
 
 @dataclass
 class Memory:
-    """What the next batch goes on from: the weights of all passes, and where the seeded order of items stands."""
+    """What the next batch goes on from: the weights of all passes, and where the seeded order of items stands.
+
+    The weights are those of the features less `centre`, (F,), None for the features as they are.
+    """
 
     learned: Learned
     random: np.random.Generator
+    centre: Vector | None = None
 
 
 def is_online(model: Any) -> bool:
@@ -55,21 +61,25 @@ def known_classes(model: Any, classes: Any) -> Any:
     return model.classes_
 
 
-def learn_batch(model: Any, objective: Any, start: SparseWeights | None) -> SparseWeights:
-    """Learn the items of an objective in one pass, and return the mean of all weights so far.
+def learn_batch(
+    model: Any, objective: Any, features: FeatureMap, start: SparseWeights | None
+) -> SparseWeights:
+    """Learn the items of an objective over `features` in one pass, and return the mean of all weights so far.
 
     start : weights of the objective's coordinates to begin with, where the model has no memory of a pass
     """
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
-    online = objective.state(PerceptronState, NO_WEIGHTS if start is None or memory else start)
+    is_new = start is None or memory is not None
+    first = NO_WEIGHTS if is_new else centred_weights(features, start)
+    online = objective.state(PerceptronState, first)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
     else:
         random = memory.random
         online.resume(memory.learned)
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
-    model._memory = Memory(online.learned(), random)
-    return online.point().sparse_weights
+    model._memory = Memory(online.learned(), random, features.centre)
+    return given_weights(features, online.point().sparse_weights)
 
 
 def note_pass(model: Any, violation: float = np.nan) -> None:

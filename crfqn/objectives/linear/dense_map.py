@@ -5,7 +5,8 @@ float32 stays as it is in memory. Shapes as in `feature_map.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,12 @@ from crfqn.data.features import FeatureStore, locate
 from crfqn.errors import InputError
 from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
 from crfqn.threads import Pool
+
+NEAR = (
+    10.0  # a centre as far as this many times the values around it costs products one digit of their sixteen
+)
+SAMPLE = 256  # positions that tell how far values lie around their centre
+SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 
 @dataclass(eq=False)
@@ -30,12 +37,14 @@ class DenseMap(TiledMap):
     has_constant : bool
         Whether there is one more feature, the last, that is 1 at every position; it takes no memory.
     pool : Pool, optional: all cores by default
+    centre : as of `FeatureMap`; it is taken off in float64, the array stays as it is
     """
 
     matrix: NDArray[Any]
     offsets: NDArray[np.int64]
     has_constant: bool = False
     pool: Pool = field(default_factory=Pool)
+    centre: Vector | None = None
 
     @classmethod
     def of(
@@ -86,15 +95,54 @@ class DenseMap(TiledMap):
     @cached_property
     def store(self) -> FeatureStore:  # type: ignore[override]
         """The entries as index arrays, 12 bytes each; made on first use, for the solvers that walk them."""
-        store = FeatureStore.from_matrix(self.matrix, self.offsets, allow_empty=True, pool=self.pool)
+        matrix = self.matrix if self.centre is None else self._tile(slice(None), slice(None))
+        store = FeatureStore.from_matrix(matrix, self.offsets, allow_empty=True, pool=self.pool)
         return store.with_constant() if self.has_constant else store
+
+    def means(self, weights: Vector | None = None) -> Vector:
+        """Return the mean of each feature over the positions, weights >= 0 (N,), and 0 of the constant, (F,).
+
+        Of a feature that never varies it is the value itself, so that none is left.
+        """
+        found, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
+        means, first_row = found[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first, last in self._stretches():
+                means += weights[first:last] @ self._uncentred(slice(first, last), slice(None))
+            means /= weights.sum()
+            is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
+        means[is_first] = first_row[is_first]
+        means[~np.isfinite(means)] = 0.0
+        return found
+
+    def centred_at(self, centre: Vector | None) -> DenseMap:
+        """Return the map of the features less `centre`, (F,), over the same array."""
+        return replace(self, centre=centre)
 
     def take(self, items: NDArray[np.integer]) -> tuple[DenseMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
-        return DenseMap(self.matrix[positions], offsets, self.has_constant, self.pool), positions
+        return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
+
+    @cached_property
+    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:  # type: ignore[override]
+        """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
+        if self.centre is None:
+            return self._tile, None
+        some = self._tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
+        is_far = np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)
+        return (self._tile, None) if is_far.any() else (self._uncentred, self.centre)
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
-        """Some positions of some columns in float64."""
+        """Some positions of some columns in float64, less their centre."""
+        if self.centre is None:
+            return self._uncentred(positions, columns)
+        return self._part(positions, columns) - self.centre[: self.n_stored][columns]
+
+    def _uncentred(self, positions: Any, columns: Any) -> Vector:
+        """Some positions of some columns in float64, as they are in the array."""
+        return np.asarray(self._part(positions, columns), np.float64)
+
+    def _part(self, positions: Any, columns: Any) -> NDArray[Any]:
         if isinstance(positions, slice) or isinstance(columns, slice):
-            return np.asarray(self.matrix[positions, columns], np.float64)
-        return np.asarray(self.matrix[np.ix_(positions, columns)], np.float64)
+            return self.matrix[positions, columns]
+        return self.matrix[np.ix_(positions, columns)]

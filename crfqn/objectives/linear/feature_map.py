@@ -30,11 +30,15 @@ class FeatureMap(Protocol):
     store : the entries that are not zero as index arrays, for kernels that walk them; a map without index arrays
         makes them when they are asked for
     feature_scales : float64 (F,), max_t x_tf^2: the square of the unit that each feature is measured in
+    centre : float64 (F,) or None: what has been taken off each feature as it was given, so that all of the above and
+        below is of x - centre, 0 where nothing was; scores are the same with other weights of the constant, the last
+        feature (`centring.py`)
     largest_value : float, the largest |x_tf|
     mean_occurrence : float, the positions that have a feature, on average over the features
     """
 
     pool: Pool
+    centre: Vector | None
 
     @property
     def offsets(self) -> NDArray[np.int64]: ...

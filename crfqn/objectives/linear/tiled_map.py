@@ -38,11 +38,13 @@ class TiledMap(ABC):
     offsets : int64 (I + 1,)
     has_constant : whether there is one more feature, the last, that is 1 at every position and in no tile
     pool : Pool
+    centre : as of `FeatureMap`; tiles are centred
     """
 
     offsets: NDArray[np.int64]
     has_constant: bool
     pool: Pool
+    centre: Vector | None = None
 
     @property
     def n_positions(self) -> int:
@@ -59,6 +61,11 @@ class TiledMap(ABC):
     @abstractmethod
     def _tile(self, positions: Any, columns: Any) -> Vector:
         """Return some positions of some features in float64; each is a slice or an array of numbers."""
+
+    @property
+    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
+        """What makes the tiles of products, and what has still to be taken off, (F,); then there is a constant."""
+        return self._tile, None
 
     @property
     def store(self) -> FeatureStore:
@@ -96,11 +103,15 @@ class TiledMap(ABC):
     def gram(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed."""
         total = GramSum(self.n_features, self.pool)
+        tile, rest = self._product_tile
         for first in range(0, self.n_positions, total.n_rows):
             stretch = slice(first, min(first + total.n_rows, self.n_positions))
-            tile = self._tile(stretch, slice(None))
-            ones = np.ones((tile.shape[0], int(self.has_constant)))
-            total.add(np.hstack([tile, ones]) if self.has_constant else tile, weights[stretch])
+            rows = tile(stretch, slice(None))
+            if self.has_constant:
+                rows = np.hstack([rows, np.ones((len(rows), 1))])
+                if rest is not None:
+                    rows -= rest
+            total.add(rows, weights[stretch])
         return total.matrix()
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
@@ -108,10 +119,13 @@ class TiledMap(ABC):
         columns = self._columns(np.flatnonzero(table.any(axis=0)))
         own, constant = table[:, : self.n_stored][:, columns], table[:, self.n_stored :]
         is_all = states.size == scores.shape[0]
+        tile, rest = self._product_tile
+        if rest is not None:
+            constant = constant - (own @ rest[: self.n_stored][columns])[:, None]
 
         def run(part: int) -> None:
             stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, self.n_positions))
-            image = own @ self._tile(stretch, columns).T
+            image = own @ tile(stretch, columns).T
             if constant.size:
                 image += constant
             scores[slice(None) if is_all else states, stretch] += image
@@ -171,6 +185,8 @@ class TiledMap(ABC):
     ) -> None:
         """`look(first, sums)` at sum_t x_tf^power rows[k, t], slab of features by slab, in threads."""
         stored = features[features < self.n_stored]
+        tile, rest = self._product_tile
+        totals = rows.sum(axis=1, keepdims=True)
 
         def run(part: int) -> None:
             slab = stored[part * FEATURES : (part + 1) * FEATURES]
@@ -178,13 +194,18 @@ class TiledMap(ABC):
             columns = slice(int(slab[0]), int(slab[-1]) + 1) if is_run else slab
             sums = np.zeros((rows.shape[0], slab.size))
             for first, last in self._stretches():
-                tile = self._tile(slice(first, last), columns)
-                sums += rows[:, first:last] @ (tile if power == 1 else tile**power)
+                values = tile(slice(first, last), columns)
+                if power == 2:
+                    values = values - (0.0 if rest is None else rest[slab])
+                    np.square(values, out=values)
+                sums += rows[:, first:last] @ values
+            if rest is not None and power == 1:
+                sums -= totals * rest[slab]
             look(part * FEATURES, sums)
 
         self.pool.each(-(-stored.size // FEATURES), run)
         if stored.size < features.size:
-            look(stored.size, rows.sum(axis=1, keepdims=True))
+            look(stored.size, totals)
 
     @property
     def _all(self) -> Coords:
