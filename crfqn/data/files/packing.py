@@ -40,7 +40,7 @@ def _pieces_of(opened: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterat
 
     def pieces(packed: BinaryIO) -> Iterator[bytes]:
         with opened(packed) as stream:
-            while piece := stream.read(PIECE):
+            while piece := stream.read1(PIECE):  # what there is, also before a damaged place
                 yield piece
 
     return pieces
