@@ -15,7 +15,7 @@ from crfqn.recipes import Features, Observed, load_recipe, observe, restore_feat
 from crfqn.recipes.files import column_options, format_of_new, reading_options, told_format
 from crfqn.recipes.from_options import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
-from crfqn.recipes.sequences import OF_TEMPLATES
+from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
 from crfqn.wording import describe
 
 if TYPE_CHECKING:
@@ -180,8 +180,9 @@ def open_input(
         columns = _columns_of(model, recipe, path)
         features = features_of(model, recipe, path)
         observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
-        if recipe.features.kind == "pixel-pairs":  # or letter tables, which are read as a whole
-            return Input(source, "crfsuite", observed, _cut("crfsuite") if source == STANDARD_INPUT else None)
+        if recipe.features.kind == "pixel-pairs":
+            is_whole = source is None or holds_letters(source)
+            return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
         name = recipe.data.format
         options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
         return Input(source, name, observed, _cut(name, **options))

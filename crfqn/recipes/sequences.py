@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files.lines import STANDARD_INPUT, read_text, text_lines
+from crfqn.data.files.lines import STANDARD_INPUT, Part, read_text
+from crfqn.data.files.parts import cut_at_lines, cut_parts
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.window_features import WindowFeatures
@@ -174,16 +175,23 @@ def _pixel_map(recipe: Recipe) -> PixelPairs:
 
 
 def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
-    """Return images from a letter table, its MATLAB copy or the text format, told apart by the first line."""
-    if isinstance(path, (str, Path)) and str(path) != STANDARD_INPUT:
+    """Return images from a letter table, its MATLAB copy or, also in parts, the text format."""
+    if isinstance(path, (str, Path)) and holds_letters(path):
         if Path(path).suffix == ".mat":
             return read_letter_matlab(path, shape)
-        first = next((line.split("\t") for _, line in text_lines(path) if line.strip()), [])
-        if len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit():
-            return read_letter_table(path, shape[0] * shape[1])
+        return read_letter_table(path, shape[0] * shape[1])
     text = read_crfsuite_text(path)
     images = [_images(text, number, shape) for number in range(text.n_items)]
     return Labeled(images, text.labels, places=text.places)
+
+
+def holds_letters(path: str | Path) -> bool:
+    """Return whether a file is a letter table, which its first line tells, or the MATLAB copy of one."""
+    if str(path) == STANDARD_INPUT or Path(path).suffix == ".mat":
+        return str(path) != STANDARD_INPUT
+    lines = next(cut_parts(path, cut_at_lines), Part("", "")).text.split("\n")
+    first = next((line.split("\t") for line in lines if line.strip()), [])
+    return len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit()
 
 
 def _images(text: Labeled, number: int, shape: tuple[int, int]) -> np.ndarray:
