@@ -30,6 +30,10 @@ class DataError(CrfqnError):
     """A dataset that cannot be read or fails its checksum."""
 
 
+class EmptyDataError(DataError):
+    """Data without any items."""
+
+
 class DataUnavailableError(DataError):
     """A dataset whose files are not on this machine and could not be downloaded."""
 

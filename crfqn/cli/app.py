@@ -193,8 +193,8 @@ def predict(
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
-    Labels in the input are not used. Control characters in a label are written out, as \\x1b. Of texts every line has
-    its answer: a blank one is a document without words.
+    Labels in the input are not used. Items are labelled as they come, also of an endless pipe. Control characters in a
+    label are written out, as \\x1b. Of texts every line has its answer: a blank one is a document without words.
     """
     from crfqn.cli.commands.prediction import predict
 

@@ -1,23 +1,28 @@
 """Loading of model files for the commands: the estimator, its recipe, and the features of new files."""
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files.lines import STANDARD_INPUT, Part
+from crfqn.data.files.parts import Cut, read_parts
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
-from crfqn.readers.formats.registry import find_format, read
+from crfqn.readers.formats.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
-from crfqn.recipes.files import format_of_new, read_columns, told_format
+from crfqn.recipes.files import column_options, format_of_new, reading_options, told_format
 from crfqn.recipes.from_options import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
-from crfqn.recipes.sequences import OF_TEMPLATES
+from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
 from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
     from crfqn.taxonomy.tree import LabelTree
+
+Result = TypeVar("Result")
 
 
 def load_model(path: Path) -> Any:
@@ -39,6 +44,14 @@ def ranks_labels(model: "SparseCRF") -> bool:
     from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
 
     return isinstance(model, MultilabelRanker)
+
+
+def predict_labels(model: Any, inputs: Any) -> list[Any]:
+    """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
+    if ranks_labels(model):
+        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+    labels = model.predict(inputs)
+    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
 
 
 def tree_of(model: Any) -> "LabelTree | None":
@@ -96,10 +109,53 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     return restore_features(recipe, model.extra_.get("features"), path)
 
 
-def read_input(
+@dataclass(frozen=True)
+class Input:
+    """File for a model: how its features (and labels) are read.
+
+    Parameters
+    ----------
+    source : str or None
+        `-` is standard input; None: the test part of the model's own data.
+    format : str or None
+        The name of its format, if it has one.
+    observe : callable
+        `observe(source or Part) -> Observed`.
+    cut : Cut or None
+        How it is cut into parts; None: it is read as a whole.
+    """
+
+    source: str | None
+    format: str | None
+    observe: Callable[[Any], Observed]
+    cut: Cut | None = None
+
+    def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
+        """Yield the parts, their data, and what `use` makes of them; None, None for a part without items.
+
+        What is read as a whole is no part: None.
+        """
+
+        def used(source: Any) -> tuple[Any, Result]:
+            observed = self.observe(source)
+            return observed.data, use(observed)
+
+        if self.source is None or self.cut is None:
+            yield None, *used(self.source)
+            return
+        for part, result in read_parts(self.source, self.cut, used):
+            yield part, *(result or (None, None))
+
+
+def read_input(model: Any, path: Path, source: str | None) -> Observed:
+    """Read features (and labels) of a file as a whole; see `open_input`."""
+    return open_input(model, path, source).observe(source)
+
+
+def open_input(
     model: Any, path: Path, source: str | None, *, format: str | None = None, keeps_blank: bool = False
-) -> Observed:
-    """Read features (and labels) of a file or standard input (-), or of the test part of the model's own data.
+) -> Input:
+    """Return how a file or standard input (-) is read, or the test part of the model's own data.
 
     `format`: of the file, in the place of the one that the recipe says; `keeps_blank`: a blank line among texts is a
     document without words.
@@ -123,18 +179,34 @@ def read_input(
             recipe = replace(recipe, data=replace(recipe.data, format=name))
         columns = _columns_of(model, recipe, path)
         features = features_of(model, recipe, path)
-        return observe(recipe, source, features, keeps_blank=keeps_blank, columns=columns)
+        observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
+        if recipe.features.kind == "pixel-pairs":
+            is_whole = source is None or holds_letters(source)
+            return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
+        name = recipe.data.format
+        options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
+        return Input(source, name, observed, _cut(name, **options))
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
     if not labels_sequences(model) or model.vocabulary_ is None:
         kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     if isinstance(model.vocabulary_, TemplateVocabulary):
-        name = format or told_format(source) or "conll"
-        labeled = read_columns(source, name, model.vocabulary_.source["columns"])
+        name = find_format(format or told_format(source) or "conll").name
+        options = column_options(name, model.vocabulary_.source["columns"])
     else:
-        labeled = read(source, format or "crfsuite")
-    return Observed(labeled.inputs, labeled.known_labels(), labeled)
+        name, options = find_format(format or "crfsuite").name, {}
+
+    def observe_labeled(origin: Any) -> Observed:
+        labeled: Any = read(origin, name, **options)
+        return Observed(labeled.inputs, labeled.known_labels(), labeled)
+
+    return Input(source, name, observe_labeled, _cut(name, **options))
+
+
+def _cut(format: str, **options: Any) -> Cut | None:
+    cut = FORMATS[format].cut if format in FORMATS else None
+    return None if cut is None else cut(**options)
 
 
 def _columns_of(model: Any, recipe: Recipe, path: Path) -> list[str] | None:

@@ -264,8 +264,8 @@ class PredictOptions:
     to: Annotated[
         str | None,
         typer.Option(
-            help="Write the input again with the predicted labels, in this format: conll (one more column), jsonl, "
-            "csv, crfsuite, ..."
+            help="Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
+            "its own format nothing but labels changes; another one gets a further column."
         ),
     ] = None
 

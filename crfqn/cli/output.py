@@ -1,31 +1,84 @@
-"""Text results to standard output or to a file: a file is written as a whole, or not at all."""
+"""Results to standard output or to a file: a file is written as a whole, or not at all."""
 
+import re
 import sys
-from collections.abc import Iterable
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from crfqn.cli.exits import say
 from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files.packing import pack
 from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
 
+NUMBERS = re.compile("([0-9]+)")
 
-def write_text(output: Path | None, parts: str | Iterable[str]) -> None:
-    """Write text to a file; None and `-` are standard output.
+
+def write_text(output: Path | None, parts: str | Iterable[str | bytes]) -> None:
+    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`).
 
     Raises
     ------
     ModelFileError, InputError
-        It cannot be written; nothing has changed then.
+        It cannot be written; a file has not changed then.
     """
     parts = [parts] if isinstance(parts, str) else parts
     if output is None or str(output) == STANDARD_INPUT:
-        sys.stdout.writelines(parts)
+        _print(parts)
         return
+    pieces = map(_encoded, parts)
     if output.exists() and not (output.is_file() or output.is_dir()):  # a pipe or a device
-        try:
-            with open(output, "w", encoding="utf-8", errors="surrogateescape") as stream:
-                stream.writelines(parts)
-        except OSError as error:
-            raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+        _feed(output, pieces)
         return
-    replace_file(output, "".join(parts).encode("utf-8", "surrogateescape"))
+    replace_file(
+        output, (pack(piece, str(output)) for piece in pieces)
+    )  # each packing allows for several streams
+
+
+def _encoded(part: str | bytes) -> bytes:
+    return part if isinstance(part, bytes) else part.encode("utf-8", "surrogateescape")
+
+
+def _print(parts: Iterable[str | bytes]) -> None:
+    if sys.stdout is None:
+        raise InputError("standard output is closed; name a file with -o")
+    for part in parts:
+        if isinstance(part, str):
+            sys.stdout.write(part)
+        else:
+            sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+
+
+def _feed(output: Path, pieces: Iterator[bytes]) -> None:
+    try:
+        with open(output, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
+                stream.flush()
+    except BrokenPipeError:  # nobody reads on, which is no error
+        raise
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+@contextmanager
+def warnings_at_the_end() -> Iterator[None]:
+    """Say each warning that comes once, when all is done, instead of for each part of the input.
+
+    The numbers in a warning about a part are counts of its items, and those of warnings of one wording are added.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            sums: dict[tuple[str, ...], Counter[int]] = {}
+            for warning in caught:
+                words = NUMBERS.split(str(warning.message))
+                sums.setdefault(tuple(words[::2]), Counter()).update(dict(enumerate(map(int, words[1::2]))))
+            for parts, counts in sums.items():
+                say("warning: " + "".join(word + str(counts.get(i, "")) for i, word in enumerate(parts)))

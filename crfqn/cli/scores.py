@@ -3,6 +3,7 @@
 For `crfqn evaluate` and the summary after a training. Labels are compared as text, because files hold text.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme, recognise_scheme
+from crfqn.data.labels.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
+    from crfqn.metrics.spans.scores import SpanCounts
     from crfqn.taxonomy.tree import LabelTree
 
 Labels = Sequence[str]
@@ -108,58 +110,101 @@ class DocumentScores:
         return asdict(self)
 
 
-def score_labels(
-    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
-) -> Scores:
-    """Compare predicted with given labels.
+class LabelCounts:
+    """Counts that the scores of sequences are made of; items are added in parts, and not kept.
 
     Parameters
     ----------
-    given, predicted : sequence of sequences of str
-        One sequence an item, equally long in both.
     scheme : Scheme or str, optional
         What spans are written in; default: what the labels tell (`recognise_scheme`).
+    """
+
+    def __init__(self, scheme: Scheme | str | None = None) -> None:
+        self._is_given = scheme is not None
+        self._schemes = [find_scheme(scheme)] if scheme is not None else fitting_schemes([])
+        self._n_items = self._n_right_items = 0
+        self._given: Counter[str] = Counter()
+        self._predicted: Counter[str] = Counter()
+        self._right: Counter[str] = Counter()
+        # By type, for each scheme that the labels so far may be of.
+        self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
+
+    def add(self, given: Sequence[Labels], predicted: Sequence[Labels]) -> None:
+        """Add items: a sequence of labels for each, equally long in both; InputError for other lengths."""
+        lengths = np.array([len(item) for item in given], dtype=np.int64)
+        other_lengths = np.array([len(item) for item in predicted], dtype=np.int64)
+        if lengths.shape != other_lengths.shape or (lengths != other_lengths).any():
+            raise InputError("given and predicted labels have different lengths")
+        self._n_items += lengths.size
+        flat = [label for item in given for label in item], [label for item in predicted for label in item]
+        names, *codes = _codes(*flat)
+        is_right = codes[0] == codes[1]
+        item_of = np.repeat(np.arange(lengths.size), lengths)
+        n_wrong = np.bincount(item_of[~is_right], minlength=lengths.size)
+        self._n_right_items += int((n_wrong == 0).sum())
+        counters = self._given, self._predicted, self._right
+        for counter, found in zip(counters, (*codes, codes[0][is_right]), strict=True):
+            counter.update(
+                dict(zip(names.tolist(), np.bincount(found, minlength=names.size).tolist(), strict=True))
+            )
+        if lengths.any():
+            self._add_spans(names.tolist(), given, predicted)
+
+    def _add_spans(self, names: list[str], given: Sequence[Labels], predicted: Sequence[Labels]) -> None:
+        from crfqn.metrics.spans.scores import span_counts, sum_counts
+
+        if not self._is_given:
+            fitting = fitting_schemes(names)
+            self._schemes = [scheme for scheme in self._schemes if scheme in fitting]
+        for scheme in self._schemes:
+            spans = self._spans[scheme.name]
+            for kind, count in span_counts(given, predicted, scheme=scheme, strict=False).items():
+                spans[kind] = sum_counts([count, *([spans[kind]] if kind in spans else [])])
+
+    def scores(self) -> Scores:
+        """Return the scores of all items; InputError if they have no positions."""
+        n_positions = self._given.total()
+        if not n_positions:
+            raise InputError("no labelled positions to compare with")
+        names = sorted(self._given)
+        return Scores(
+            n_items=self._n_items,
+            n_positions=n_positions,
+            accuracy=self._right.total() / n_positions,
+            item_accuracy=self._n_right_items / self._n_items,
+            labels=[
+                _label_score(name, self._right[name], self._given[name], self._predicted[name])
+                for name in names
+            ],
+            chunks=self._chunks({*names} - {OUTSIDE}),
+        )
+
+    def _chunks(self, names: set[str]) -> ChunkScores | None:
+        if not self._schemes or not (names or self._is_given):
+            return None
+        from crfqn.metrics.spans.scores import sum_counts
+
+        counts = sorted(self._spans[self._schemes[0].name].items())
+        every = sum_counts([count for _, count in counts])
+        rows = [
+            LabelScore(kind, count.precision, count.recall, count.f1, count.n_true) for kind, count in counts
+        ]
+        return ChunkScores(every.precision, every.recall, every.f1, rows)
+
+
+def score_labels(
+    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
+) -> Scores:
+    """Compare predicted with given labels; parameters as of `LabelCounts`.
 
     Raises
     ------
     InputError
         Nothing to compare, or lengths that differ.
     """
-    lengths = np.array([len(item) for item in given], dtype=np.int64)
-    other_lengths = np.array([len(item) for item in predicted], dtype=np.int64)
-    if lengths.shape != other_lengths.shape or (lengths != other_lengths).any():
-        raise InputError("given and predicted labels have different lengths")
-    if lengths.sum() == 0:
-        raise InputError("no labelled positions to compare with")
-    flat = [label for item in given for label in item], [label for item in predicted for label in item]
-    names, given_codes, predicted_codes = _codes(*flat)
-    is_right = given_codes == predicted_codes
-    item_of = np.repeat(np.arange(lengths.size), lengths)
-    n_wrong = np.bincount(item_of[~is_right], minlength=lengths.size)
-    return Scores(
-        n_items=lengths.size,
-        n_positions=is_right.size,
-        accuracy=float(is_right.mean()),
-        item_accuracy=float((n_wrong == 0).mean()),
-        labels=_label_scores(names, given_codes, predicted_codes),
-        chunks=_chunk_scores(given, predicted, scheme or recognise_scheme(names)),
-    )
-
-
-def _chunk_scores(
-    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None
-) -> ChunkScores | None:
-    if scheme is None:
-        return None
-    from crfqn.metrics.spans.scores import span_counts, sum_counts
-
-    counts = span_counts(given, predicted, scheme=scheme, strict=False)
-    every = sum_counts(list(counts.values()))
-    rows = [
-        LabelScore(kind, count.precision, count.recall, count.f1, count.n_true)
-        for kind, count in counts.items()
-    ]
-    return ChunkScores(every.precision, every.recall, every.f1, rows)
+    counts = LabelCounts(scheme)
+    counts.add(given, predicted)
+    return counts.scores()
 
 
 def score_documents(given: Labels, predicted: Labels, taxonomy: "LabelTree | None" = None) -> DocumentScores:
@@ -202,8 +247,7 @@ def score_sets(given: Sequence[Labels], predicted: Sequence[Labels]) -> Document
     for label in sorted(set().union(*(known | found for known, found in pairs))):
         n_given, n_predicted = (sum(label in pair[side] for pair in pairs) for side in (0, 1))
         n_right = sum(label in known and label in found for known, found in pairs)
-        precision, recall = n_right / max(n_predicted, 1), n_right / max(n_given, 1)
-        rows.append(LabelScore(label, precision, recall, 2 * n_right / (n_given + n_predicted), n_given))
+        rows.append(_label_score(label, n_right, n_given, n_predicted))
     accuracy = sum(known == found for known, found in pairs) / len(pairs)
     return DocumentScores(len(pairs), accuracy, rows, None)
 
@@ -231,16 +275,16 @@ def _codes(given: Labels, predicted: Labels) -> tuple[NDArray[Any], NDArray[np.i
 def _label_scores(
     names: NDArray[Any], given: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> list[LabelScore]:
-    n_right = np.bincount(given[given == predicted], minlength=names.size)
-    n_given = np.bincount(given, minlength=names.size)
-    n_predicted = np.bincount(predicted, minlength=names.size)
-    precision = n_right / np.maximum(n_predicted, 1)
-    recall = n_right / np.maximum(n_given, 1)
+    counts = [
+        np.bincount(found, minlength=names.size).tolist()
+        for found in (given[given == predicted], given, predicted)
+    ]
+    return [_label_score(*row) for row in zip(names.tolist(), *counts, strict=True)]
+
+
+def _label_score(name: str, n_right: int, n_given: int, n_predicted: int) -> LabelScore:
     f1 = 2 * n_right / (n_given + n_predicted)  # every label occurs in one of the two
-    rows = zip(
-        names.tolist(), precision.tolist(), recall.tolist(), f1.tolist(), n_given.tolist(), strict=True
-    )
-    return [LabelScore(*row) for row in rows]
+    return LabelScore(name, n_right / max(n_predicted, 1), n_right / max(n_given, 1), f1, n_given)
 
 
 def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:

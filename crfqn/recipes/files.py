@@ -59,11 +59,30 @@ def read_sequences(
     is_new : whether it is a file for the model, which may lack the column of labels
     """
     name = format_of(recipe, path)
-    if recipe.features.kind not in ("windows", "templates", "words"):
-        return _of_kind(recipe, path, Labeled, formats.read(path, name))
-    names = list(columns or recipe.features.column_names) or None
-    options = named_columns(recipe, name, is_new=is_new)
-    return _of_kind(recipe, path, Labeled, read_columns(path, name, names, **options))
+    options = reading_options(recipe, name, columns, is_new=is_new)
+    return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
+
+
+def reading_options(
+    recipe: Recipe,
+    format: str,
+    columns: Sequence[str] | None = None,
+    *,
+    is_new: bool = False,
+    keeps_blank: bool = False,
+) -> dict[str, Any]:
+    """Return the options that the recipe's files in a format are read with; parameters as of the readers here."""
+    if recipe.structure.kind == "chain":
+        if recipe.features.kind not in ("windows", "templates", "words"):
+            return {}
+        names = list(columns or recipe.features.column_names) or None
+        return column_options(format, names) | named_columns(recipe, format, is_new)
+    options = named_columns(recipe, format, is_new)
+    if format == "text":
+        options["keeps_blank"] = keeps_blank
+    elif format == "svmlight":
+        options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
+    return options
 
 
 def named_columns(recipe: Recipe, format: str, is_new: bool) -> dict[str, Any]:
@@ -74,18 +93,11 @@ def named_columns(recipe: Recipe, format: str, is_new: bool) -> dict[str, Any]:
     return {"label": label} if format == "conllu" and label is not None else {}
 
 
-def read_columns(path: str | Path, format: str, names: list[str] | None, **options: Any) -> Any:
-    """Return the items of a file whose columns have these names, or all columns that there are.
-
-    options : of the format, further ones
-    """
-    if format == "conll":
-        options["columns"] = names
-    elif format == "conllu":
-        options["columns"] = names or ONLY_WORDS
-    elif format in TABLES and names is not None:
-        options["columns"] = names
-    return formats.read(path, format, **options)
+def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
+    """Return the options of a format that say how the columns are called, or for None that it reads all of them."""
+    if format == "conllu":
+        return {"columns": names or ONLY_WORDS}
+    return {"columns": names} if format == "conll" or (format in TABLES and names is not None) else {}
 
 
 def read_documents(
@@ -93,11 +105,7 @@ def read_documents(
 ) -> Documents:
     """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`, `is_new` as of sequences."""
     name = format_of(recipe, path)
-    options = named_columns(recipe, name, is_new)
-    if name == "text":
-        options["keeps_blank"] = keeps_blank
-    elif name == "svmlight":
-        options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
+    options = reading_options(recipe, name, is_new=is_new, keeps_blank=keeps_blank)
     return _of_kind(recipe, path, Documents, formats.read(path, name, **options))
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files.lines import STANDARD_INPUT, read_text, shown_name, text_lines
+from crfqn.data.files.lines import STANDARD_INPUT, Part, read_text
+from crfqn.data.files.parts import cut_at_lines, cut_parts
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.window_features import WindowFeatures
@@ -174,32 +175,38 @@ def _pixel_map(recipe: Recipe) -> PixelPairs:
 
 
 def _read_images(path: str | Path, shape: tuple[int, int]) -> Labeled:
-    """Return images from a letter table, its MATLAB copy or the text format, told apart by the first line."""
-    if str(path) != STANDARD_INPUT:
+    """Return images from a letter table, its MATLAB copy or, also in parts, the text format."""
+    if isinstance(path, (str, Path)) and holds_letters(path):
         if Path(path).suffix == ".mat":
             return read_letter_matlab(path, shape)
-        first = next((line.split("\t") for _, line in text_lines(path) if line.strip()), [])
-        if len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit():
-            return read_letter_table(path, shape[0] * shape[1])
+        return read_letter_table(path, shape[0] * shape[1])
     text = read_crfsuite_text(path)
-    return Labeled(
-        [_images(path, number, item, shape) for number, item in enumerate(text.inputs)], text.labels
-    )
+    images = [_images(text, number, shape) for number in range(text.n_items)]
+    return Labeled(images, text.labels, places=text.places)
 
 
-def _images(
-    path: str | Path, number: int, item: list[dict[str, float]], shape: tuple[int, int]
-) -> np.ndarray:
+def holds_letters(path: str | Path) -> bool:
+    """Return whether a file is a letter table, which its first line tells, or the MATLAB copy of one."""
+    if str(path) == STANDARD_INPUT or Path(path).suffix == ".mat":
+        return str(path) != STANDARD_INPUT
+    lines = next(cut_parts(path, cut_at_lines), Part("", "")).text.split("\n")
+    first = next((line.split("\t") for line in lines if line.strip()), [])
+    return len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit()
+
+
+def _images(text: Labeled, number: int, shape: tuple[int, int]) -> np.ndarray:
     """Return the grey values (T, pixels) of one item whose attributes are named after pixels."""
     n_pixels = shape[0] * shape[1]
     pixel_of = {name: pixel for pixel, name in enumerate(PixelPairs(shape).names[:n_pixels])}
+    item = text.inputs[number]
     images = np.zeros((len(item), n_pixels))
     for position, attributes in enumerate(item):
         for name, value in attributes.items():
             if name not in pixel_of:
+                assert text.places is not None  # of a file
                 raise DataError(
-                    f"{shown_name(path)}: item {number + 1}, position {position + 1}: {name!r} is no pixel; expected "
-                    f"p<row>_<column> within {shape[0]}x{shape[1]}, counted from 0"
+                    f"{text.places.where(number, position)}: {name!r} is no pixel; expected p<row>_<column> within "
+                    f"{shape[0]}x{shape[1]}, counted from 0"
                 )
             images[position, pixel_of[name]] = value
     return images

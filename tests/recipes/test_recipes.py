@@ -252,7 +252,7 @@ def test_new_files_get_the_same_features(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1\tp0_0\n1\tp9_0\n", "item 1, position 2: 'p9_0' is no pixel; expected p<row>_<column> within 8x8"),
+        ("1\tp0_0\n1\tp9_0\n", "line 2: 'p9_0' is no pixel; expected p<row>_<column> within 8x8"),
         ("1\tp0_0\n\tp1_0\n", "no label, as at 1 of 2 positions|1 of 2 positions have no label"),
         ("1\ta\t-1\t1\t1\t0\t0\t1\n", r"line 1: expected 70 columns \(64 of them pixels\), got 8"),
     ],

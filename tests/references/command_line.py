@@ -41,7 +41,8 @@ def run_here(monkeypatch, folder, *arguments, input="", **environment):
         for name, value in environment.items():
             patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
         patch.setattr(sys, "argv", ["crfqn", *map(str, arguments)])
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
+        stdin = None if input is None else io.TextIOWrapper(io.BytesIO(input.encode()))
+        patch.setattr(sys, "stdin", stdin)
         patch.setattr(sys, "stdout", output)
         patch.setattr(sys, "stderr", messages)
         with pytest.raises(SystemExit) as info:

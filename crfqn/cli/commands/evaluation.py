@@ -1,23 +1,32 @@
 """`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
+from crfqn.cli.loading import (
+    labels_sequences,
+    load_model,
+    open_input,
+    predict_labels,
+    ranks_labels,
+    tree_of,
+)
+from crfqn.cli.output import warnings_at_the_end
 from crfqn.cli.scores import (
     DocumentScores,
+    LabelCounts,
     LabelScore,
     Scores,
     log_likelihood,
     score_documents,
-    score_labels,
     score_sets,
 )
 from crfqn.cli.terminal import printable, to_json
 from crfqn.data.files.lines import shown_name
 from crfqn.errors import InputError
+from crfqn.recipes import Observed
 from crfqn.taxonomy.reading import extend_taxonomy
 
 MOST_ROWS = 50  # labels in a table; JSON has all
@@ -26,36 +35,72 @@ MOST_ROWS = 50  # labels in a table; JSON has all
 def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     model = load_model(path)
-    observed, name = read_input(model, path, source, format=format), shown_name(source or path)
-    if observed.y is None:
-        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
-    n_unknown = sum(not label for label in observed.y)  # sequences with gaps have been refused before
-    if n_unknown:
-        raise InputError(f"{name}: {n_unknown} of {len(observed.y)} documents have no label to compare with")
-    try:
-        scores = score(model, observed.X, observed.y)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    has_likelihood = hasattr(model, "log_likelihood")  # margins are no probabilities
-    likelihood = log_likelihood(model, observed.X, observed.y) if has_likelihood else None
+    name = shown_name(source or path)
+    input = open_input(model, path, source, format=format)
+    likelihoods: list[float] | None = [] if hasattr(model, "log_likelihood") else None  # of probabilities
+
+    def compared(observed: Observed) -> tuple[Any, list[Any]]:
+        return observed, predict_labels(model, observed.X)
+
+    def parts() -> Iterator[tuple[Any, list[Any]]]:
+        for part, _, found in input.parts(compared):
+            if found is not None:
+                observed, predicted = found
+                _check_labels(observed, name, is_first=part is None or part.first == 1)
+                if likelihoods is not None:
+                    likelihoods.append(log_likelihood(model, observed.X, observed.y))
+                yield observed.y, predicted
+
+    with warnings_at_the_end():
+        try:
+            scores = score_parts(model, parts())
+        except InputError as error:
+            raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
+    total = None if likelihoods is None else math.fsum(likelihoods)
     if as_json:
-        known = likelihood is not None and math.isfinite(likelihood)
-        print(to_json({**scores.as_json(), "log_likelihood": likelihood if known else None}))
+        known = total is not None and math.isfinite(total)
+        print(to_json({**scores.as_json(), "log_likelihood": total if known else None}))
     else:
-        print(_table(scores, likelihood))
+        print(_table(scores, total))
+
+
+def _check_labels(observed: Observed, name: str, is_first: bool) -> None:
+    """Raise InputError unless all items of a part have labels; of sequences, gaps have been refused before."""
+    labels = observed.y
+    if labels is None and is_first:
+        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
+    if labels is None or not all(labels):
+        item = 0 if labels is None else next(i for i, label in enumerate(labels) if not label)
+        places = None if observed.data is None else observed.data.places
+        place = f"{name}, item {item}" if places is None else places.where(item)
+        raise InputError(f"{place}: no label to compare with")
 
 
 def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentScores:
     """Return the scores of the model's predictions for `inputs` against the given labels."""
+    return score_parts(model, [(given, predict_labels(model, inputs))])
+
+
+def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores | DocumentScores:
+    """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
     if labels_sequences(model):
-        predicted = [[str(label) for label in item] for item in model.predict(inputs)]
-        return score_labels(given, predicted, model.scheme)
+        counts = LabelCounts(model.scheme)
+        for part in parts:
+            counts.add(*part)
+        return counts.scores()
+    names: dict[Any, Any] = {}  # each label is kept once
+    given: list[Any] = []
+    predicted: list[Any] = []
+    for part in parts:
+        for kept, labels in zip((given, predicted), part, strict=True):
+            texts = (label if isinstance(label, str) else tuple(label) for label in labels)
+            kept += [names.setdefault(text, text) for text in texts]
     if ranks_labels(model):
-        return score_sets(given, [list(map(str, labels)) for labels in model.predict_sets(inputs)])
-    tree, labels = tree_of(model), [str(label) for label in model.predict(inputs)]
+        return score_sets(given, predicted)
+    tree = tree_of(model)
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, given, model.separator)
-    return score_documents(given, labels, tree)
+    return score_documents(given, predicted, tree)
 
 
 def _table(scores: Scores | DocumentScores, likelihood: float | None) -> str:

@@ -13,39 +13,53 @@ from typing import Any
 import numpy as np
 
 from crfqn.cli.exits import say
-from crfqn.cli.loading import labels_sequences, load_model, ranks_labels, read_input, tree_of
+from crfqn.cli.loading import (
+    Input,
+    labels_sequences,
+    load_model,
+    open_input,
+    predict_labels,
+    ranks_labels,
+    tree_of,
+)
 from crfqn.cli.options import PredictOptions
-from crfqn.cli.output import write_text
+from crfqn.cli.output import warnings_at_the_end, write_text
 from crfqn.cli.terminal import printable
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.errors import InputError
-from crfqn.readers.formats.registry import write
+from crfqn.readers.formats.registry import FORMATS, find_format, written_batches
+from crfqn.readers.rewriting import rewritten
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
 def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
-    """Write a label a line for the items of `source`, to `output` or stdout."""
+    """Write a label a line for the items of `source`, to `output` or stdout, as they come."""
     model = load_model(path)
     _check(model, path, options)
-    if source == STANDARD_INPUT and sys.stdin.isatty():
+    if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    seen = read_input(model, path, source, format=options.format, keeps_blank=True)
-    inputs = seen.X
-    if options.to is not None:
-        write(seen.data, output or STANDARD_INPUT, options.to, predicted=_predicted(model, inputs))
+    input = open_input(model, path, source, format=options.format, keeps_blank=True)
+    with warnings_at_the_end():
+        write_text(output, _predictions(model, input, options))
+
+
+def _predictions(model: Any, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
+    """Yield what is written for each part of the input."""
+    if options.to is None:
+        written = _sequences if labels_sequences(model) else _documents
+        texts = input.parts(lambda seen: "".join(written(model, seen.X, options)))
+        yield from (text for _, _, text in texts if text is not None)
         return
-    blocks = (_sequences if labels_sequences(model) else _documents)(model, inputs, options)
-    write_text(output, blocks)
-
-
-def _predicted(model: Any, inputs: Any) -> list[Any]:
-    """Return the labels of each item as text."""
-    if ranks_labels(model):
-        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
-    labels = model.predict(inputs)
-    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
+    parts = input.parts(lambda seen: predict_labels(model, seen.X))
+    format = find_format(options.to)
+    own = None if input.format is None else FORMATS[input.format]
+    if input.cut is not None and own is not None and own.write is format.write:  # conll and conll2000 are one
+        yield from (rewritten(part, data, labels or ()) for part, data, labels in parts if part is not None)
+    else:
+        batches = ((data, labels) for _, data, labels in parts if data is not None)
+        yield from written_batches(batches, format)
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:

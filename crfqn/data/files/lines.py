@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -52,6 +53,40 @@ class Source:
 
 
 Readable = str | Path | IO[Any] | Source
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole items out of a longer text; to the readers a stream, whose lines have the numbers of the whole.
+
+    Parameters
+    ----------
+    name : str
+        Of the whole, for messages.
+    text : str
+        Lines as they are in the file, with their ends.
+    first : int
+        Number of the first of them, from 1.
+    head : str
+        What readers get before: the first lines of the file, which name the columns of a table.
+    mark : str
+        A byte-order mark before the text, else empty.
+    """
+
+    name: str
+    text: str
+    first: int = 1
+    head: str = ""
+    mark: str = ""
+
+    def read(self) -> str:
+        return self.head + self.text
+
+    def numbered_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield pairs (line number in the whole, line without its end)."""
+        for lines, first in ((self.head.split("\n")[:-1], 1), (self.text.split("\n"), self.first)):
+            for number, line in enumerate(lines, start=first):
+                yield number, line.removesuffix("\r")
 
 
 def source_of(origin: Readable) -> Source:
@@ -102,16 +137,14 @@ def read_bytes(origin: Readable) -> bytes:
 def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:
     """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for other bytes than text."""
     source = source_of(origin)
+    if isinstance(source.origin, Part):
+        yield from source.origin.numbered_lines()
+        return
     content = read_bytes(source)
     if "utf-8" in codecs.lookup(source.encoding).name:
-        for mark, encoding in BYTE_ORDER_MARKS.items():
-            if content.startswith(mark):
-                raise DataError(
-                    f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
-                    f"with encoding={encoding!r}"
-                )
-        content = content.removeprefix(codecs.BOM_UTF8)
-        yield from _numbered_utf8(source, content)
+        check_utf8(source, content)
+        for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+            yield number, decode_line(source, number, raw).removesuffix("\r")
         return
     try:
         text = content.decode(source.encoding)
@@ -126,16 +159,25 @@ def read_text(origin: Readable) -> str:
     return "\n".join(line for _, line in text_lines(origin))
 
 
-def _numbered_utf8(source: Source, content: bytes) -> Iterator[tuple[int, str]]:
-    """Decode line by line: no byte of a character is a line's end, and the message can say which line it is."""
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        try:
-            yield number, line.decode("utf-8").removesuffix("\r")
-        except UnicodeDecodeError as error:
+def check_utf8(source: Source, content: bytes) -> None:
+    """Raise DataError for text whose first bytes are the mark of another encoding."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if content.startswith(mark):
             raise DataError(
-                f"{shown_name(source)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
-                f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
-            ) from error
+                f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
+                f"with encoding={encoding!r}"
+            )
+
+
+def decode_line(origin: Readable, number: int, line: bytes) -> str:
+    """Return a line as text. No byte of a character is a line's end, and so the DataError can say which line it is."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
+            f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
+        ) from error
 
 
 def _raw_bytes(source: Source) -> bytes:
@@ -143,13 +185,22 @@ def _raw_bytes(source: Source) -> bytes:
     if hasattr(origin, "read"):
         content = origin.read()
         return content.encode(source.encoding) if isinstance(content, str) else bytes(content)
-    if str(origin) == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
+    with opened(origin) as stream:
+        return stream.read()
+
+
+@contextmanager
+def opened(origin: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file, or standard input; errors of reading as of `read_bytes`."""
+    is_standard = str(origin) == STANDARD_INPUT
+    if is_standard and sys.stdin is None:
+        raise DataError("standard input is closed; name a file, or pipe the items in")
     try:
-        return Path(origin).read_bytes()
+        with nullcontext(sys.stdin.buffer) if is_standard else open(origin, "rb") as stream:
+            yield stream
     except FileNotFoundError as error:
         raise DataUnavailableError(f"{origin}: no such file") from error
     except IsADirectoryError as error:
-        raise DataError(f"{origin}: a folder; expected a file") from error
+        raise DataError(f"{shown_name(origin)}: a folder; expected a file") from error
     except (OSError, ValueError) as error:
-        raise DataError(f"{origin}: cannot be read: {error}") from error
+        raise DataError(f"{shown_name(origin)}: cannot be read: {error}") from error

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from crfqn.errors import DataError
 
@@ -31,16 +31,16 @@ class Packing(NamedTuple):
     name: str
     magic: bytes
     suffix: str
-    pieces: Callable[[bytes], Iterator[bytes]]
+    pieces: Callable[[BinaryIO], Iterator[bytes]]
     pack: Callable[[bytes], bytes]
 
 
-def _pieces_of(opened: Callable[[BytesIO], Any]) -> Callable[[bytes], Iterator[bytes]]:
+def _pieces_of(opened: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterator[bytes]]:
     """Return a reader of pieces from what opens a compressed stream."""
 
-    def pieces(raw: bytes) -> Iterator[bytes]:
-        with opened(BytesIO(raw)) as stream:
-            while piece := stream.read(PIECE):
+    def pieces(packed: BinaryIO) -> Iterator[bytes]:
+        with opened(packed) as stream:
+            while piece := stream.read1(PIECE):  # what there is, also before a damaged place
                 yield piece
 
     return pieces
@@ -58,19 +58,19 @@ def _zstd() -> Any:
     )
 
 
-def _zstd_pieces(raw: bytes) -> Iterator[bytes]:
+def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:
     """Yield the content of all frames; the readers of `zstandard` take a stream that is cut short for a whole one."""
     module = _zstd()
-    rest = memoryview(raw)
+    rest = packed.read(ZSTD_STEP)
     while rest:
         found = module.ZstdDecompressor()
         frame = found.decompressobj() if hasattr(found, "decompressobj") else found
         while rest and not frame.eof:
-            yield frame.decompress(bytes(rest[:ZSTD_STEP]))
-            rest = rest[ZSTD_STEP:]
+            yield frame.decompress(rest)
+            rest = packed.read(ZSTD_STEP) if not frame.eof else frame.unused_data
         if not frame.eof:
             raise EOFError("no end of the last frame")
-        rest = rest[:0] if not (left := len(frame.unused_data) + len(rest)) else memoryview(raw)[-left:]
+        rest = rest or packed.read(ZSTD_STEP)
 
 
 def _pack_gzip(content: bytes) -> bytes:
@@ -102,23 +102,34 @@ def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
     DataError
         The compressed stream is cut short, damaged, or unpacks to more than `largest` bytes.
     """
-    packing = next((packing for packing in PACKINGS if raw.startswith(packing.magic)), None)
+    packing = find_packing(raw)
     if packing is None:
         return raw
     pieces: list[bytes] = []
     size = 0
+    for piece in unpacked_pieces(BytesIO(raw), packing, shown):
+        size += len(piece)
+        if size > largest:
+            raise DataError(
+                f"{shown}: the {packing.name} file of {len(raw)} bytes unpacks to more than {largest} bytes; if "
+                "that is meant, allow it with largest_size="
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def find_packing(start: bytes) -> Packing | None:
+    """Return the way of compression that a file's first bytes tell; None for what is not compressed."""
+    return next((packing for packing in PACKINGS if start.startswith(packing.magic)), None)
+
+
+def unpacked_pieces(packed: BinaryIO, packing: Packing, shown: str) -> Iterator[bytes]:
+    """Yield the content of a compressed stream piece by piece; DataError where it is cut short or damaged."""
     try:
-        for piece in packing.pieces(raw):
-            size += len(piece)
-            if size > largest:
-                raise DataError(
-                    f"{shown}: the {packing.name} file of {len(raw)} bytes unpacks to more than {largest} bytes; if "
-                    "that is meant, allow it with largest_size="
-                )
-            pieces.append(piece)
+        yield from packing.pieces(packed)
     except EOFError as error:
         raise DataError(
-            f"{shown}: the {packing.name} file is cut short ({len(raw)} bytes are there); fetch or copy it again"
+            f"{shown}: the {packing.name} file is cut short ({packed.tell()} bytes are there); fetch or copy it again"
         ) from error
     except DataError:
         raise
@@ -128,7 +139,6 @@ def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
         if type(error).__name__ != "ZstdError":  # of whichever module is there
             raise
         raise DataError(f"{shown}: the zstd file is damaged: {error}") from error
-    return b"".join(pieces)
 
 
 def pack(content: bytes, name: str) -> bytes:

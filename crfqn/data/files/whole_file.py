@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 
 from crfqn.errors import DataError, ModelFileError
@@ -32,8 +33,8 @@ def check_writable(path: StrPath) -> None:
         raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
 
 
-def replace_file(path: StrPath, content: bytes) -> None:
-    """Write a model file in one atomic step; ModelFileError where that fails, and nothing has changed then."""
+def replace_file(path: StrPath, content: bytes | Iterable[bytes]) -> None:
+    """Write a file, also from pieces, in one atomic step; ModelFileError where that fails, and nothing has changed."""
     try:
         _replace(path, content)
     except _Unwritable as error:
@@ -48,7 +49,7 @@ def replace_data_file(path: StrPath, content: bytes) -> None:
         raise DataError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
 
 
-def _replace(path: StrPath, content: bytes) -> None:
+def _replace(path: StrPath, content: bytes | Iterable[bytes]) -> None:
     target = _target(path)
     temporary = _temporary_name(target)
     try:
@@ -58,7 +59,7 @@ def _replace(path: StrPath, content: bytes) -> None:
         )
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
+                stream.writelines([content] if isinstance(content, bytes) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, target)

@@ -161,12 +161,18 @@ def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
     >>> recognise_scheme(["B-NP", "I-NP", "O", "S-VP", "E-NP"]).name
     'BIOES'
     """
+    names = {*map(str, labels)} - {OUTSIDE}
+    return next(iter(fitting_schemes(names)), None) if names else None
+
+
+def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
+    """Return the schemes that have all of the labels, the one that `recognise_scheme` chooses first."""
     split = {str(label).partition("-")[::2] for label in labels} - {(OUTSIDE, "")}
-    if not split or not all(kind for _, kind in split):
-        return None
+    if not all(kind for _, kind in split):
+        return []
     letters = {letter for letter, _ in split}
     fitting = (scheme for scheme in SCHEMES.values() if letters <= {*scheme.letters.values()})
-    return next((scheme for scheme in fitting if scheme.name not in ("IOB1", "IOE1")), None)
+    return [scheme for scheme in fitting if scheme.name not in ("IOB1", "IOE1")]
 
 
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:

@@ -16,20 +16,25 @@ import itertools
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
 DOCUMENT_START = "-DOCSTART-"
 BLANKS = re.compile(r"[ \t]+")
+FIELDS = (
+    re.compile(r"[^ \t]+"),
+    re.compile(r"\S+"),
+)  # of a line that is not ASCII, of one that is: as `_fields`
 
 
 def read_conll(
@@ -82,10 +87,11 @@ def read_conll(
         items.append(len(table.labels))
     if not table.labels:
         shown = "columns" if columns is None else ", ".join(columns)
-        raise DataError(f"{shown_name(path)}: no items; expected lines of {shown} and a label")
+        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of {shown} and a label")
     offsets = np.array(items, np.int64)
     labels = [table.labels[start:stop] for start, stop in itertools.pairwise(items)]
-    places = Places(shown_name(path), np.array(lines, np.int64), offsets)
+    relabel = in_line(partial(_relabelled, column=len(table.names or ()), separator=separator))
+    places = Places(shown_name(path), np.array(lines, np.int64), offsets, relabel)
     return Labeled(TokenColumns(table.texts(), offsets), labels, places=places)
 
 
@@ -104,12 +110,30 @@ def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) 
         if added is not None:
             rows = [[*row, str(label)] for row, label in zip(rows, added[i], strict=True)]
         for t, row in enumerate(rows):
-            wrong = [text for text in row if not text or BLANKS.search(text) or "\n" in text]
-            if wrong:
-                raise InputError(
-                    f"item {i}, position {t}: {wrong[0]!r} cannot stand in a column: it is empty or has blanks"
-                )
+            _check_columns(f"item {i}, position {t}: ", row)
         yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
+
+
+def _check_columns(where: str, row: Sequence[str]) -> None:
+    wrong = [text for text in row if not text or BLANKS.search(text) or "\n" in text]
+    if wrong:
+        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has blanks")
+
+
+def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
+    """Return a line with a label in the column of this number, which is added where it is not there."""
+    label = labels[0]
+    if separator is not None:
+        if separator in label or "\n" in label:
+            raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
+        return separator.join([*line.split(separator)[:column], label])
+    _check_columns("", labels)
+    fields = list(FIELDS[line.isascii()].finditer(line))
+    if len(fields) > column:
+        return line[: fields[column].start()] + label + line[fields[column].end() :]
+    if line[fields[-1].end() :]:  # the separator is there, the label is not
+        return line + label
+    return line + (line[fields[-2].end() : fields[-1].start()] if len(fields) > 1 else " ") + label
 
 
 def usual_names(n: int) -> list[str]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 from crfqn.wording import describe
 
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -71,9 +72,14 @@ def read_conllu(
         labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word in words])
         lines.append([number for number, _ in words])
     if not labels:
-        raise DataError(f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word")
+        raise EmptyDataError(
+            f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word"
+        )
     offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
-    return Labeled(TokenColumns(texts, offsets), labels, places=Places.of_items(shown_name(path), lines))
+    relabel = in_line(partial(_relabelled, name=label))
+    return Labeled(
+        TokenColumns(texts, offsets), labels, places=Places.of_items(shown_name(path), lines, relabel)
+    )
 
 
 def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
@@ -83,21 +89,32 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
         for t, (position, own) in enumerate(zip(item, labels, strict=True)):
             fields = dict.fromkeys(FIELDS, EMPTY)
             for name, text in [*position.items(), (label, own or EMPTY)]:
-                field, _, key = name.partition(":")
+                field = name.partition(":")[0]
                 if field not in FIELDS:
                     raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELDS)}")
-                if "\t" in text or "\n" in text:
-                    raise InputError(f"item {i}, position {t}: a tab or a line's end in {name!r}")
-                if key:
-                    kept = [
-                        pair
-                        for pair in fields[field].split("|")
-                        if pair != EMPTY and pair.partition("=")[0] != key
-                    ]
-                    text = "|".join([*kept, *([f"{key}={text}"] if text != EMPTY else [])]) or EMPTY
-                fields[field] = text
+                fields[field] = _field(f"item {i}, position {t}: ", fields[field], name, text)
             rows.append("\t".join([str(t + 1), *fields.values()]) + "\n")
         yield "".join(rows) + "\n"
+
+
+def _field(where: str, field: str, name: str, text: str) -> str:
+    """Return a field with another text, or with it under a key of the field if `name` says one."""
+    if "\t" in text or "\n" in text:
+        raise InputError(f"{where}a tab or a line's end in {name!r}")
+    _, _, key = name.partition(":")
+    if not key:
+        return text
+    pairs = [pair for pair in field.split("|") if pair != EMPTY]
+    own = [i for i, pair in enumerate(pairs) if pair.partition("=")[0] == key]
+    pairs[slice(own[0], own[0] + 1) if own else slice(len(pairs), None)] = [f"{key}={text}"] * (text != EMPTY)
+    return "|".join(pairs) or EMPTY
+
+
+def _relabelled(line: str, labels: Sequence[str], name: str) -> str:
+    fields = line.split("\t")
+    number = 1 + FIELDS.index(name.partition(":")[0])
+    fields[number] = _field("", fields[number], name, labels[0])
+    return "\t".join(fields)
 
 
 def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:

@@ -7,12 +7,12 @@ an item's first position is the item's weight. Format: Okazaki, CRFsuite manual,
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
-from crfqn.errors import DataError, InputError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
@@ -67,11 +67,12 @@ def read_crfsuite_text(path: Readable) -> Labeled:
         labels[-1].append(ESCAPED.sub(r"\1", label))
         lines[-1].append(number)
     if not labels:
-        raise DataError(
+        raise EmptyDataError(
             f"{shown_name(path)}: no items; expected lines of a label and its attributes, tab-separated"
         )
     by_item = [weights.get(i, 1.0) for i in range(len(inputs))] if weights else None
-    return Labeled(inputs, labels, places=Places.of_items(shown_name(path), lines), weights=by_item)
+    places = Places.of_items(shown_name(path), lines, in_line(_relabelled))
+    return Labeled(inputs, labels, places=places, weights=by_item)
 
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
@@ -86,10 +87,19 @@ def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
         for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):
             fields = [_escaped(label), *(_written(name, value) for name, value in attributes.items())]
-            if any("\t" in field or "\n" in field for field in fields):
-                raise InputError(f"item {i}, position {t}: a tab or a line's end in a name or label")
+            _check_fields(f"item {i}, position {t}: ", fields)
             lines.append("\t".join(fields) + "\n")
         yield "".join(lines) + "\n"
+
+
+def _check_fields(where: str, fields: Sequence[str]) -> None:
+    if any("\t" in field or "\n" in field for field in fields):
+        raise InputError(f"{where}a tab or a line's end in a name or label")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    _check_fields("", labels)
+    return _escaped(labels[0]) + line[len(line.partition("\t")[0]) :]
 
 
 def _escaped(name: str) -> str:

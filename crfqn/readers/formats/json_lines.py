@@ -9,21 +9,24 @@ Format: https://jsonlines.org
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError
+from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 from crfqn.wording import describe, shorten
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
+SPACE = re.compile(r"\s*")
 
 
 def read_json_lines(
@@ -63,7 +66,7 @@ def read_json_lines(
             records.append(_parsed(f"{shown}, line {number}", line))
             numbers.append(number)
     if not records:
-        raise DataError(f"{shown}: no items; expected a JSON object a line")
+        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line")
     kind = next((key for key in (features, tokens, text) if key in records[0]), None)
     if kind is None:
         raise DataError(
@@ -74,14 +77,17 @@ def read_json_lines(
     if kind == text:
         contents = [_text(place, record, text) for place, record in zip(where, records, strict=True)]
         names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
-        return Documents(contents, names, places=Places(shown, np.array(numbers, np.int64)))
+        relabel = in_line(partial(_relabelled, key=label, is_list=False))
+        places = Places(shown, np.array(numbers, np.int64), relabel=relabel)
+        return Documents(contents, names, places=places)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
         _labels(place, record.get(labels), len(item))
         for place, record, item in zip(where, records, items, strict=True)
     ]
+    relabel = in_line(partial(_relabelled, key=labels, is_list=True))
     places = Places.of_items(
-        shown, [[number] * len(item) for number, item in zip(numbers, items, strict=True)]
+        shown, [[number] * len(item) for number, item in zip(numbers, items, strict=True)], relabel
     )
     if kind == features:
         return Labeled(items, known, places=places)
@@ -106,6 +112,38 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
                 added[i] if isinstance(added[i], str) else [str(label) for label in added[i]]
             )
         yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> str:
+    """Return an object's text with labels under a key; one label that is no list yet stands alone if it may."""
+    spans, end = _values(line)
+    start, stop = spans.get(key, (end, end))
+    old = json.loads(line[start:stop] or "null")
+    is_list = is_list or isinstance(old, list) or len(labels) != 1
+    were_numbers = bool(old) and all(
+        type(label) is int for label in (old if isinstance(old, list) else [old])
+    )
+    new = [int(label) if were_numbers and label.isdecimal() else label for label in labels]
+    value = json.dumps(new if is_list else new[0], ensure_ascii=False)
+    return line[:start] + (value if key in spans else f', "{key}": {value}') + line[stop:]
+
+
+def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
+    """Return where the values of an object begin and end in its text, by their keys; and where the last one ends."""
+
+    def skip(at: int) -> int:
+        return SPACE.match(line, at).end()  # type: ignore[union-attr]
+
+    read, spans, end = json.JSONDecoder().raw_decode, {}, 0
+    at = skip(line.index("{") + 1)
+    while line[at] != "}":
+        key, at = read(line, at)
+        start = skip(skip(at) + 1)
+        end = read(line, start)[1]
+        spans[key] = start, end
+        at = skip(end)
+        at = skip(at + 1) if line[at] == "," else at
+    return spans, end
 
 
 def _observed(inputs: Any, i: int) -> dict[str, Any]:

@@ -7,14 +7,14 @@ for models of texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
-from crfqn.errors import DataError, InputError
+from crfqn.errors import EmptyDataError, InputError
 from crfqn.readers.documents import Documents
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 
 
 def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
@@ -49,10 +49,11 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
             texts.append(after if tab else before)
             labels.append(before.strip() if tab else "")
     if not texts:
-        raise DataError(
+        raise EmptyDataError(
             f"{shown_name(path)}: no documents; expected lines of a label, a tab and a text, or of a text"
         )
-    return Documents(texts, labels, places=Places(shown_name(path), np.array(numbers, np.int64)))
+    places = Places(shown_name(path), np.array(numbers, np.int64), relabel=in_line(_relabelled))
+    return Documents(texts, labels, places=places)
 
 
 def labelled_lines(documents: Documents) -> Iterator[str]:
@@ -66,9 +67,21 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
     if not isinstance(documents.inputs, list):
         raise InputError("the documents are numbers, not texts: write them as svmlight")
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
-        if "\n" in text or any(character in label for character in "\t\n"):
-            raise InputError(f"item {i}: a line's end in its text, or a tab or a line's end in its label")
+        _check_label(f"item {i}: ", label)
+        if "\n" in text:
+            raise InputError(f"item {i}: a line's end in its text")
         yield f"{label}\t{text}\n" if label or "\t" in text else f"{text}\n"
+
+
+def _check_label(where: str, label: str) -> None:
+    if any(character in label for character in "\t\n"):
+        raise InputError(f"{where}a tab or a line's end in its label")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    label, (before, tab, after) = ",".join(labels), line.partition("\t")
+    _check_label("", label)
+    return f"{label}\t{after if tab else before}"
 
 
 def has_text(line: str) -> bool:

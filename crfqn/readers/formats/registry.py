@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -17,6 +17,7 @@ from typing import Any
 
 from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
 from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
+from crfqn.data.files.parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files.whole_file import replace_data_file
 from crfqn.errors import DataError, InputError
 from crfqn.readers.documents import Documents
@@ -27,6 +28,8 @@ from crfqn.readers.formats.json_lines import json_lines, read_json_lines
 from crfqn.readers.formats.labelled_text import labelled_lines, read_labelled_texts
 from crfqn.readers.formats.svmlight import read_svmlight_documents, svmlight_lines
 from crfqn.readers.formats.tables import (
+    Batches,
+    cut_table,
     delimited_lines,
     from_frame,
     parquet_bytes,
@@ -54,8 +57,10 @@ class Format:
     read : callable
         `read(source, **options) -> Labeled or Documents`.
     write : callable
-        `write(data, predicted or None) -> bytes or pieces of text`; predictions in a column of their own where the
-        format has room for one, else in the place of the labels.
+        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None); predictions in a column of their
+        own where the format has room for one, else in the place of the labels.
+    cut : callable, or None
+        `cut(**options of read)` tells how the format is read in parts; None: as a whole.
     """
 
     name: str
@@ -63,7 +68,8 @@ class Format:
     extensions: tuple[str, ...]
     holds: tuple[str, ...]
     read: Callable[..., Data]
-    write: Callable[[Any, Any], bytes | Iterable[str]]
+    write: Callable[[Batches], bytes | Iterable[str]]
+    cut: Callable[..., Cut] | None = None
 
     def options(self) -> tuple[str, ...]:
         """Return the names of the options that reading takes."""
@@ -81,13 +87,25 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
             raise InputError(f"format {what} has no option {name!r}; it has {', '.join(known) or 'none'}")
 
 
-def _instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Any, Any], Iterable[str]]:
+def _each(lines: Callable[[Any, Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
+    """Return a writer of batches from one of data and predictions."""
+    return lambda batches: ("".join(lines(data, predicted)) for data, predicted in batches)
+
+
+def _instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
     """Return a writer that puts predictions in the place of labels."""
+    return _each(lambda data, predicted: lines(data if predicted is None else _relabeled(data, predicted)))
 
-    def write(data: Data, predicted: Any) -> Iterable[str]:
-        return lines(data if predicted is None else _relabeled(data, predicted))
 
-    return write
+WRITE_CONLL = _each(conll_lines)
+
+
+def _by_lines(**_: Any) -> Cut:
+    return cut_at_lines
+
+
+def _by_blank_lines(**_: Any) -> Cut:
+    return cut_at_blank_lines
 
 
 def _any_columns(
@@ -116,7 +134,8 @@ FORMATS: dict[str, Format] = {
             (".conll", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes"),
             (SEQUENCES,),
             _any_columns,
-            conll_lines,
+            WRITE_CONLL,
+            _by_blank_lines,
         ),
         *(
             Format(
@@ -125,7 +144,8 @@ FORMATS: dict[str, Format] = {
                 (f".{style}",),
                 (SEQUENCES,),
                 _columns_like(names),
-                conll_lines,
+                WRITE_CONLL,
+                _by_blank_lines,
             )
             for style, names in STYLES.items()
         ),
@@ -136,6 +156,7 @@ FORMATS: dict[str, Format] = {
             (SEQUENCES,),
             read_conllu,
             _instead(conllu_lines),
+            _by_blank_lines,
         ),
         Format(
             "crfsuite",
@@ -144,6 +165,7 @@ FORMATS: dict[str, Format] = {
             (SEQUENCES,),
             read_crfsuite_text,
             _instead(crfsuite_lines),
+            _by_blank_lines,
         ),
         Format(
             "svmlight",
@@ -152,6 +174,7 @@ FORMATS: dict[str, Format] = {
             (DOCUMENTS,),
             read_svmlight_documents,
             _instead(svmlight_lines),
+            _by_lines,
         ),
         Format(
             "jsonl",
@@ -159,7 +182,8 @@ FORMATS: dict[str, Format] = {
             (".jsonl", ".ndjson"),
             (SEQUENCES, DOCUMENTS),
             read_json_lines,
-            json_lines,
+            _each(json_lines),
+            _by_lines,
         ),
         Format(
             "csv",
@@ -168,6 +192,7 @@ FORMATS: dict[str, Format] = {
             (SEQUENCES, DOCUMENTS),
             read_delimited,
             delimited_lines,
+            cut_table,
         ),
         Format(
             "tsv",
@@ -176,6 +201,7 @@ FORMATS: dict[str, Format] = {
             (SEQUENCES, DOCUMENTS),
             partial(read_delimited, delimiter="\t"),
             partial(delimited_lines, delimiter="\t"),
+            partial(cut_table, delimiter="\t"),
         ),
         Format(
             "parquet",
@@ -192,6 +218,7 @@ FORMATS: dict[str, Format] = {
             (DOCUMENTS,),
             read_labelled_texts,
             _instead(labelled_lines),
+            _by_lines,
         ),
     )
 }
@@ -300,15 +327,8 @@ def write(
     DataError
         The file cannot be written.
     """
-    found = find_format(format, target)
-    kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
-    if kind not in found.holds:
-        raise InputError(f"format {found.name!r} holds {' and '.join(found.holds)}, and these are {kind}")
-    if predicted is not None:
-        predicted = list(predicted)
-        _relabeled(data, predicted)  # which checks that they fit
-    written = found.write(data, predicted)
-    content = written if isinstance(written, bytes) else "".join(written).encode(encoding)
+    written = list(written_batches([(data, predicted)], find_format(format, target)))
+    content = b"".join(piece if isinstance(piece, bytes) else piece.encode(encoding) for piece in written)
     if hasattr(target, "write"):
         _to_stream(target, content, encoding)
     elif str(target) == STANDARD_INPUT:
@@ -318,6 +338,25 @@ def write(
         stream.flush()
     else:
         replace_data_file(target, pack(content, str(target)))
+
+
+def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
+    """Yield the text of each batch of data and predictions (or None), or all as bytes; errors as of `write`."""
+
+    def checked() -> Iterator[tuple[Data, Any]]:
+        for data, predicted in batches:
+            kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
+            if kind not in format.holds:
+                raise InputError(
+                    f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
+                )
+            listed = None if predicted is None else list(predicted)
+            if listed is not None:
+                _relabeled(data, listed)  # which checks that they fit
+            yield data, listed
+
+    written = format.write(checked())
+    yield from [written] if isinstance(written, bytes) else written
 
 
 def _to_stream(target: Any, content: bytes, encoding: str) -> None:

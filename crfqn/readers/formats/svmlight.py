@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, shown_name, text_lines
-from crfqn.errors import DataError, InputError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.documents import Documents
-from crfqn.readers.places import Places
+from crfqn.readers.places import Places, in_line
 from crfqn.wording import shorten
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def read_svmlight_documents(
         values.extend(entries[id_] for id_ in kept)
         ends.append(len(columns))
     if not labels:
-        raise DataError(
+        raise EmptyDataError(
             f"{shown_name(path)}: no documents; expected lines of a label and its features, `id:value`"
         )
     indices = np.array(columns, dtype=np.int32)
@@ -90,7 +90,8 @@ def read_svmlight_documents(
     parts = (np.array(values, dtype=np.float64), indices, row_ends)
     n_columns = int(indices.max(initial=-1)) + 1
     matrix = csr_array(parts, shape=(len(labels), n_columns))
-    return Documents(matrix, labels, places=Places(shown_name(path), np.array(lines, np.int64)))
+    places = Places(shown_name(path), np.array(lines, np.int64), relabel=in_line(_relabelled))
+    return Documents(matrix, labels, places=places)
 
 
 def svmlight_lines(documents: Documents) -> Iterator[str]:
@@ -101,11 +102,21 @@ def svmlight_lines(documents: Documents) -> Iterator[str]:
         )
     matrix = documents.inputs
     for i, label in enumerate(documents.labels):
-        if not label or any(character in label for character in ": #\t\n"):
-            raise InputError(f"item {i}: {shorten(label)} cannot be a label in svmlight's format")
+        _check_label(f"item {i}: ", label)
         start, stop = matrix.indptr[i], matrix.indptr[i + 1]
         pairs = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
         yield " ".join([label, *(f"{column}:{value!r}" for column, value in pairs)]) + "\n"
+
+
+def _check_label(where: str, label: str) -> None:
+    if not label or any(character in label for character in ": #\t\n"):
+        raise InputError(f"{where}{shorten(label)} cannot be a label in svmlight's format")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    label, before = ",".join(labels), len(line) - len(line.lstrip())
+    _check_label("", label)
+    return line[:before] + label + line[before + len(line.partition("#")[0].split()[0]) :]
 
 
 def has_fields(line: str) -> bool:

@@ -10,21 +10,25 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from crfqn.data.files.lines import Readable, read_bytes, shown_name, text_lines
+from crfqn.data.files.parts import Cut
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.documents import Documents
 from crfqn.readers.extras import import_extra
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places
 
 LABELS = ("label", "labels", "tag", "tags")
+Batches = Iterable[tuple[Labeled | Documents, Any]]  # data, and predicted labels or None
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 
@@ -38,6 +42,7 @@ class Table:
     rows: list[Sequence[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     breaks: set[int] = field(default_factory=set)
+    delimiter: str | None = None
 
     def where(self, row: int) -> str:
         return f"{self.shown}, line {self.lines[row]}"
@@ -146,28 +151,19 @@ def from_frame(
     return _assembled(table, sentence, label, text, columns, needs_named)
 
 
-def delimited_lines(
-    data: Labeled | Documents, added: Sequence[Any] | None = None, delimiter: str = ","
-) -> Iterator[str]:
-    """Yield a header and the rows of each item, in the form that is read: `added` labels in the column "predicted"."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
-    header, rows = _rows(data, added)
-    writer.writerow(header)
-    for item in rows:
-        writer.writerows(item)
+def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
+    """Yield a header and the rows of each batch, in the form that is read: added labels in the column "predicted"."""
+    for rows in _rows(batches):
+        buffer = io.StringIO()
+        csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerows(rows)
         yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue()
 
 
-def parquet_bytes(data: Labeled | Documents, added: Sequence[Any] | None = None) -> bytes:
+def parquet_bytes(batches: Batches) -> bytes:
     """Return the same table as a Parquet file."""
     arrow = import_extra("pyarrow", "formats", "Parquet")
     parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
-    header, items = _rows(data, added)
-    rows = [row for item in items for row in item]
+    header, *rows = itertools.chain.from_iterable(_rows(batches))
     columns = zip(*rows, strict=True) if rows else ([] for _ in header)
     sink = io.BytesIO()
     parquet.write_table(
@@ -176,51 +172,54 @@ def parquet_bytes(data: Labeled | Documents, added: Sequence[Any] | None = None)
     return sink.getvalue()
 
 
-def _rows(
-    data: Labeled | Documents, added: Sequence[Any] | None
-) -> tuple[list[str], Iterator[list[list[str]]]]:
-    """Return the header, and the rows of each item."""
-    extra = ["predicted"] if added is not None else []
-    if isinstance(data, Documents):
-        several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
-        contents = zip(data.inputs, data.labels, *([several] if extra else []), strict=True)
-        return ["text", "label", *extra], ([list(map(str, row))] for row in contents)
-    if not isinstance(data.inputs, TokenColumns):
-        raise InputError(
-            "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
-        )
-    is_known = any(map(any, data.labels))
-    columns = data.inputs
-    header = ["sentence", *columns.names, *(["label"] if is_known else []), *extra]
-
-    def rows() -> Iterator[list[list[str]]]:
-        for i, labels in enumerate(data.labels):
-            start, stop = columns.offsets[i : i + 2].tolist()
-            parts = [
-                [str(i + 1)] * (stop - start),
-                *(column[start:stop] for column in columns.texts.values()),
-            ]
-            parts += [labels] if is_known else []
-            parts += [list(map(str, added[i]))] if added is not None else []
-            yield list(map(list, zip(*parts, strict=True)))
-
-    return header, rows()
+def _rows(batches: Batches) -> Iterator[list[list[str]]]:
+    """Yield the rows of each batch, in the first one below the header; later ones have the same columns."""
+    header: list[str] = []
+    n_before = 0
+    for data, added in batches:
+        title = ["predicted"] if added is not None else []
+        if isinstance(data, Documents):
+            names, first = ["text", "label"], list(zip(data.inputs, data.labels, strict=True))
+            several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
+        elif isinstance(data.inputs, TokenColumns):
+            is_known = "label" in header if header else any(map(any, data.labels))
+            names = ["sentence", *data.inputs.names, *(["label"] if is_known else [])]
+            numbers = np.repeat(np.arange(len(data.labels)) + n_before + 1, data.inputs.lengths).tolist()
+            labels = [itertools.chain.from_iterable(data.labels)] if is_known else []
+            first = list(zip(numbers, *data.inputs.texts.values(), *labels, strict=True))
+            several = list(itertools.chain.from_iterable(added or ()))
+        else:
+            raise InputError(
+                "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
+            )
+        rows = [
+            [*map(str, row), *map(str, more)]
+            for row, *more in zip(first, *[several] * len(title), strict=True)
+        ]
+        yield rows if header else [[*names, *title], *rows]
+        header, n_before = [*names, *title], n_before + data.n_items
 
 
 def _read(path: Readable, delimiter: str) -> Table:
     shown = shown_name(path)
-    lines = text_lines(path)
-    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
+    numbers: list[int] = []  # of the lines that have been read
+
+    def lines() -> Iterator[str]:
+        for number, line in text_lines(path):
+            numbers.append(number)
+            yield f"{line}\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     table: Table | None = None
     before = 0
     try:
         for row in reader:
-            first, before = before + 1, reader.line_num
+            first, before = numbers[before], reader.line_num
             if not row:
                 if table is not None:
                     table.breaks.add(len(table.rows))
             elif table is None:
-                table = Table(shown, row)
+                table = Table(shown, row, delimiter=delimiter)
             elif len(row) != len(table.header):
                 raise DataError(
                     f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
@@ -230,9 +229,9 @@ def _read(path: Readable, delimiter: str) -> Table:
                 table.rows.append(row)
                 table.lines.append(first)
     except csv.Error as error:
-        raise DataError(f"{shown}, line {before + 1}: malformed table: {error}") from error
+        raise DataError(f"{shown}, line {numbers[before]}: malformed table: {error}") from error
     if table is None:
-        raise DataError(f"{shown}: empty; expected a line of column names and rows below it")
+        raise EmptyDataError(f"{shown}: empty; expected a line of column names and rows below it")
     if len(set(table.header)) < len(table.header):
         raise DataError(f"{shown}: expected distinct names of columns, got {', '.join(table.header)}")
     return table
@@ -258,18 +257,16 @@ def _assembled(
     needs_named: bool,
 ) -> Labeled | Documents:
     if not table.rows:
-        raise DataError(f"{table.shown}: no rows below the names of the columns")
-    wanted = ((label, LABELS, "label="), (sentence, SENTENCES, "sentence="))
-    of_label, of_sentence = (
-        table.column(name, usual, what, columns or ())
-        if needs_named or name is None or name in table.header
-        else None
-        for name, usual, what in wanted
-    )
-    of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
+        raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
+    of_label, of_sentence, of_text = _parts_of(table, sentence, label, text, columns, needs_named)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
+    title = _new_title(table, label) if of_label is None else None
+    relabel = None
+    if table.delimiter is not None:
+        cell = len(table.header) if of_label is None else of_label
+        relabel = partial(_relabelled, cell=cell, delimiter=table.delimiter)
     if of_text is not None:
-        places = Places(table.shown, np.array(table.lines, np.int64))
+        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents([row[of_text] for row in table.rows], labels, places=places)
     starts = _starts(table, of_sentence)
     used = {of_label, of_sentence}
@@ -280,9 +277,103 @@ def _assembled(
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
     texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
     offsets = np.array([*starts, len(table.rows)], np.int64)
-    places = Places(table.shown, np.array(table.lines, np.int64), offsets)
+    places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
     return Labeled(TokenColumns(texts, offsets), items, places=places)
+
+
+def _parts_of(
+    table: Table,
+    sentence: str | None,
+    label: str | None,
+    text: str | None,
+    columns: Sequence[str] | None,
+    needs_named: bool,
+) -> tuple[int | None, int | None, int | None]:
+    """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
+    wanted = ((label, LABELS, "label="), (sentence, SENTENCES, "sentence="))
+    of_label, of_sentence = (
+        table.column(name, usual, what, columns or ())
+        if needs_named or name is None or name in table.header
+        else None
+        for name, usual, what in wanted
+    )
+    of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
+    return of_label, of_sentence, of_text
+
+
+def cut_table(
+    *,
+    delimiter: str = ",",
+    sentence: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Sequence[str] | None = None,
+    needs_named: bool = True,
+) -> Cut:
+    """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
+
+    def cut(lines: Sequence[str]) -> tuple[int, int]:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        table: Table | None = None
+        n_head = n_whole = before = 0
+        of_sentence = of_text = current = None
+        try:
+            for row in reader:
+                if table is None:
+                    if row:
+                        table, n_head = Table("", row), reader.line_num
+                        _, of_sentence, of_text = _parts_of(
+                            table, sentence, label, text, columns, needs_named
+                        )
+                elif of_text is not None or len(row) not in (0, len(table.header)):
+                    n_whole = reader.line_num
+                elif of_sentence is None:
+                    n_whole = n_whole if row else reader.line_num
+                elif row and (current is None or row[of_sentence] not in ("", current)):
+                    current, n_whole = row[of_sentence], before
+                before = reader.line_num
+        except csv.Error as error:
+            if "unexpected end of data" not in str(error):  # a cell that goes on in lines to come
+                n_whole = len(lines)
+        except DataError:  # no such columns, which reading says
+            n_whole = len(lines)
+        return n_head, n_whole
+
+    return cut
+
+
+def _new_title(table: Table, label: str | None) -> str:
+    """Return what a column of labels is called that the table lacks: as it would be looked for."""
+    return label or next(name for name in (*LABELS, "predicted") if name not in table.header)
+
+
+def _relabelled(text: str, labels: Sequence[str], cell: int, delimiter: str) -> str:
+    """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
+    new = ",".join(labels)
+    pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
+    start = stop = len(text) - len(text.lstrip("\r\n"))
+    for number in range(cell + 1):
+        found = pattern.match(text, start)
+        assert found is not None  # it matches an empty text, too
+        stop = found.end()
+        if number == cell:
+            return text[:start] + _cell(new, delimiter, text[start : start + 1] == '"') + text[stop:]
+        if not text.startswith(delimiter, stop):
+            break
+        start = stop + len(delimiter)
+    return text[:stop] + delimiter + _cell(new, delimiter, False) + text[stop:]
+
+
+def _cell(text: str, delimiter: str, is_quoted: bool) -> str:
+    buffer = io.StringIO()
+    csv.writer(
+        buffer,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL,
+        lineterminator="",
+    ).writerow([text, ""])
+    return buffer.getvalue()[: -len(delimiter) - 2 * is_quoted]
 
 
 def _starts(table: Table, of_sentence: int | None) -> list[int]:

@@ -49,7 +49,7 @@ class TestMistakes:
             here("evaluate", posts, "-", input="woof\n"), 2, "standard input: has no labels to compare"
         )
         run = here("evaluate", posts, "-", input="dog\twoof\nmiaow\n")
-        self.assert_mistake(run, 2, "standard input: 1 of 2 documents have no label")
+        self.assert_mistake(run, 2, "standard input, line 2: no label to compare with")
         run = here("evaluate", points, "-", input="cow 1:2\n")
         self.assert_mistake(run, 2, "standard input: the taxonomy of 4 nodes has no node named 'cow'")
 
