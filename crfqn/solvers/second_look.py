@@ -1,10 +1,11 @@
-"""A second look at where a run is about to end: what conjugate gradients win from there.
+"""A second look at where a run is about to end: what Newton's method wins there, by gradients in double precision.
 
 What a method's steps have won says nothing where the method itself is at fault: a metric in single precision that
 knows no direction but that of the features' mean, steps that a line search has cut to nothing. Here the weights that
-are not zero, or unpenalised, are seen through the true Hessian of the objective, H p = (g(w + e p) - g(w)) / e in double
-precision, and the model's minimum over as many conjugate directions as the look may cost is tried. What the objective
-falls by is won for certain: a run that is that far from its optimum has not ended, whatever is estimated.
+are not zero, or unpenalised, are seen through the objective's own Hessian, H p = (g(w + e p) - g(w)) / e in double
+precision, in the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and
+the minima of the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the
+objective falls by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
 
 Shapes: n weights that are not zero or unpenalised.
 """
@@ -14,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from crfqn.objectives.operations import Operations
+from crfqn.solvers.protocols import LocalPenalty, Vector
 from crfqn.solvers.prox_qn.metric import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
-from crfqn.solvers.protocols import LocalPenalty, Vector
 
 SHORT = 1e-3  # of the square root of the objective: what differences of gradients move by, in the norm of D
-SHARE = 0.04  # of the passes so far may go into a look
+SHARE = 0.03  # of the passes so far may go into a look
 CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that any run may take
 MOST_LOOKS = 20
 LOST = 1e-10  # of a direction, which then is in the space already
@@ -27,12 +28,12 @@ RIDGES = 10.0 ** np.arange(-14, 1)  # of the largest curvature in the space
 
 
 def steps_worth_taking(n_passes: float, operations: Operations) -> int:
-    """Return the conjugate directions of a look: some hundredths of the run's passes, more where they cost nothing."""
+    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing."""
     return int(max(SHARE * n_passes, min(CHEAP / operations.of_pass, MOST_CHEAP), 1))
 
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point that is found from a screened one, and what has been won, as a share of its objective.
+    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there.
 
     Parameters
     ----------
@@ -83,6 +84,7 @@ def krylov(
 ) -> tuple[Vector, Vector]:
     """Return a basis V (k, n) of Krylov's space, orthonormal by the diagonal D of the curvature, and V H V' (k, k)."""
     diagonal = curvature_at_entry(here.point, here.coords) + here.penalty.l2
+    diagonal[diagonal == 0] = 1.0
     short = SHORT * np.sqrt(abs(here.value))
     basis, images = np.empty((0, slopes.size)), np.empty((0, slopes.size))
     following = slopes / diagonal
