@@ -137,9 +137,13 @@ class LocalElasticNet:
             scales += [1.0, *(0.5 * (1.0 + s) for s in scales)]
         return scales
 
-    def derivatives(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return gradient (n,) and Hessian (n, n) at weights of which only unpenalised ones may be zero."""
-        return np.sign(w) * self.l1 + self.l2 * w, np.diag(self.l2)
+    def gradient(self, w: Vector) -> Vector:
+        """Return the gradient (n,) at weights of which only unpenalised ones may be zero."""
+        return np.sign(w) * self.l1 + self.l2 * w
+
+    def hessian_times(self, w: Vector, d: Vector) -> Vector:
+        """Return the Hessian at such weights times a direction, (n,)."""
+        return self.l2 * d
 
     def descend(
         self,

@@ -264,21 +264,26 @@ class LocalGroupLasso:
             s -= excess[worst] / slope
         return 0.0
 
-    def derivatives(self, w: Vector) -> tuple[Vector, Vector] | None:
-        """Return gradient (n,) and Hessian (n, n), None for "linf"; only unpenalised weights may be zero.
+    def gradient(self, w: Vector) -> Vector | None:
+        """Return the gradient (n,), None for "linf"; only unpenalised weights may be zero."""
+        if self.is_linf:
+            return None
+        bend, _ = self._bend(w)
+        return self.blocks.spread(bend + self.l2) * w + self.blocks.spread(self.l1) * np.sign(w)
+
+    def hessian_times(self, w: Vector, d: Vector) -> Vector:
+        """Return the Hessian at such weights times a direction, (n,).
 
         The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
         """
-        if self.is_linf:
-            return None
-        blocks = self.blocks
-        norms = np.sqrt(blocks.squares(w))
-        bend = np.divide(self.group, norms, out=np.zeros_like(norms), where=norms > 0)
-        hessian = np.diag(blocks.spread(bend + self.l2))
-        for b in np.flatnonzero(bend):
-            own = blocks.order[blocks.starts[b] : blocks.starts[b + 1]]
-            hessian[np.ix_(own, own)] -= bend[b] * np.outer(w[own], w[own]) / norms[b] ** 2
-        return blocks.spread(bend + self.l2) * w + blocks.spread(self.l1) * np.sign(w), hessian
+        blocks, (bend, norms) = self.blocks, self._bend(w)
+        along = np.divide(bend * blocks.total(w * d), norms**2, out=np.zeros_like(norms), where=norms > 0)
+        return blocks.spread(bend + self.l2) * d - blocks.spread(along) * w
+
+    def _bend(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return group / ||w_b|| of each block, 0 for one of zeros, and the norms."""
+        norms = np.sqrt(self.blocks.squares(w))
+        return np.divide(self.group, norms, out=np.zeros_like(norms), where=norms > 0), norms
 
     def descend(
         self,

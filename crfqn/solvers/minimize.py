@@ -63,7 +63,7 @@ def minimize(
     check_requirements(solver, objective, penalty)
     log_start(solver, tol, max_iter)
     first = objective.at(*start) if isinstance(start, tuple) else start
-    run = Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback)
+    run = Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback, to_rounding)
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)

@@ -81,17 +81,16 @@ def newton_system(
     n, coords = inside.size, here.coords[inside]
     if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
         return None
-    derivatives = here.penalty.at(coords).derivatives(here.w[inside])
+    local, w = here.penalty.at(coords), here.w[inside]
+    slopes = local.gradient(w)
     model = (
-        None
-        if derivatives is None
-        else here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
+        None if slopes is None else here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
     )
-    if derivatives is None or model is None:
+    if slopes is None or model is None:
         return None
-    first, second = derivatives
     dense = model if isinstance(model, np.ndarray) else model.toarray()
-    return here.g[inside] + first, dense.astype(np.float64) + second
+    bent = [local.hessian_times(w, one) for one in np.eye(n)]
+    return here.g[inside] + slopes, dense.astype(np.float64) + np.stack(bent)
 
 
 def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:

@@ -24,6 +24,7 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.screening.proved_zeros import count_proved_zeros
+from crfqn.solvers.second_look import second_look, steps_worth_taking
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
 
@@ -32,6 +33,10 @@ Callback = Callable[[Progress], object]
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 # Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
+GROSS = (
+    10.0  # times the tolerance may an estimate be contradicted, where kinks hide what else a look would find
+)
+RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
 MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
 
@@ -47,6 +52,7 @@ class Run:
         max_iter: int,
         max_seconds: float | None,
         callback: Callback | None,
+        to_rounding: bool = False,
     ) -> None:
         held_out: HeldOut | None = getattr(callback, "held_out", None)
         self.watch = None if held_out is None else Watch(held_out)
@@ -54,9 +60,10 @@ class Run:
         self.tol, may_estimate = as_tolerance(tol)
         self.is_convex = getattr(objective, "is_convex", True)
         self.may_estimate = may_estimate and self.is_convex
-        self.max_iter, self.max_seconds = max_iter, max_seconds
+        self.max_iter, self.max_seconds, self.to_rounding = max_iter, max_seconds, to_rounding
         self.distance = DistanceEstimate(objective, penalty, self.tol)
         self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
+        self.is_discredited = False  # the estimate, grossly: then only a proof ends the run
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
@@ -91,6 +98,10 @@ class Run:
         excess = np.inf if self.excess is None else self.excess
         return (max(state.excess, self.tol), state.value) <= (max(excess, self.tol), self.value)
 
+    def _keep_if_better(self, state: State) -> None:
+        if self.is_better(state):
+            self.value, self.best, self.excess = state.value, state.point.sparse_weights, state.excess
+
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
         if state.is_evaluated:
@@ -113,11 +124,11 @@ class Run:
         """Add a state to the trace; returns why to stop, or None to go on."""
         if not np.isfinite(state.value):
             return Status.DIVERGED
-        if self.is_better(state):
-            self.value, self.best, self.excess = state.value, state.point.sparse_weights, state.excess
+        self._keep_if_better(state)
         is_step = state.is_step or not state.is_screening
         if is_step:
             state = self._estimated(state)
+            self._keep_if_better(state)
         self.dual_value = max(self.dual_value, state.dual_value)
         if state.is_screening and self.solves_unpenalised and not self.gap <= self.tol:
             state = self._with_unpenalised_solved(state)
@@ -171,19 +182,33 @@ class Run:
     def _estimated(self, state: State) -> State:
         """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
 
-        What a solver has left out of its working set shows in no value: before the estimate ends a run, all
-        coordinates are looked at, and what the violating zeros promise is added.
+        What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
+        estimate ends a run, all coordinates are looked at, what the violating zeros promise is added, and a second look
+        must not find the objective lower. Small problems are solved from there, whatever may end the run.
         """
-        self.estimate = self.distance.after_step(self.value)
-        if not (self.may_estimate and self.distance.wants_look(self.estimate)):
+        estimate = self.distance.after_step(self.value)
+        self.estimate = np.nan if self.is_discredited else estimate
+        asks = self.is_convex and self.excess is None and (self.may_estimate or self.to_rounding)
+        if not (asks and self.distance.wants_look(estimate)):
             return state
-        seen = screen_point(self.penalty, state.point)
-        self.estimate += promise_of_zeros(seen) / abs(self.value)
-        if self.estimate > self.tol:
+        point = state.point if state.value == self.value else self._best_point()
+        solved = newton_on_support(self.objective, self.penalty, point) if self.to_rounding else None
+        seen = solved or screen_point(self.penalty, point)
+        if not self.may_estimate:
+            self.distance.put_off(RARELY)
+            return state if solved is None else seen.state(is_final=state.is_final)
+        passes = self.objective.n_passes - self.passes_before
+        seen, found = second_look(seen, self.tol, steps_worth_taking(passes, self.objective.operations))
+        self.estimate += promise_of_zeros(seen) / abs(self.value) + found
+        self.is_near = self.estimate <= self.tol
+        if not self.is_near:
             self.distance.put_off()
-        else:
-            self.is_near = True
+        if found > GROSS * self.tol and self.penalty.dual_radius > 0:
+            self.is_discredited, self.may_estimate, self.estimate = True, False, np.nan
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
+
+    def _best_point(self) -> Point:
+        return self.objective.at(self.best.coords, self.best.weights)
 
     def _with_unpenalised_solved(self, state: State) -> State:
         """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
@@ -250,9 +275,7 @@ class Run:
         """
         if self.n_iter == 0:
             return status
-        seen = newton_on_support(
-            self.objective, self.penalty, self.objective.at(self.best.coords, self.best.weights)
-        )
+        seen = newton_on_support(self.objective, self.penalty, self._best_point())
         if seen is None:
             return status
         self.value, self.solves_below = (
@@ -290,8 +313,6 @@ class Run:
             if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
             can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
-            if can_tell and self.estimate <= self.tol:
-                return Status.ESTIMATED
             if state.is_final or not (can_tell and np.isfinite(self.estimate)):
                 return Status.STATIONARY
         if self.is_near:

@@ -93,9 +93,9 @@ class DistanceEstimate:
         """Whether it is time to look at all coordinates, because the steps alone would end the run."""
         return estimate <= self.tol and len(self.gains.values) >= self.next_look
 
-    def put_off(self) -> None:
+    def put_off(self, times: float = PATIENCE) -> None:
         """Wait for some more steps before the next look."""
-        self.next_look = PATIENCE * len(self.gains.values) + 1
+        self.next_look = times * len(self.gains.values) + 1
 
 
 def promise_of_zeros(seen: ScreenedPoint) -> float:

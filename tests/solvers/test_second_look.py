@@ -1,0 +1,95 @@
+"""The second look at where an estimate would end a run: what it finds, and what it keeps from being claimed."""
+
+import numpy as np
+import pytest
+from margin_problems import make_problem, point_at, weights_like
+from margin_references import optimum
+from sklearn.datasets import load_breast_cancer
+
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.result import Status
+from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.second_look import second_look
+
+TOL = 1e-3
+
+
+def off_centre(shift, seed=1000):
+    """Items of three classes whose features lie far from the origin: the metric sees little but their mean."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(150, 6))
+    y = (2 * x @ random.normal(size=(6, 3)) + random.gumbel(size=(150, 3))).argmax(axis=1)
+    return x + shift, y
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("shift", "settings"),
+    [
+        (1e3, {}),
+        (1e3, {"penalize_intercept": True}),
+        (1e3, {"fit_intercept": False}),
+        (1e4, {"fit_intercept": False}),
+    ],
+    ids=str,
+)
+def test_steps_that_win_nothing_prove_nothing(shift, settings):
+    """ESTIMATED after 5 steps at 164, where the optimum is below 88 (of these, 47.9 with free intercepts)."""
+    X, y = off_centre(shift)
+    optimum = 88.0 if settings else 47.95
+    result = MulticlassCRF(l1=0.5, max_iter=100, **settings).fit(X, y).result_
+    assert result.status is not Status.ESTIMATED or result.value <= (1 + 2 * TOL) * optimum
+    assert not result.estimated_gap <= TOL or result.status.is_success
+
+
+def test_l2_does_not_depend_on_the_axes():
+    """Turned by the eigenvectors the features' mean is one of them, and the problem easy; the optimum is the same."""
+    random = np.random.default_rng(3)
+    items = [random.normal(size=(n, 6)) for n in random.integers(3, 8, size=30)]
+    labels = random.normal(size=(6, 3)) * 2
+    y = [(x @ labels + random.gumbel(size=(len(x), 3))).argmax(axis=1) for x in items]
+    X = [x + 1e4 for x in items]
+    _, _, axes = np.linalg.svd(np.concatenate(X), full_matrices=False)
+    found, turned = (ChainCRF(l1=0, l2=0.5).fit(each, y).result_ for each in (X, [x @ axes.T for x in X]))
+    assert turned.status.is_success
+    assert found.status.is_success
+    assert found.value == pytest.approx(turned.value, rel=2 * TOL)
+
+
+def test_a_proof_is_found_where_an_estimate_would_have_led_to_it():
+    X, y = load_breast_cancer(return_X_y=True)
+    estimate, certificate = (
+        MulticlassClassifier(group_l1=1.0, stop=stop).fit(X, y).result_
+        for stop in ("estimate", "certificate")
+    )
+    assert estimate.status is Status.CONVERGED
+    assert certificate.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("name", ["multitask", "logistic", "ranking"])
+@pytest.mark.parametrize("strengths", [(0.0, 0.5, 0.0), (0.0, 0.1, 0.5)], ids=["l2", "rows"])
+def test_all_directions_lead_to_the_optimum(name, strengths):
+    problem = make_problem(name)
+    n_features, n_states = problem.x.shape[1], problem.n_states
+    l1, l2, group = strengths
+    penalty = (
+        GroupLasso(group, l1, l2, n_features=n_features, n_states=n_states)
+        if group
+        else ElasticNet(l1=l1, l2=l2)
+    )
+    seen = screen_point(penalty, point_at(problem, weights_like(problem, scale=0.1)))
+    best, _ = optimum(problem, strengths, "l2")
+    there, won = second_look(seen, 1e-6, n_features * n_states)
+    assert there.value == pytest.approx(best, rel=1e-5)
+    assert won == pytest.approx((seen.value - there.value) / there.value)
+    again, won = second_look(there, 1e-4, n_features * n_states)
+    assert again is there
+    assert won == 0.0
+
+
+def test_without_a_gradient_of_the_penalty_nothing_is_found():
+    problem = make_problem("logistic")
+    penalty = GroupLasso(0.1, 0.0, 0.0, "linf", n_features=problem.x.shape[1], n_states=problem.n_states)
+    seen = screen_point(penalty, point_at(problem, weights_like(problem)))
+    assert second_look(seen, 1e-6, 10) == (seen, 0.0)
