@@ -16,7 +16,7 @@ import numpy as np
 
 from crfqn.objectives.operations import Operations
 from crfqn.solvers.protocols import LocalPenalty, Vector
-from crfqn.solvers.prox_qn.metric import curvature_at_entry
+from crfqn.solvers.prox_qn.active_set import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 SHORT = 1e-3  # of the square root of the objective: what differences of gradients move by, in the norm of D
