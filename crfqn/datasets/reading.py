@@ -22,7 +22,7 @@ from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.formats.conll import read_conll
 from crfqn.readers.formats.svmlight import read_svmlight
 from crfqn.readers.labeled import Labeled, append_test
-from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.reading import read_taxonomy_file
 
 Shape = tuple[int, int]
 Data = Labeled | Documents
