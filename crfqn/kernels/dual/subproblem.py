@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner
-from crfqn.kernels.projection.level import (
+from crfqn.kernels.projection import (
     BISECTION,
     PIVOT,
     SORT,

@@ -25,7 +25,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.kernels.dual.balance import balance
 from crfqn.kernels.dual.linear import Items, Rows, sweep_items
 from crfqn.kernels.dual.subproblem import METHODS, SubSolver
-from crfqn.kernels.projection.rows import SEED, simplex_rows
+from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap

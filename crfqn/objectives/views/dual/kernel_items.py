@@ -17,7 +17,7 @@ from crfqn.arrays import SparseWeights, Vector
 from crfqn.kernels.dual.gram import find_violated, visit_items
 from crfqn.kernels.dual.linear import Items
 from crfqn.kernels.dual.subproblem import METHODS, SubSolver
-from crfqn.kernels.projection.rows import SEED, simplex_rows
+from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
