@@ -1,0 +1,221 @@
+"""Trainings along a regularisation path, from the largest l1 down, each from the optimum of the one before.
+
+`prepare_path` builds the objective once, and finds the point of zero weights and the l1 that it is optimal for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from crfqn.errors import InputError
+from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.strengths.automatic import automatic_strength
+from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import LazyPoint
+from crfqn.penalties import NORMS
+from crfqn.regularization_path.grid import Grid
+from crfqn.result import Result, Status
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import State
+from crfqn.solvers.screening.strong_rule import StrongRule
+from crfqn.solvers.unpenalised import solve_unpenalised
+from crfqn.threads import Pool
+
+LARGEST_GRADIENT = 1e300
+
+Score = Callable[[SparseCRF], float]
+
+
+class NoStep:
+    """Solver that makes no step and keeps its arguments, for an estimator's `fit` to build its objective only."""
+
+    objective: Any
+    penalty: Any
+    start: Any
+
+    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[State]:
+        """Yield one state, the start, as the last."""
+        self.objective, self.penalty, self.start = objective, penalty, start
+        yield State(start, start.value, np.nan, 0, is_final=True)
+
+
+@dataclass
+class PreparedPath:
+    """Training before its first step, from which the values of a regularisation path are trained.
+
+    model : the estimator, fitted except for its weights, which are zero
+    objective, penalty : what it minimises
+    solver : the solver of the estimator
+    point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
+    path_parameter : "l1" or "group_l1", the parameter that varies
+    l1_max : the smallest value of it under which all penalised weights stay zero
+    automatic : the value of it that "auto" stands for
+    """
+
+    model: SparseCRF
+    objective: Any
+    penalty: Any
+    solver: Any
+    point: Any
+    path_parameter: str
+    l1_max: float
+    automatic: float
+
+    def penalty_at(self, value: float) -> Any:
+        """Return the penalty with another value of the varying parameter."""
+        return replace(self.penalty, **{self.path_parameter: float(value)})
+
+
+@contextmanager
+def prepare_path(
+    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
+) -> Iterator[PreparedPath]:
+    """Prepare a regularisation path; a context manager, whose threads are there as long as the block runs."""
+    found = NoStep()
+    model = clone(estimator)
+    model._check_parameters()
+    solver = estimator._make_solver()
+    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{path_parameter: 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it makes no step
+        model.fit(X, y, sample_weight)
+    del X, y
+    same = ("solver", "callback", "verbose", "warm_start")  # a clone's callback would be another object
+    model.set_params(**{name: getattr(estimator, name) for name in same})
+    objective, penalty, point = found.objective, found.penalty, found.start
+    with single_threaded_blas(), Pool(estimator.n_threads) as pool:
+        objective.pool = pool
+        point = solve_unpenalised(point, penalty.unpenalised)
+        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
+        l1_max = largest_strength(path_parameter, objective, penalty, point)
+        yield PreparedPath(model, objective, penalty, solver, point, path_parameter, l1_max, automatic)
+
+
+def largest_strength(parameter: str, objective: Any, penalty: Any, point: Any) -> float:
+    """Return the smallest l1 or group_l1 under which all penalised weights, or rows of them, are zero.
+
+    That is the largest |gradient| of a penalised coordinate, or the largest dual norm of a penalised row, found by
+    scans for gradients above a threshold that falls by halves. InputError where all gradients are zero.
+    """
+    threshold = objective.total_weight
+    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
+        threshold *= 4.0
+    lowest = 1e-12 * threshold
+    while threshold > lowest:
+        threshold /= 2.0
+        if parameter == "l1":
+            found = point.screen(threshold)
+            sizes = np.abs(found.gradient[~np.isin(found.coords, penalty.unpenalised)])
+        else:
+            found = point.screen_rows(threshold, penalty.l1, NORMS[penalty.norm])
+            local = penalty.at(found.coords)
+            sizes = local.dual_norms(found.gradient)[local.group > 0]
+        largest = float(sizes.max(initial=0.0))
+        if largest > threshold:
+            return largest
+    raise InputError(
+        f"{parameter}: expected features that tell the labels apart, but no weight would change the loss"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One value of a regularisation path.
+
+    model : fitted estimator; score : on the validation items, nan without
+    n_broken : weights that the strong rule had left out and the check of all gradients added
+    """
+
+    model: SparseCRF
+    score: float
+    n_broken: int
+
+
+@dataclass
+class Waiting:
+    """Early stopping after `patience` scores in succession that are no better than the best before them; None: never.
+
+    Counting starts once a score is better than the first: under strong penalties all models predict the same label.
+    """
+
+    patience: int | None
+    first: float = np.nan
+    best: float = np.nan
+    n_worse: int = 0
+
+    def is_over(self, score: float) -> bool:
+        """Add a score; return whether to stop."""
+        if np.isnan(self.first):
+            self.first = self.best = score
+        self.n_worse = 0 if score > self.best else self.n_worse + 1
+        self.best = max(self.best, score)
+        return self.patience is not None and self.best > self.first and self.n_worse >= self.patience
+
+
+def solve_path(
+    prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score | None = None
+) -> Iterator[Step]:
+    """Train at every value, descending, yielding each step when done; end by an interrupt."""
+    point, before = prepared.point, max(prepared.l1_max, float(values[0]))
+    after = np.append(values[1:], 0.0)
+    for value, following in zip(values.tolist(), after.tolist(), strict=True):
+        tol = grid.tol(prepared.model.tol) if following > 0 else prepared.model.tol
+        rule = StrongRule(prepared.solver, before, following, tol)
+        result = train(prepared, value, rule, point)
+        model = fitted(prepared, value, result)
+        yield Step(model, np.nan if score is None else score(model), rule.n_broken)
+        if result.status in (Status.INTERRUPTED, Status.CALLBACK):
+            return
+        point, before = rule.point, value
+        if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
+            point = prepared.objective.at(result.coords, result.weights)
+
+
+def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
+    """Return the model solved to `tol`; its passes, iterations and seconds are those of both trainings together."""
+    before = model.result_
+    rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
+    value = getattr(model, prepared.path_parameter)
+    result = train(prepared, value, rule, prepared.objective.at(before.coords, before.weights))
+    total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
+    return fitted(prepared, value, replace(result, **total))
+
+
+def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
+    """Train at one value from the point `start`, whose gradient at all coordinates is known; return the result."""
+    settings = prepared.model
+    return minimize(
+        prepared.objective,
+        prepared.penalty_at(value),
+        rule,
+        start,
+        tol=rule.tol,
+        proves_zeros=rule.after == 0,
+        max_iter=settings.max_iter,
+        max_seconds=settings.max_seconds,
+        callback=settings.callback,
+    )
+
+
+def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
+    """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
+    result_model, objective = copy(prepared.model), prepared.objective
+    setattr(result_model, prepared.path_parameter, value)
+    result_model._adopt_strengths({prepared.path_parameter: value})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
+        result_model._keep(result)
+    if isinstance(objective, Objective):
+        result_model._finish(objective.map, objective.loss, objective.weights)
+    return result_model
