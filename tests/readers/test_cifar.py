@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from crfqn.datasets.reading import read_files
 from crfqn.errors import DataError
-from crfqn.readers.collections.cifar import PIXELS, read_cifar
+from crfqn.readers.collections.images import PIXELS, read_cifar
 
 
 def write(path, n, seed=0, label=None):
@@ -17,7 +18,7 @@ def write(path, n, seed=0, label=None):
 def test_parts_of_the_training_and_the_test(tmp_path):
     paths = [tmp_path / name for name in ("a.bin", "b.bin", "test.bin")]
     records = [write(path, n, n) for path, n in zip(paths, (4, 3, 2), strict=True)]
-    found = read_cifar(*paths)
+    found = read_files("cifar", paths, None)
     assert found.n_train == 7
     assert found.labels == ["0", "1", "2", "3", "0", "1", "2", "0", "1"]
     np.testing.assert_allclose(found.inputs.toarray(), np.concatenate(records)[:, 1:] / 255, atol=1e-7)

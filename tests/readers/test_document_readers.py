@@ -20,8 +20,8 @@ from scipy.sparse import csr_array
 
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.collections.arff import read_hierarchical_arff
-from crfqn.readers.collections.idx import read_idx, read_labelled_images
-from crfqn.readers.collections.newsgroups import groups_tree, read_newsgroups
+from crfqn.readers.collections.images import read_idx, read_labelled_images
+from crfqn.readers.collections.texts import groups_tree, read_newsgroups
 from crfqn.readers.documents import Documents, concatenate, drop_unseen_columns
 from crfqn.readers.formats.svmlight import read_svmlight
 from crfqn.taxonomy.tree import LabelTree

@@ -39,21 +39,11 @@ class Header:
 
 
 def read_hierarchical_arff(path: str | Path) -> Documents:
-    """Read an ARFF file with a hierarchical class, plain or gzip-compressed; `-` reads standard input.
+    """Read an ARFF file with a hierarchical class, plain or gzip-compressed; DataError names file and line.
 
-    Returns
-    -------
-    Documents
-        `inputs` is a float64 csr_array of the numeric attributes, which give the `feature_names`; a label is the
-        path to its node, such as "6/2/0"; the taxonomy holds the nodes that the header declares, or those on
-        the labels' paths if it declares none.
-
-    Raises
-    ------
-    DataError
-        Attributes of another kind, no hierarchical one or two of them, a row with too many or too few fields, a
-        value that is not a finite number, a label of several paths or one that is not declared (file and
-        line are named), no rows.
+    `inputs` is a float64 csr_array of the numeric attributes, which give the `feature_names`; a label is the path to
+    its node, such as "6/2/0"; the taxonomy holds the nodes that the header declares, or those on the labels' paths if
+    it declares none.
     """
     from scipy.sparse import csr_array
 
