@@ -104,10 +104,10 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
         next_row[row], is_start[after] = after, False
     words: list[np.ndarray] = []
     for start in np.flatnonzero(is_start):
-        rows, row = [], int(start)
-        while row != LAST:
-            rows.append(row)
-            row = int(next_row[row])
+        rows, place = [], int(start)
+        while place != LAST:
+            rows.append(place)
+            place = int(next_row[place])
         words.append(np.array(rows, dtype=np.int64))
     if sum(len(word) for word in words) != len(ids):
         raise DataError(f"{path}: some chains of next_id run in a circle; each must end with {LAST}")
