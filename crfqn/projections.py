@@ -87,9 +87,7 @@ def project_simplex(
     >>> project_simplex([[1.0, 0.5], [3.0, 4.0]], radius=[1.0, 4.0]).tolist()
     [[0.75, 0.25], [1.5, 2.5]]
     """
-    rows, radii, target = checked(x, "radius", radius, out)
-    wrong = simplex_rows(rows, radii, *checked_method(method, tol), target)
-    return finished(rows, wrong, target, x, out)
+    return projected(simplex_rows, x, "radius", radius, out, *checked_method(method, tol))
 
 
 def project_l1_ball(
@@ -104,9 +102,7 @@ def project_l1_ball(
 
     Outside of the ball it is the projection of |x| onto the simplex, with the signs of x.
     """
-    rows, radii, target = checked(x, "radius", radius, out)
-    wrong = ball_rows(rows, radii, *checked_method(method, tol), False, target)
-    return finished(rows, wrong, target, x, out)
+    return projected(ball_rows, x, "radius", radius, out, *checked_method(method, tol), False)
 
 
 def prox_linf(
@@ -121,9 +117,7 @@ def prox_linf(
 
     The largest entries are clipped to one size. Parameters as of `project_simplex`, the strength as its radius.
     """
-    rows, radii, target = checked(x, "strength", strength, out)
-    wrong = ball_rows(rows, radii, *checked_method(method, tol), True, target)
-    return finished(rows, wrong, target, x, out)
+    return projected(ball_rows, x, "strength", strength, out, *checked_method(method, tol), True)
 
 
 def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
@@ -222,6 +216,14 @@ def project_epigraph(
     wrong = epigraph_rows(rows, heights, np.ascontiguousarray(shift), *checked_method(method, tol), target, t)
     p = finished(rows, wrong, target, x, out)
     return p, t if np.ndim(x) == 2 else float(t[0])
+
+
+def projected(
+    kernel: Any, x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, *settings: Any
+) -> Vector:
+    """Return the rows of x projected by a kernel, which takes the settings between radii and target."""
+    rows, radii, target = checked(x, name, radius, out)
+    return finished(rows, kernel(rows, radii, *settings, target), target, x, out)
 
 
 def numbers(values: ArrayLike, name: str) -> Vector:

@@ -64,7 +64,7 @@ class RegularizationPath:
         """Index of the best score; of equal ones that of the sparsest model. InputError where nothing was scored."""
         if np.isnan(self.score).all():
             raise InputError(
-                "best model: expected scores to choose by, but the path was walked without validation"
+                "best model: expected scores to choose by, but the path was solved without validation"
             )
         return int(np.nanargmax(self.score))
 
