@@ -82,7 +82,7 @@ class Grid:
         given = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = given[0] if given else estimator._path_parameter
         if parameter == "l2":
-            raise InputError("penalty: expected one with l1 or group_l1 to vary, got 'l2'")
+            raise InputError("penalty: expected one with l1 or group_l1 to walk, got 'l2'")
         return parameter
 
     def values(self, l1_max: float, automatic: float) -> NDArray[np.float64]:
