@@ -5,9 +5,12 @@ batch job) there are only lines that stay. These come at a rate that slows down 
 and an hour both give a page. Everything goes to stderr: stdout belongs to results.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from crfqn.result import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,45 +21,16 @@ LONGEST_INTERVAL = 60.0  # ... but at least one a minute
 REFRESH_INTERVAL = 0.1  # seconds between repaints of the live line
 
 
-class Record(Protocol):
-    """Fields of a progress record that the display reads; `crfqn.result.Progress` says what they are."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def gap(self) -> float: ...
-    @property
-    def estimated_gap(self) -> float: ...
-    @property
-    def violation(self) -> float: ...
-    @property
-    def n_active(self) -> int: ...
-    @property
-    def n_nonzero(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def passes(self) -> float: ...
-    @property
-    def sample_fraction(self) -> float: ...
-    @property
-    def n_wrong(self) -> int | None: ...
-    @property
-    def held_out_score(self) -> float: ...
-
-
 def _number(value: float, pattern: str) -> str:
     return "-" if value != value else format(value, pattern)  # nan: not known yet
 
 
-def _iteration(record: Any) -> str:
+def _iteration(record: Progress) -> str:
     """Return the iteration, or the fraction of the items during the warm-up on a sample."""
     return f"{record.iteration:d}" if record.sample_fraction == 1 else f"1/{1 / record.sample_fraction:.0f}"
 
 
-def _objective(record: Any) -> str:
+def _objective(record: Progress) -> str:
     """Return the objective, scaled up and marked as an estimate on a sample, or an epoch's number of mistakes."""
     if record.n_wrong is not None and record.value != record.value:
         return f"{record.n_wrong:,d} wrong"
@@ -68,7 +42,7 @@ def _objective(record: Any) -> str:
 
 
 # together 79 wide: they fit a terminal of 80
-COLUMNS: tuple[tuple[str, int, Callable[[Any], str]], ...] = (
+COLUMNS: tuple[tuple[str, int, Callable[[Progress], str]], ...] = (
     ("iter", 5, _iteration),
     ("objective", 12, _objective),
     ("gap", 7, lambda record: _number(record.gap, ".1e")),
@@ -87,7 +61,7 @@ HEADING, WATCHED_HEADING = (
 )
 
 
-def format_record(record: Record, is_watched: bool = False) -> str:
+def format_record(record: Progress, is_watched: bool = False) -> str:
     """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan).
 
     is_watched : whether there are validation items, whose score has a column under `WATCHED_HEADING`
@@ -112,20 +86,20 @@ class ProgressDisplay:
     the display costs. On leaving, the last record is shown if it was not yet.
     """
 
-    def __init__(self, console: "Console | None" = None, is_watched: bool = False) -> None:
+    def __init__(self, console: Console | None = None, is_watched: bool = False) -> None:
         if console is None:
             from rich.console import Console
 
             console = Console(stderr=True)
         self.console, self.is_watched = console, is_watched
         self._live: Any = None
-        self._latest: Record | None = None
+        self._latest: Progress | None = None
         self._latest_stays = False
         self._next_line = 0.0
         self._next_refresh = 0.0
         self._has_heading = False
 
-    def __call__(self, record: Record) -> None:
+    def __call__(self, record: Progress) -> None:
         """Show a progress record: in the live line, or in a line that stays."""
         self._latest, self._latest_stays = record, False
         if record.seconds >= self._next_line:
@@ -136,7 +110,7 @@ class ProgressDisplay:
             self._live.update(self._text(format_record(record, self.is_watched)), refresh=True)
             self._next_refresh = record.seconds + REFRESH_INTERVAL
 
-    def __enter__(self) -> "ProgressDisplay":
+    def __enter__(self) -> ProgressDisplay:
         if self.console.is_terminal and not self.console.is_dumb_terminal:
             from rich.live import Live
 
@@ -152,12 +126,7 @@ class ProgressDisplay:
             self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.kernels.projection.level import BISECTION, PIVOT, SORT
-from crfqn.kernels.projection.rows import ball_rows, epigraph_rows, simplex_rows
+from crfqn.kernels.projection import BISECTION, PIVOT, SORT, ball_rows, epigraph_rows, simplex_rows
 
 METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
 LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
@@ -88,9 +87,7 @@ def project_simplex(
     >>> project_simplex([[1.0, 0.5], [3.0, 4.0]], radius=[1.0, 4.0]).tolist()
     [[0.75, 0.25], [1.5, 2.5]]
     """
-    rows, radii, target = checked(x, "radius", radius, out)
-    wrong = simplex_rows(rows, radii, *checked_method(method, tol), target)
-    return finished(rows, wrong, target, x, out)
+    return projected(simplex_rows, x, "radius", radius, out, *checked_method(method, tol))
 
 
 def project_l1_ball(
@@ -105,9 +102,7 @@ def project_l1_ball(
 
     Outside of the ball it is the projection of |x| onto the simplex, with the signs of x.
     """
-    rows, radii, target = checked(x, "radius", radius, out)
-    wrong = ball_rows(rows, radii, *checked_method(method, tol), False, target)
-    return finished(rows, wrong, target, x, out)
+    return projected(ball_rows, x, "radius", radius, out, *checked_method(method, tol), False)
 
 
 def prox_linf(
@@ -122,9 +117,7 @@ def prox_linf(
 
     The largest entries are clipped to one size. Parameters as of `project_simplex`, the strength as its radius.
     """
-    rows, radii, target = checked(x, "strength", strength, out)
-    wrong = ball_rows(rows, radii, *checked_method(method, tol), True, target)
-    return finished(rows, wrong, target, x, out)
+    return projected(ball_rows, x, "strength", strength, out, *checked_method(method, tol), True)
 
 
 def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
@@ -170,17 +163,16 @@ def project_halfspace(
         raise InputError(f"normal: expected shape {(rows.shape[1],)} or {rows.shape}, got {a.shape}")
     check_finite(a, "normal")
     a = np.broadcast_to(a, rows.shape)
-    scale = np.abs(a).max(axis=1)  # so that no square overflows, and none vanishes
-    if np.any(empty := (scale == 0) & (bounds < 0)):
+    largest = np.abs(a).max(axis=1)
+    if np.any(empty := (largest == 0) & (bounds < 0)):
         raise InputError(
             f"expected a half-space with points, row {int(np.argmax(empty))} has <0, b> <= a bound below 0"
         )
-    unit = a / np.where(scale > 0, scale, 1.0)[:, None]
-    squares = np.where(scale > 0, np.einsum("ij,ij->i", unit, unit), 1.0)
-    inside = np.einsum("ij,ij->i", unit, rows) - bounds / np.where(scale > 0, scale, 1.0)
-    np.subtract(
-        rows, (np.where(scale > 0, np.maximum(inside, 0.0), 0.0) / squares)[:, None] * unit, out=target
-    )
+    scale = np.where(largest > 0, largest, 1.0)  # so that no square overflows, and none vanishes
+    unit = a / scale[:, None]
+    outside = np.maximum(np.einsum("ij,ij->i", unit, rows) - bounds / scale, 0.0)
+    squares = np.maximum(np.einsum("ij,ij->i", unit, unit), 1.0)  # less only where all are 0
+    np.subtract(rows, (outside / squares)[:, None] * unit, out=target)
     return finished(rows, -1, target, x, out)
 
 
@@ -226,6 +218,14 @@ def project_epigraph(
     return p, t if np.ndim(x) == 2 else float(t[0])
 
 
+def projected(
+    kernel: Any, x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, *settings: Any
+) -> Vector:
+    """Return the rows of x projected by a kernel, which takes the settings between radii and target."""
+    rows, radii, target = checked(x, name, radius, out)
+    return finished(rows, kernel(rows, radii, *settings, target), target, x, out)
+
+
 def numbers(values: ArrayLike, name: str) -> Vector:
     """Return real numbers as float64, or raise InputError."""
     found = np.asarray(values)
@@ -237,7 +237,7 @@ def numbers(values: ArrayLike, name: str) -> Vector:
 def checked(
     x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, least: float = 0.0
 ) -> tuple[Vector, Vector, Vector]:
-    """Return x as contiguous rows (n, k), the radii (n,), and rows for the result."""
+    """Return x as contiguous rows (n, k), the radii (n,), and rows for the result: those of `out` if contiguous."""
     found = numbers(x, "x")
     if found.ndim not in (1, 2) or found.shape[-1] == 0:
         raise InputError(
@@ -251,22 +251,13 @@ def checked(
     if wrong.any():
         bounds = f"from {least:g} to {LARGEST:g}" if np.isfinite(least) else f"of at most {LARGEST:g} in size"
         raise InputError(f"{name}: expected numbers {bounds}, got {np.atleast_1d(radii)[np.argmax(wrong)]}")
-    return rows, np.ascontiguousarray(np.broadcast_to(radii, len(rows))), target_rows(found, out)
-
-
-def target_rows(x: Vector, out: Any) -> Vector:
-    """Return the rows that a result is written to: those of `out` itself where they are contiguous."""
-    if out is None:
-        return np.empty((x.size // x.shape[-1], x.shape[-1]))
-    if not (
-        isinstance(out, np.ndarray)
-        and out.dtype == np.float64
-        and out.shape == x.shape
-        and out.flags.writeable
-    ):
-        found = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise InputError(f"out: expected a writable float64 array of shape {x.shape}, got {found}")
-    return (out if out.flags.c_contiguous else np.empty(out.shape)).reshape(-1, x.shape[-1])
+    if out is not None:
+        is_array = isinstance(out, np.ndarray)
+        if not (is_array and out.dtype == float and out.shape == found.shape and out.flags.writeable):
+            shown = f"{out.dtype} {out.shape}" if is_array else type(out).__name__
+            raise InputError(f"out: expected a writable float64 array of shape {found.shape}, got {shown}")
+    target = out.reshape(rows.shape) if out is not None and out.flags.c_contiguous else np.empty(rows.shape)
+    return rows, np.ascontiguousarray(np.broadcast_to(radii, len(rows))), target
 
 
 def checked_method(method: str, tol: float) -> tuple[int, float]:

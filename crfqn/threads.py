@@ -77,10 +77,13 @@ def core_quota(root: Path) -> float:
     for line in lines:
         controllers, _, path = line.partition(":")[2].partition(":")
         if not controllers:
-            quotas += [_quota_v2(folder) for folder in _with_parents(mount, path)]
+            quotas += [_granted(folder / "cpu.max") for folder in _with_parents(mount, path)]
         elif "cpu" in controllers.split(","):
             for name in {controllers, "cpu"}:
-                quotas += [_quota_v1(folder) for folder in _with_parents(mount / name, path)]
+                quotas += [
+                    _granted(folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us")
+                    for folder in _with_parents(mount / name, path)
+                ]
     return min(quotas)
 
 
@@ -93,27 +96,13 @@ def _with_parents(mount: Path, group: str) -> Iterator[Path]:
         yield mount.joinpath(*names[:depth])
 
 
-def _quota_v2(folder: Path) -> float:
-    """Return the cores that `cpu.max` grants: microseconds a period, or max, and the period."""
+def _granted(*files: Path) -> float:
+    """Return the cores that a quota and a period grant, in microseconds, in one file or two; inf without a limit."""
     try:
-        quota, period = (folder / "cpu.max").read_text().split()
-        return float("inf") if quota == "max" else _ratio(quota, period)
-    except (OSError, ValueError):
+        quota, period = map(int, " ".join(file.read_text() for file in files).split())
+    except (OSError, ValueError):  # "max" is no number
         return float("inf")
-
-
-def _quota_v1(folder: Path) -> float:
-    """Return the cores that `cpu.cfs_quota_us` grants: microseconds a period, or -1."""
-    try:
-        quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return _ratio(quota, period)
-    except (OSError, ValueError):
-        return float("inf")
-
-
-def _ratio(quota: str, period: str) -> float:
-    """Return quota / period; inf unless both are positive."""
-    return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else float("inf")
+    return quota / period if quota > 0 and period > 0 else float("inf")
 
 
 def check_n_threads(n_threads: int | None) -> int:

@@ -1,17 +1,32 @@
-"""Files of a dataset: their names, checksums and addresses, and where on this machine they lie.
+"""Files of a dataset: their names, checksums and addresses, where on this machine they lie, and how they come here.
 
 Files are looked for in the folder that the environment variable CRFQN_DATA names (and the folders directly in
-it), then in the cache (CRFQN_CACHE, else the system's).
+it), then in the cache (CRFQN_CACHE, else the system's). The transfer itself is pooch's (temporary file, moved into
+place when complete). Added here: short waits, a limit on the whole transfer, progress, and one error that says of
+every address why it failed.
 """
 
 import hashlib
+import logging
 import os
-from collections.abc import Sequence
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from crfqn.data.files.lines import read_bytes
 from crfqn.errors import DataError
+
+OnProgress = Callable[[int, int], None]
+
+
+class DownloadError(DataError):
+    """Error of a download that no address delivered; the text has a line for each address."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +80,7 @@ class DataFile:
         return any(path.parts[-len(Path(name).parts) :] == Path(name).parts for name in self.names)
 
     def check(self, path: Path) -> None:
-        """Compare the checksum of the file at `path` with the registered one.
-
-        Raises
-        ------
-        DataError
-            It differs, or the file cannot be read.
-        """
+        """Raise DataError unless the checksum of the file at `path` is the registered one."""
         expected = self.sha256_unpacked or self.sha256
         what, size = "checksum", f", expected {self.size}" if self.size else ""
         if self.sha256_unpacked:
@@ -84,6 +93,45 @@ class DataFile:
                 f"{path}: {what} differs: expected sha256 {expected}, got {got} "
                 f"({path.stat().st_size} bytes{size})"
             )
+
+    def download(
+        self,
+        target: Path,
+        *,
+        timeout: float = 5.0,
+        limit: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Fetch the file from the first address that works; nothing appears at `target` before it is complete.
+
+        timeout : seconds to wait for a sign of life: the name, the connection, the next piece
+        limit : seconds for everything together
+        on_progress : called with (bytes received, bytes in all or 0)
+        """
+        import pooch
+
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DownloadError(f"cannot create the folder {target.parent} ({error})") from error
+        end = None if limit is None else time.monotonic() + limit
+        checksum = f"sha256:{self.sha256}" if self.sha256 else None
+        failures = []
+        for address in self.addresses:
+            wait = timeout if end is None else min(timeout, end - time.monotonic())
+            try:
+                if wait <= 0:
+                    raise TimeoutError(f"not tried: the limit of {limit:.2g} s was over")
+                _resolve(address, wait)
+                transfer = pooch.HTTPDownloader(timeout=wait, progressbar=_TransferLimit(end, on_progress))
+                with _silent_pooch():
+                    pooch.retrieve(
+                        address, checksum, fname=target.name, path=target.parent, downloader=transfer
+                    )
+                return
+            except (OSError, ValueError) as error:  # what requests and pooch raise derives from these
+                failures.append(f"  {address}: {_reason(error, wait)}")
+        raise DownloadError("\n".join(failures))
 
 
 def parts(files: Sequence[DataFile]) -> list[list[DataFile]]:
@@ -109,3 +157,72 @@ def cache_folder() -> Path:
     import pooch
 
     return Path(pooch.os_cache("crfqn"))
+
+
+class _TransferLimit:
+    """A progress bar in pooch's sense, which reports progress and ends a transfer that takes too long."""
+
+    def __init__(self, end: float | None, on_progress: OnProgress | None) -> None:
+        self.total = 0
+        self.received = 0
+        self.end = end
+        self.on_progress = on_progress
+
+    def update(self, n_bytes: int) -> None:
+        self.received += n_bytes
+        if self.on_progress is not None:
+            self.on_progress(min(self.received, self.total or self.received), self.total)
+        is_complete = 0 < self.total <= self.received
+        if self.end is not None and time.monotonic() > self.end and not is_complete:
+            raise TimeoutError(f"too slow: {self.received} of {self.total or '?'} bytes within the limit")
+
+    def reset(self) -> None:
+        self.received = 0
+
+    def close(self) -> None:
+        pass
+
+
+def _resolve(address: str, timeout: float) -> None:
+    """Look the host up within `timeout`; the system's resolver may take half a minute without a network."""
+    host, scheme = urlsplit(address).hostname or "", urlsplit(address).scheme
+    if scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
+        return  # the proxy looks it up
+    failure: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if failure or thread.is_alive():
+        raise OSError(f"the host {host} cannot be found" + ("" if failure else f" within {timeout:.2g} s"))
+
+
+@contextmanager
+def _silent_pooch() -> Iterator[None]:
+    """Silence pooch's messages on stderr; progress and errors are reported by the caller."""
+    import pooch
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _reason(error: BaseException, timeout: float) -> str:
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"the server answered {response.status_code} {response.reason}"
+    if type(error).__name__ in ("ConnectTimeout", "ReadTimeout"):
+        return f"no answer within {timeout:.2g} s"
+    while error.__context__ is not None:  # requests wraps the cause several times
+        error = error.__context__
+    return str(error) or type(error).__name__

@@ -1,18 +1,267 @@
-"""Entries of the registry: a dataset is described by a file `data/<name>.toml`.
+"""Registry of datasets: entries described by files `data/<name>.toml`, finding, fetching, checking and reading them.
 
-It holds title, licence, source, reader, the files (of each part any one is enough) and what must be in them.
+An entry holds title, licence, source, reader, the files (of each part any one is enough) and what must be in them.
 """
 
-import tomllib
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from crfqn.datasets.bundled import bundled
-from crfqn.datasets.content import Content
-from crfqn.datasets.entry import Dataset
-from crfqn.datasets.files import DataFile
-from crfqn.datasets.reading import FILE_READERS, GENERATORS
-from crfqn.errors import DataError
+import os
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from crfqn.datasets.files import DataFile, DownloadError, OnProgress, cache_folder, parts
+from crfqn.datasets.reading import FILE_READERS, GENERATORS, Data, Shape, read_files
+from crfqn.errors import DataError, DataUnavailableError
+from crfqn.readers.labeled import Labeled
+
+PACKAGE = Path(__file__).resolve().parents[1]  # crfqn/
+COUNTS = {
+    "items": "n_items",
+    "training items": "n_train",
+    "positions": "n_positions",
+    "different items": "n_distinct_items",
+    "labels": "n_labels",
+    "features": "n_features",
+    "nodes": "n_nodes",
+}
+
+
+@dataclass(frozen=True)
+class Content:
+    """Expected counts of a dataset; None where there is nothing to count.
+
+    Attributes
+    ----------
+    n_items, n_labels : int
+    n_train : int or None
+        Items of the training part that the data brings.
+    n_positions, n_distinct_items : int or None
+        Positions and distinct label sequences of sequence data.
+    n_features : int or None
+        Columns that have an entry in the training part.
+    n_nodes : int or None
+        Nodes of the taxonomy.
+    sha256 : str
+        `Labeled.digest()` or `Documents.digest()`; empty where it is not the same everywhere, or not known.
+    at_least : bool
+        The counts are floors, since the data depends on what is installed, or is not known that well.
+    """
+
+    n_items: int
+    n_labels: int
+    n_train: int | None = None
+    n_positions: int | None = None
+    n_distinct_items: int | None = None
+    n_features: int | None = None
+    n_nodes: int | None = None
+    sha256: str = ""
+    at_least: bool = False
+
+    def differences(self, data: Data) -> str:
+        """Return the counts that differ, in words; empty when all agree."""
+        found, at_least = counts(data), "at least " if self.at_least else ""
+        wanted = {what: n for what, name in COUNTS.items() if (n := getattr(self, name)) is not None}
+        return ", ".join(
+            f"{found.get(what, 'no')} {what} (expected {at_least}{n})"
+            for what, n in wanted.items()
+            if what not in found or (found[what] < n if self.at_least else found[what] != n)
+        )
+
+
+def counts(data: Data) -> dict[str, int]:
+    """Return the sizes of a dataset's data by name (items, labels, ...), for messages and checks."""
+    found = {"items": data.n_items, "labels": len(data.distinct_labels())}
+    if data.n_train is not None:
+        found["training items"] = data.n_train
+    if isinstance(data, Labeled):
+        return found | {"positions": data.n_positions, "different items": data.n_distinct_items()}
+    if data.taxonomy is not None:
+        found["nodes"] = data.taxonomy.n_nodes
+    if not isinstance(data.inputs, list):
+        found["features"] = np.unique(data.inputs[: data.n_train].indices).size
+    return found
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of a dataset's check, by the kind of check that could be made.
+
+    `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs),
+    "sizes" (the counts agree, and no checksum is known), "floors" (there is enough of it: the data differs from
+    machine to machine, or is not known that well) or "counts" (the counts agree, the content's checksum does not:
+    a similar file, not the same data).
+    """
+
+    paths: tuple[Path, ...]
+    check: str
+    message: str
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the data is what it should be, as far as the check can tell."""
+        return self.check != "counts"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Dataset, an entry of the registry.
+
+    `shape` is rows and columns of an image, where features need it; `by_hand` says how to get files without address.
+    """
+
+    name: str
+    title: str
+    licence: str
+    source: str
+    reader: str
+    content: Content
+    files: tuple[DataFile, ...] = ()
+    shape: Shape | None = None
+    by_hand: str = ""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the data is generated from installed packages, and so is always there."""
+        return self.reader in GENERATORS
+
+    def locate(self) -> tuple[Path, ...]:
+        """Return the paths of the files on this machine, one a part; empty if one is missing or none is needed."""
+        paths = [path for path in self._found() if path is not None]
+        return tuple(paths) if len(paths) == len(parts(self.files)) else ()
+
+    def fetch(
+        self, timeout: float = 5.0, limit: float | None = None, on_progress: OnProgress | None = None
+    ) -> tuple[Path, ...]:
+        """Return the paths of the dataset's files, downloaded into the cache where they are not here yet.
+
+        timeout, limit : seconds to wait for a sign of life, and for everything together (None: no limit)
+        on_progress : called with (bytes received, bytes in all or 0), for one file after the other
+
+        Raises
+        ------
+        DataUnavailableError
+            A download failed; the text names every address and says how to do it by hand.
+        DataError
+            What came is not the dataset; it has been deleted.
+        """
+        end = None if limit is None else time.monotonic() + limit
+        paths, came = [], {}
+        for part, path in zip(parts(self.files), self._found(), strict=True):
+            if path is None:
+                file = next((file for file in part if file.addresses), None)
+                if file is None:
+                    raise DataUnavailableError(self.how_to_find())
+                left = None if end is None else max(0.0, end - time.monotonic())
+                path = self._download(file, timeout=timeout, limit=left, on_progress=on_progress)
+                came[path] = file.addresses[0]
+            paths.append(path)
+        if came:
+            try:
+                self.verify(paths)
+            except DataError as error:
+                for path in came:
+                    path.unlink(missing_ok=True)
+                sources = ", ".join(came.values())
+                raise DataError(f"what came from {sources} was deleted again: {error}") from error
+        return tuple(paths)
+
+    def verify(self, paths: Sequence[Path] = ()) -> Verification:
+        """Check files (by default the located ones) by checksums where they are known, else by content.
+
+        Raises
+        ------
+        DataUnavailableError
+            A file is missing.
+        DataError
+            A known checksum or the counts disagree, or a file cannot be read.
+        """
+        paths = tuple(paths) or self._located()
+        files = [self._file(path) for path in paths]
+        for path, file in zip(paths, files, strict=True):
+            if file is not None and file.has_checksum:
+                file.check(path)
+        if paths and all(file is not None and file.has_checksum for file in files):
+            whose = "the file's sha256 is" if len(paths) == 1 else f"the {len(paths)} files' sha256 are"
+            return Verification(paths, "file", f"{whose} the registered one{'s' if len(paths) > 1 else ''}")
+        data = self.load(paths)
+        number_of = counts(data)
+        what = ", ".join(f"{number_of[kind]} {kind}" for kind in ("items", "positions") if kind in number_of)
+        if self.content.at_least:
+            reason = "the data depends on what is installed" if self.is_embedded else "no checksum is known"
+            return Verification(paths, "floors", f"{what}; {reason}")
+        if not self.content.sha256:
+            return Verification(paths, "sizes", f"{what} as expected; no checksum of the content is known")
+        if data.digest() == self.content.sha256:
+            return Verification(paths, "content", f"{what}; sha256 over labels and inputs agrees")
+        return Verification(paths, "counts", f"{what} as expected, but labels or inputs differ")
+
+    def load(self, paths: Sequence[Path] = ()) -> Data:
+        """Read the dataset (from the located files by default) and check its counts; raises as `verify`."""
+        paths = tuple(paths) or self._located()
+        if self.is_embedded:
+            data = GENERATORS[self.reader]()
+        else:
+            readers = [file.reader for file in map(self._file, paths) if file is not None and file.reader]
+            data = read_files(readers[0] if readers else self.reader, paths, self.shape)
+        differences = self.content.differences(data)
+        if differences:
+            where = ", ".join(map(str, paths)) or self.name
+            raise DataError(f"{where}: not the dataset {self.name!r}: it has {differences}")
+        return data
+
+    def how_to_find(self) -> str:
+        """Return sentences saying which files are missing, where they were looked for and how to get them."""
+        every = parts(self.files)
+        missing = [part for part, path in zip(every, self._found(), strict=True) if path is None]
+        names = ", ".join(file.name for part in missing for file in (part if len(every) == 1 else part[:1]))
+        given = os.environ.get("CRFQN_DATA")
+        if not given:
+            looked = "CRFQN_DATA is not set"
+        elif not Path(given).is_dir():
+            looked = f"CRFQN_DATA={given} is not a folder"
+        else:
+            looked = f"CRFQN_DATA={given} and its direct folders have none of them"
+        get = (
+            f"Get it by hand: {self.by_hand}" if self.by_hand else f"Get it with `crfqn data get {self.name}`"
+        )
+        files = f"files: {names}" if len(every) == 1 else f"missing of its {len(every)} files: {names}"
+        return (
+            f"the dataset {self.name!r} is not on this machine ({files}). {looked}; "
+            f"nothing in the cache {cache_folder() / self.name}. {get}, "
+            f"or set CRFQN_DATA to a folder that has {'one of the files' if len(every) == 1 else 'them'}."
+        )
+
+    def _found(self) -> Iterator[Path | None]:
+        """Yield, for each part, the path of the first of its files that is there, None if there is none."""
+        for part in parts(self.files):
+            yield next((path for file in part if (path := file.locate(self.name))), None)
+
+    def _located(self) -> tuple[Path, ...]:
+        paths = self.locate()
+        if not paths and not self.is_embedded:
+            raise DataUnavailableError(self.how_to_find())
+        return paths
+
+    def _file(self, path: Path) -> DataFile | None:
+        return next((file for file in self.files if file.is_at(path)), None)
+
+    def _download(self, file: DataFile, **limits: Any) -> Path:
+        target = cache_folder() / self.name / file.name
+        try:
+            file.download(target, **limits)
+        except DownloadError as error:
+            raise DataUnavailableError(
+                f"the dataset {self.name!r} could not be downloaded:\n{error}\n"
+                f"By hand: save {file.addresses[0]} as {target}, or in any folder and set "
+                f"CRFQN_DATA to that folder."
+            ) from error
+        return target
 
 
 def list_datasets() -> list[Dataset]:
@@ -21,13 +270,7 @@ def list_datasets() -> list[Dataset]:
 
 
 def dataset(name: str) -> Dataset:
-    """Return the dataset of that name.
-
-    Raises
-    ------
-    DataError
-        There is none; the text lists the names.
-    """
+    """Return the dataset of that name; DataError, listing the names, if there is none."""
     path = bundled("data") / f"{name}.toml"
     if Path(name).name != name or not path.is_file():
         names = ", ".join(entry.name for entry in list_datasets())
@@ -38,13 +281,12 @@ def dataset(name: str) -> Dataset:
 def _read_entry(path: Path) -> Dataset:
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        shape = table.pop("shape", None)
-        if shape is not None:
-            n_rows, n_columns = shape
-            shape = n_rows, n_columns
+        if "shape" in table:
+            n_rows, n_columns = table["shape"]
+            table["shape"] = n_rows, n_columns
         files = tuple(_file(file) for file in table.pop("files", []))
         content = Content(**table.pop("content"))
-        entry = Dataset(content=content, files=files, shape=shape, **table)
+        entry = Dataset(content=content, files=files, **table)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(f"{path}: not a registry entry: {error}") from error
     unknown = {entry.reader, *(file.reader for file in files if file.reader)} - {*FILE_READERS, *GENERATORS}
@@ -56,3 +298,19 @@ def _read_entry(path: Path) -> Dataset:
 def _file(table: dict[str, Any]) -> DataFile:
     names, addresses = (tuple(table.pop(name, ())) for name in ("also_named", "addresses"))
     return DataFile(also_named=names, addresses=addresses, **table)
+
+
+def bundled(kind: Literal["models", "data"]) -> Path:
+    """Return the folder that has the ready-made `models` or the dataset registry `data`.
+
+    In an installed wheel they travel inside the package, in `crfqn/_bundled/`; in a source checkout (and an editable
+    install) they stand beside the package. DataError where neither is there.
+    """
+    candidates = (PACKAGE / "_bundled" / kind, PACKAGE.parent / kind)
+    for folder in candidates:
+        if folder.is_dir():
+            return folder
+    tried = " and ".join(str(folder) for folder in candidates)
+    raise DataError(
+        f"this installation of crfqn has no folder {kind!r}: looked for {tried}; install crfqn again"
+    )

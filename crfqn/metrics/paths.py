@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.estimators.classification.labels.item_weights import check_item_weights
-from crfqn.taxonomy.path_labels import PathLabels
+from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 

@@ -10,9 +10,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "confusion": ["ConfusionDisplay"],
-        "convergence": ["ConvergenceDisplay"],
-        "path": ["PathDisplay"],
-        "transitions": ["TransitionsDisplay"],
+        "curves": ["ConvergenceDisplay", "PathDisplay"],
+        "matrices": ["ConfusionDisplay", "TransitionsDisplay"],
     },
 )

@@ -46,42 +46,33 @@ def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, flo
     ----------
     display : a display of this package
     file : str or path-like
-        Its ending says the kind: .png, .svg, .pdf ...
+        Its ending says the kind: .png, .svg, .pdf ... InputError where matplotlib does not know it, or is not there.
     size : width and height in inches, optional
-
-    Raises
-    ------
-    InputError
-        matplotlib is not installed, or does not know the kind of file.
     """
     check_picture(file)
     from matplotlib.figure import Figure
 
-    n_rows, n_columns = display.SHAPE
-    figure = Figure(figsize=size or (1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows), layout="constrained")
-    display.plot(ax=figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+    figure = Figure(figsize=size or size_of(*display.SHAPE), layout="constrained")
+    display.plot(ax=figure.subplots(*display.SHAPE, squeeze=False).ravel())
     figure.savefig(file, dpi=150)
 
 
+def size_of(n_rows: int, n_columns: int) -> tuple[float, float]:
+    """Return width and height, in inches, of a figure of so many panels."""
+    return 1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows
+
+
 def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
-    """Return axes for panels, a 1-D object array: new ones, one pair of axes cut up, or the caller's.
+    """Return axes for panels, a 1-D object array; InputError for another number of them.
 
-    Parameters
-    ----------
     ax : None for a new figure of pyplot, axes whose place is divided, or an array of n_rows x n_columns axes
-
-    Raises
-    ------
-    InputError
-        Another number of axes, or matplotlib is not installed.
     """
     check_matplotlib()
     n = n_rows * n_columns
     if ax is None:
         import matplotlib.pyplot as plt
 
-        size = (1.0 + 4.5 * n_columns, 0.8 + 3.4 * n_rows)
-        figure = plt.figure(figsize=size, layout="constrained")
+        figure = plt.figure(figsize=size_of(n_rows, n_columns), layout="constrained")
         return figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     given = np.array(ax, dtype=object).ravel()
     if given.size == 1 and n > 1:  # as in scikit-learn: the axes say where, and give way to the panels
@@ -115,19 +106,22 @@ def shorten_name(name: Any) -> str:
 
 def signed_colours() -> Any:
     """Return a colour map from NEGATIVE over transparent (0) to POSITIVE, which suits light and dark paper."""
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
-    ends = [(*to_rgb(NEGATIVE), 1.0), (*to_rgb(NEGATIVE), 0.0), (*to_rgb(POSITIVE), 0.0)]
-    parts = list(zip((0.0, 0.5, 0.5, 1.0), [*ends, (*to_rgb(POSITIVE), 1.0)], strict=True))
-    return LinearSegmentedColormap.from_list("crfqn-signed", parts)
+    stops = ((0.0, NEGATIVE, 1.0), (0.5, NEGATIVE, 0.0), (0.5, POSITIVE, 0.0), (1.0, POSITIVE, 1.0))
+    return _colours("crfqn-signed", stops)
 
 
 def counted_colours() -> Any:
     """Return a colour map from transparent (0) to blue."""
+    return _colours("crfqn-counted", ((0.0, NEGATIVE, 0.0), (1.0, NEGATIVE, 1.0)))
+
+
+def _colours(name: str, stops: Iterable[tuple[float, str, float]]) -> Any:
+    """Return a colour map of places, colours and opacities."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    colour = to_rgb(NEGATIVE)
-    return LinearSegmentedColormap.from_list("crfqn-counted", [(*colour, 0.0), (*colour, 1.0)])
+    return LinearSegmentedColormap.from_list(
+        name, [(at, (*to_rgb(colour), alpha)) for at, colour, alpha in stops]
+    )
 
 
 def draw_known(axes: Any, x: Any, y: Any, **style: Any) -> bool:

@@ -19,8 +19,7 @@ from crfqn.recipes.prepared import Features, Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.source import load_dataset, own_file, own_files, split
 from crfqn.recipes.text_features import TextFeatures
-from crfqn.taxonomy.reading import open_taxonomy
-from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 from crfqn.wording import shorten
 
 if TYPE_CHECKING:

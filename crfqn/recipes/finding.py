@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from crfqn.datasets.bundled import bundled
+from crfqn.datasets.registry import bundled
 from crfqn.errors import RecipeError
 from crfqn.recipes.schema import Recipe, parse_recipe
 

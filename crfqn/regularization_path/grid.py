@@ -44,7 +44,7 @@ class Grid:
         10 `tol` by default. The last one is solved to `tol`, and so is the best.
     patience : int >= 1, optional
         Stop when so many values in succession have not improved the score, once it has been better than that of the
-        first value; with `cv` by the mean over the folds, which are then walked side by side, all in memory.
+        first value; with `cv` by the mean over the folds, which are then solved side by side, all in memory.
 
     Raises
     ------
@@ -93,20 +93,17 @@ class Grid:
         for given in (self.l1, self.group_l1):
             if given is not None:
                 return np.asarray(given, np.float64)
-        smallest = self._end(l1_max, automatic)
+        if self.smallest is not None:
+            smallest = self.smallest
+        elif self.ratio is not None:
+            smallest = self.ratio * l1_max
+        else:
+            smallest = min(OF_LARGEST * l1_max, OF_AUTOMATIC * automatic or np.inf)
         if smallest >= l1_max:
             return np.array([smallest])
         if self.n_values == 1:
             return np.array([l1_max])
         return np.geomspace(l1_max, smallest, self.n_values)  # both ends are exact
-
-    def _end(self, l1_max: float, automatic: float) -> float:
-        """Return the smallest value."""
-        if self.smallest is not None:
-            return self.smallest
-        if self.ratio is not None:
-            return self.ratio * l1_max
-        return min(OF_LARGEST * l1_max, OF_AUTOMATIC * automatic or np.inf)
 
     def tol(self, tol: float) -> float:
         """Return the tolerance of values on the way, for an estimator with this `tol`."""

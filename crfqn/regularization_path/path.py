@@ -7,22 +7,35 @@ one before, on the weights that the strong rule leaves (`solvers.screening.stron
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing as take
 
+from crfqn.data.labels.codes import split_by_item
+from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
-from crfqn.regularization_path.folds import Fold, labels_by_item, make_folds
+from crfqn.estimators.ranking.label_sets import are_sets
+from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.regularization_path.grid import Grid
-from crfqn.regularization_path.prepared import PreparedPath, prepare_path
 from crfqn.regularization_path.record import RegularizationPath
-from crfqn.regularization_path.walking import Score, Step, Waiting, refine, walk
+from crfqn.regularization_path.solving import (
+    PreparedPath,
+    Score,
+    Step,
+    Waiting,
+    prepare_path,
+    refine,
+    solve_path,
+)
 from crfqn.result import Status
 
 
@@ -101,15 +114,23 @@ def crf_path(
             folds = make_folds(estimator, X, y, sample_weight, cv, groups)
             fold_scores = score_folds(estimator, folds, values, grid, scorer)
             values = values[: len(fold_scores)]
-        score = None if validation is None else partial_score(scorer, validation)
+        score = score_on(scorer, validation)
         steps, waiting = [], Waiting(grid.patience)
-        for step in walk(prepared, values, grid, score):
+        for step in solve_path(prepared, values, grid, score):
             steps.append(step)
             if callback is not None:
                 callback(step)
             if waiting.is_over(step.score):
                 break
-        found = record(prepared, steps, fold_scores[: len(steps)])
+        fold_scores = fold_scores[: len(steps)]
+        found = RegularizationPath(
+            models=tuple(step.model for step in steps),
+            score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
+            fold_scores=fold_scores,
+            l1_max=prepared.l1_max,
+            n_broken=np.array([step.n_broken for step in steps]),
+            path_parameter=prepared.path_parameter,
+        )
         if not np.isnan(found.score).all():
             found = with_best_refined(prepared, found, score)
     warn_unless_converged(found)
@@ -118,54 +139,36 @@ def crf_path(
     return found
 
 
-def partial_score(scorer: Any, items: tuple[Any, Any]) -> Score:
-    """Return the scorer as a function of the model alone, on these items (X, y)."""
-    return lambda model: float(scorer(model, *items))
+def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
+    """Return the scorer as a function of the model alone, on items (X, y); None without them."""
+    return None if items is None else lambda model: float(scorer(model, *items))
 
 
 def score_folds(
-    estimator: SparseCRF,
-    folds: Iterable[Fold],
-    values: NDArray[np.float64],
-    grid: Grid,
-    scorer: Any,
+    estimator: SparseCRF, folds: Iterable[Fold], values: NDArray[np.float64], grid: Grid, scorer: Any
 ) -> NDArray[np.float64]:
     """Return the score of each value and fold, float64 (values, folds), as far as the grid's patience goes."""
-    walks = [fold_walk(estimator, fold, values, grid, scorer) for fold in folds]
+    paths = [fold_path(estimator, fold, values, grid, scorer) for fold in folds]
     # Without patience one fold after the other: of the others no store is in memory.
-    columns = walks if grid.patience is not None else [[*each] for each in walks]
+    columns = paths if grid.patience is not None else [[*each] for each in paths]
     rows, waiting = [], Waiting(grid.patience)
     for scores in zip(*columns, strict=False):  # the shortest ends it: one that was interrupted
         rows.append(scores)
         if waiting.is_over(float(np.mean(scores))):
             break
-    for each in walks:
+    for each in paths:
         each.close()
     return np.array(rows)
 
 
-def fold_walk(
+def fold_path(
     estimator: SparseCRF, fold: Fold, values: NDArray[np.float64], grid: Grid, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold at each value."""
-    with prepare_path(
-        estimator, fold.X_train, fold.y_train, fold.weights, grid.parameter(estimator)
-    ) as prepared:
-        for step in walk(prepared, values, grid, partial_score(scorer, (fold.X_test, fold.y_test))):
+    parameter = grid.parameter(estimator)
+    with prepare_path(estimator, fold.X_train, fold.y_train, fold.weights, parameter) as prepared:
+        for step in solve_path(prepared, values, grid, score_on(scorer, (fold.X_test, fold.y_test))):
             yield step.score
-
-
-def record(prepared: PreparedPath, steps: list[Step], fold_scores: NDArray[np.float64]) -> RegularizationPath:
-    """Return the regularisation path over these steps."""
-    scores = fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps])
-    return RegularizationPath(
-        models=tuple(step.model for step in steps),
-        score=scores,
-        fold_scores=fold_scores,
-        l1_max=prepared.l1_max,
-        path_parameter=prepared.path_parameter,
-        n_broken=np.array([step.n_broken for step in steps]),
-    )
 
 
 def with_best_refined(
@@ -188,17 +191,12 @@ def with_best_refined(
 
 def warn_unless_converged(path: RegularizationPath) -> None:
     """Issue one ConvergenceWarning for all values whose training has not reached its tolerance."""
-    failed = [model for model in path.models if model.result_.status is not Status.CONVERGED]
-    stopped = [model for model in failed if model.result_.status is not Status.INTERRUPTED]
+    good = (Status.CONVERGED, Status.INTERRUPTED)
+    stopped = [model for model in path.models if model.result_.status not in good]
     if stopped:
-        first = stopped[0]
-        warnings.warn(
-            f"{len(stopped)} of {len(path)} values did not converge, first {path.path_parameter} = "
-            f"{getattr(first, path.path_parameter):g}: "
-            f"{first.result_.message}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
+        message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
@@ -215,3 +213,42 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
     if grid.patience is not None and validation is None and cv is None:
         raise InputError("patience: expected validation items or cv to score by, got neither")
+
+
+class Fold(NamedTuple):
+    """Items to train on, with their weights, and items to test on."""
+
+    X_train: Any
+    y_train: Any
+    weights: NDArray | None
+    X_test: Any
+    y_test: Any
+
+
+def make_folds(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
+) -> Iterator[Fold]:
+    """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each."""
+    n_items = n_items_of(X)
+    is_stratified = is_classifier(estimator) and not are_sets(y)
+    splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)
+    labels = y if is_stratified else None
+    for train, test in splitter.split(np.empty((n_items, 1)), labels, groups):
+        weights = None if sample_weight is None else np.asarray(sample_weight)[train]
+        yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test))
+
+
+def labels_by_item(estimator: Any, X: Any, y: Any) -> Any:
+    """Return labels that a training has accepted, one entry an item: flat ones of sequences are cut into lists."""
+    if not isinstance(estimator, ChainCRF):
+        return y
+    labels = list(y)
+    if hasattr(labels[0], "__len__") and not isinstance(labels[0], str):
+        return labels
+    lengths = X.lengths if isinstance(X, Sequences) else [n_items_of(item) for item in X]
+    return split_by_item(np.array(labels), np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def n_items_of(X: Any) -> int:
+    """Return the number of items of X, or of positions of a single item."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)

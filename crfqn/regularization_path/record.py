@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 from os import PathLike
 from typing import Any
 
@@ -17,7 +18,11 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
 
 COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
-OF_RESULTS = ("value", "gap", "violation", "n_nonzero", "passes", "seconds")
+
+
+def _column(name: str, doc: str) -> Any:
+    """Return a property that collects a number of each model."""
+    return property(lambda path: np.array([attrgetter(name)(model) for model in path.models]), doc=doc)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,42 +49,28 @@ class RegularizationPath:
     l1_max: float
     n_broken: NDArray[np.int64]
     path_parameter: str = "l1"
-    l1: NDArray[np.float64] = field(init=False)
-    group_l1: NDArray[np.float64] = field(init=False)
-    value: NDArray[np.float64] = field(init=False)
-    gap: NDArray[np.float64] = field(init=False)
-    violation: NDArray[np.float64] = field(init=False)
-    n_nonzero: NDArray[np.int64] = field(init=False)
-    passes: NDArray[np.float64] = field(init=False)
-    seconds: NDArray[np.float64] = field(init=False)
 
-    def __post_init__(self) -> None:
-        columns = {
-            name: np.array([getattr(model.result_, name) for model in self.models]) for name in OF_RESULTS
-        }
-        for name in ("l1", "group_l1"):
-            columns[name] = np.array([getattr(model, f"{name}_") for model in self.models])
-        for name, column in columns.items():
-            object.__setattr__(self, name, column)
+    l1 = _column("l1_", "Values of l1, float64 (n,).")
+    group_l1 = _column("group_l1_", "Values of group_l1, float64 (n,).")
+    value = _column("result_.value", "Objective at each value, in nats, float64 (n,).")
+    gap = _column("result_.gap", "Certified relative gap at each value, float64 (n,).")
+    violation = _column("result_.violation", "Violation of optimality at each value, float64 (n,).")
+    n_nonzero = _column("result_.n_nonzero", "Weights of each model that are not zero, int64 (n,).")
+    passes = _column("result_.passes", "Passes over the data at each value alone, float64 (n,).")
+    seconds = _column("result_.seconds", "Wall time of each value alone, float64 (n,).")
 
     @property
     def best_index(self) -> int:
-        """Index of the best score; of equal ones that of the sparsest model.
-
-        Raises
-        ------
-        InputError
-            Nothing was scored.
-        """
+        """Index of the best score; of equal ones that of the sparsest model. InputError where nothing was scored."""
         if np.isnan(self.score).all():
             raise InputError(
-                "best model: expected scores to choose by, but the path was walked without validation"
+                "best model: expected scores to choose by, but the path was solved without validation"
             )
         return int(np.nanargmax(self.score))
 
     @property
     def best_model(self) -> SparseCRF:
-        """Estimator at `best_index`; raises as that."""
+        """Estimator at `best_index`."""
         return self.models[self.best_index]
 
     @property

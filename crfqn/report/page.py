@@ -15,9 +15,8 @@ from markupsafe import Markup, escape
 
 from crfqn.data.files.whole_file import check_writable, replace_file
 from crfqn.errors import InputError
-from crfqn.plot.convergence import ConvergenceDisplay
-from crfqn.plot.path import PathDisplay
-from crfqn.plot.transitions import TransitionsDisplay
+from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
+from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import overview, weights
 from crfqn.report.errors import worst_errors
 from crfqn.report.evaluation import Evaluation

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
-from crfqn.plot.convergence import CERTIFIED, ESTIMATED, OBJECTIVE
+from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
 
 # Colours of the drawing that stand for those of the page, in light and in dark.
 INK, LINE = "#010203", "#040506"

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
-from crfqn.taxonomy.node_names import plain_name
-from crfqn.taxonomy.path_edges import path_edges
-from crfqn.taxonomy.path_labels import PathLabels, as_row, check_separator, is_row, joined_rows
-from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
-from crfqn.taxonomy.tree import NO_PARENT, LabelTree
+from crfqn.data.files.lines import text_lines
+from crfqn.errors import DataError, InputError
+from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree, check_depth_of, plain_name
 from crfqn.wording import describe, shorten
 
 FORMS = (
@@ -45,7 +44,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
         tuples or lists of parts, or a 2-D array of shape (n, D)
             The same paths in parts, padded with "", None or NaN at the end. An array of two columns holds paths.
         str or path of a file
-            See `crfqn.taxonomy.taxonomy_file`: paths, or chains of nodes from parent to child.
+            See `read_taxonomy_file`: paths, or chains of nodes from parent to child.
         None
             From the labels: paths if they are rows, or strings of which any holds the separator; else a star.
     labels : PathLabels, or anything that `PathLabels.of` reads; optional
@@ -86,19 +85,7 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
 
 
 def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> LabelTree:
-    """Return the tree with these labels added; from all labels together the same one would have been inferred.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    labels : PathLabels, or anything that `PathLabels.of` reads
-    separator : str
-
-    Raises
-    ------
-    InputError
-        A label that is no path, or of another type than the names.
-    """
+    """Return the tree with these labels added; from all labels together the same one would have been inferred."""
     names = map(plain_name, _as_path_labels(labels, separator).names.tolist())
     known = set(tree.names)
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -114,12 +101,8 @@ def extend_taxonomy(tree: LabelTree, labels: Any, separator: str = "/") -> Label
 def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = False) -> NDArray[np.int32]:
     """Return the nodes of labels, int32 (n,), in the tree that `open_taxonomy` made of `taxonomy`.
 
-    is_rows : whether the labels came as rows of parts
-
-    Raises
-    ------
-    InputError
-        A label that is no node; with a hint, where pairs of names may have been meant otherwise than they were read.
+    InputError for a label that is no node, with a hint where pairs of names may have been meant otherwise than they
+    were read. is_rows : whether the labels came as rows of parts
     """
     try:
         return tree.nodes_of(labels)
@@ -222,3 +205,81 @@ def _as_path_labels(labels: Any, separator: str) -> PathLabels:
     if isinstance(labels, PathLabels):
         return labels
     return PathLabels.of([] if labels is None else labels, separator)
+
+
+def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
+    """Read a taxonomy from a text file, plain or gzip-compressed: a tree path or a chain of nodes a line.
+
+    If every line has exactly two fields, separated by white space, the lines are edges, `parent child`, whatever the
+    names hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it:
+    `a/b` has the nodes `a` and `a/b`. Otherwise the fields of a line are the names of nodes from parent to child, a
+    path of names that are unique in the whole file, as the LSHTC challenges have it. Blank lines and comments (`# ...`)
+    are skipped.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or holds no taxonomy: file, nodes and, but for a cycle over several lines, the line.
+    """
+    lines = [(number, line.strip()) for number, line in text_lines(path)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    try:
+        return LabelTree.from_edges(_file_edges(path, lines, separator))
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _file_edges(
+    path: str | Path, lines: list[tuple[int, str]], separator: str
+) -> Iterator[tuple[str | None, str]]:
+    """Yield (parent, child), and (None, first name of a line)."""
+    is_edges = all(len(line.split()) == 2 for _, line in lines)
+    is_path = not is_edges and any(separator in line for _, line in lines)
+    if is_path:
+        try:
+            yield from path_edges(((f"line {number}", line) for number, line in lines), separator)
+        except InputError as error:
+            raise DataError(f"{path}, {error}") from error
+        return
+    first_above: dict[str, tuple[str, int]] = {}
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        names = line.split()
+        yield None, names[0]
+        for parent, child in pairwise(names):
+            other, other_number = first_above.setdefault(child, (parent, number))
+            if parent == child:
+                raise DataError(f"{where}: node {shorten(child)} is its own parent")
+            if parent != other:
+                raise DataError(
+                    f"{where}: node {shorten(child)} has the parent {shorten(parent)}, but "
+                    f"{shorten(other)} in line {other_number}; expected one"
+                )
+            yield parent, child
+
+
+def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
+    """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
+
+    paths : pairs (place, path); an InputError for an empty part, or paths too deep (MOST_ANCESTORS), begins with the
+        place
+    """
+    seen: set[str] = set()
+    n_ancestors = 0
+    for place, path in paths:
+        if path in seen:
+            continue
+        parts = path.split(separator)
+        if not all(map(str.strip, parts)):
+            raise InputError(
+                f"{place}: expected a path without empty parts, separated by {separator!r}, got {shorten(path)}"
+            )
+        level = len(parts)
+        check_depth_of(level, level * (level + 1) // 2, f"{place}: ")
+        names = [*accumulate(parts, lambda above, part: f"{above}{separator}{part}")]
+        n_known = sum(name in seen for name in names)  # those above the others
+        n_ancestors += sum(range(n_known + 1, level + 1))
+        check_depth_of(level, n_ancestors, f"{place}: ")
+        seen.update(names)
+        above: list[str | None] = [None, *names]
+        yield from zip(above[n_known:-1], names[n_known:], strict=True)

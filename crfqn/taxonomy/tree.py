@@ -9,6 +9,7 @@ Shapes: K nodes; the parent of node k is parents[k] < k, or -1 for a top node.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.taxonomy.node_names import check_distinct, listed, plain_name, with_type
-from crfqn.taxonomy.shape import check_depth_of, check_root, refuse_shape
 from crfqn.wording import describe, shorten
 
 if TYPE_CHECKING:  # a third of a second that flat models need not spend
@@ -28,6 +27,10 @@ if TYPE_CHECKING:  # a third of a second that flat models need not spend
     from scipy.sparse import csr_array
 
 NO_PARENT = -1
+MOST_SHOWN = 3  # of a list of names in an error message
+# Of all nodes, themselves included: K times the mean level. Tables of ancestors hold as many numbers, 0.4 GB. The
+# largest taxonomies in use, of a million nodes in 20 levels, stay below; a single path may have 9,999 levels.
+MOST_ANCESTORS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +43,6 @@ class LabelTree:
         Distinct, also as text: 1 and "1" together are refused. They become Python's own types.
     parents : array-like of int, shape (K,)
         Level order: ascending, and parents[k] < k; -1 for a top node.
-
-    Attributes
-    ----------
-    names : tuple, length K
-    parents : ndarray of int32, shape (K,)
-    depths : ndarray of int32, shape (K,)
-        The number of ancestors, 0 for a top node; ascending.
-    is_leaf : ndarray of bool, shape (K,)
 
     Raises
     ------
@@ -85,21 +80,13 @@ class LabelTree:
         object.__setattr__(self, "parents", parents)
 
     @classmethod
-    def from_graph(cls, graph: nx.DiGraph, root: Hashable | None = None) -> LabelTree:
-        """Return the tree of a directed graph, checked and put into level order.
-
-        Parameters
-        ----------
-        graph : networkx.DiGraph
-            Edges go from parent to child. Nodes without edges are tops and leaves at once.
-        root : node, optional
-            The one top node that is expected; it stays a node. Without it there may be several tops.
+    def from_graph(cls, graph: nx.DiGraph) -> LabelTree:
+        """Return the tree of a directed graph, its edges from parent to child, checked and put into level order.
 
         Raises
         ------
         InputError
-            No directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, a root
-            that is no node, nodes that cannot be reached from the root. The nodes are named.
+            No directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, all named.
         """
         import networkx as nx
 
@@ -113,13 +100,11 @@ class LabelTree:
         order = _level_order(parents)
         if len(order) < len(names) or any(len(found) > 1 for found in above):
             refuse_shape(graph)
-        if root is not None:
-            check_root(graph, root)
         return _arranged(names, parents, order)
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[Any, Any]]) -> LabelTree:
-        """Return the tree of pairs (parent, child), or (None, top); a pair may come again. Raises as `from_graph`."""
+        """Return the tree of pairs (parent, child), or (None, top), of which some may come again."""
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -132,7 +117,7 @@ class LabelTree:
 
     @classmethod
     def star(cls, names: Iterable[Hashable]) -> LabelTree:
-        """Return a tree without inner nodes: every name is a top node and a leaf. Raises as `LabelTree`."""
+        """Return a tree without inner nodes: every name is a top node and a leaf."""
         names = tuple(names)
         return cls(names, np.full(len(names), NO_PARENT, np.int32))
 
@@ -164,17 +149,11 @@ class LabelTree:
         return np.flatnonzero(self.is_leaf)
 
     def node_of(self, name: Hashable) -> int:
-        """Return the number of the node with this name. Raises as `nodes_of`."""
+        """Return the number of the node with this name."""
         return int(self.nodes_of([name])[0])
 
     def nodes_of(self, names: Iterable[Hashable] | NDArray) -> NDArray[np.int32]:
-        """Return the numbers of the nodes with these names, shape (n,).
-
-        Raises
-        ------
-        InputError
-            For names that no node has: the first few, and what the first one resembles.
-        """
+        """Return the numbers of the nodes with these names, shape (n,); InputError for names that no node has."""
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise InputError(f"expected a list of node names, got {describe(names)}")
         values: list = names.tolist() if isinstance(names, np.ndarray) else list(names)
@@ -184,7 +163,7 @@ class LabelTree:
             self._refuse_unknown(values)
 
     def path(self, node: int) -> NDArray[np.int64]:
-        """Return the tree path to a node: the numbers of the nodes from the top down to it, itself included, (n,)."""
+        """Return the numbers of the nodes from the top down to a node, itself included, shape (n,)."""
         path = []
         while node != NO_PARENT:
             path.append(node)
@@ -192,22 +171,14 @@ class LabelTree:
         return np.array(path[::-1], np.int64)
 
     def check_depth(self) -> None:
-        """Check that the nodes have at most MOST_ANCESTORS ancestors in all, which `ancestors` has to hold.
-
-        Raises
-        ------
-        InputError
-            Says how many levels and ancestors there are.
-        """
+        """Raise InputError unless the nodes have at most MOST_ANCESTORS ancestors, which `ancestors` has to hold."""
         check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
         """Return the ancestors of all nodes: row k of a boolean (K, K) matrix holds k and all its ancestors.
 
-        Notes
-        -----
         Indices are sorted, so that a row is the tree path from the top to the node. Cost and size: the sum of the
-        depths. Raises as `check_depth`.
+        depths.
         """
         from scipy.sparse import csr_array
 
@@ -236,14 +207,9 @@ class LabelTree:
         return graph
 
     def collapsed(self, keep: Iterable[Hashable] | NDArray = ()) -> LabelTree:
-        """Return the tree without its inner nodes of a single child, except those to keep.
+        """Return the tree without its inner nodes of a single child, except those to keep, such as labels.
 
         A child moves up to the nearest ancestor that stays, or becomes a top node.
-
-        Parameters
-        ----------
-        keep : array-like of names
-            Nodes to keep in any case, such as labels. Raises as `nodes_of`.
         """
         n_children = np.bincount(self.parents[self.parents != NO_PARENT], minlength=self.n_nodes)
         stays = n_children != 1
@@ -274,17 +240,16 @@ class LabelTree:
         return {name: k for k, name in enumerate(self.names)}
 
     def _refuse_unknown(self, values: list) -> NoReturn:
-        unknown: dict[Hashable, None] = {}
-        for value in values:
-            name = plain_name(value)
-            if name not in self._number_of:
-                unknown[name] = None
+        """Raise InputError for the names that no node has: the first few, and what the first one resembles."""
+        unknown = dict.fromkeys(name for name in map(plain_name, values) if name not in self._number_of)
         first = next(iter(unknown))
         text_of = {str(name): name for name in self.names}
         near = difflib.get_close_matches(str(first), text_of, n=1)
-        hint = (
-            f"; the name closest to {shorten(first)} is {with_type(text_of[near[0]], first)}" if near else ""
-        )
+        hint = ""
+        if near:
+            other = text_of[near[0]]
+            shown = shorten(other) if type(other) is type(first) else describe(other)
+            hint = f"; the name closest to {shorten(first)} is {shown}"
         raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {listed(unknown)}{hint}")
 
 
@@ -305,3 +270,78 @@ def _arranged(names: Sequence[Hashable], parents: Sequence[int], order: list[int
     return LabelTree(
         tuple(names[k] for k in order), np.array([position[parents[k]] for k in order], np.int32)
     )
+
+
+def plain_name(name: Any) -> Hashable:
+    """Return a node's name as Python's own str, int, float or bool; InputError for anything else."""
+    if isinstance(name, str):
+        if not name.strip():
+            raise InputError(f"expected node names with at least one visible character, got {name!r}")
+        return str.__str__(name)
+    if isinstance(name, np.generic):
+        name = name.item()
+    if not isinstance(name, (int, float)) or not math.isfinite(name):
+        hint = "; the parts of a path are joined to one name, as in 'a/b'" if isinstance(name, tuple) else ""
+        raise InputError(f"expected strings or finite numbers as node names, got {describe(name)}{hint}")
+    return name
+
+
+def check_distinct(names: tuple[Hashable, ...]) -> None:
+    """Raise InputError for names of which two are equal, or are the same as text."""
+    if len(set(names)) == len(set(map(str, names))) == len(names):
+        return
+    seen: dict[Hashable, Hashable] = {}
+    for name in names:
+        other = seen.get(name, seen.get(("text", str(name))))
+        if other is not None:
+            raise InputError(
+                f"expected distinct node names, but {shorten(name)} comes twice"
+                if type(other) is type(name)
+                else f"node names must differ, also as text, but {describe(other)} and {describe(name)} do not"
+            )
+        seen[name] = seen["text", str(name)] = name
+
+
+def listed(names: Iterable[Hashable]) -> str:
+    """Return names for a message: the first few, and how many more there are."""
+    every = list(names)
+    shown = [shorten(name) for name in every[:MOST_SHOWN]]
+    last = f"{len(every) - MOST_SHOWN} more" if len(every) > MOST_SHOWN else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last
+
+
+def check_depth_of(n_levels: int, n_ancestors: int, place: str = "") -> None:
+    """Raise InputError for more than MOST_ANCESTORS ancestors: their memory grows by the square of the levels."""
+    if n_ancestors > MOST_ANCESTORS:
+        raise InputError(
+            f"{place}the taxonomy is too deep: with {n_levels:,} levels, its nodes have {n_ancestors:,} ancestors; "
+            f"expected at most {MOST_ANCESTORS:,}, those of one path of {math.isqrt(2 * MOST_ANCESTORS) - 1:,} levels"
+        )
+
+
+def refuse_shape(graph: nx.DiGraph) -> NoReturn:
+    """Raise InputError naming a cycle, or else a node with two parents, which around a cycle is only a symptom."""
+    import networkx as nx
+
+    own_parent = next(nx.nodes_with_selfloops(graph), None)
+    if own_parent is not None:
+        raise InputError(f"node {shorten(own_parent)} is its own parent")
+    knot = next((part for part in nx.strongly_connected_components(graph) if len(part) > 1), None)
+    if knot is not None:
+        raise InputError(f"the taxonomy has a cycle: {_shown_cycle(graph, knot)}")
+    child = next(name for name in graph if len(graph.pred[name]) > 1)
+    count = {2: "two"}.get(len(graph.pred[child]), str(len(graph.pred[child])))
+    raise InputError(f"node {shorten(child)} has {count} parents: {listed(graph.pred[child])}; expected one")
+
+
+def _shown_cycle(graph: nx.DiGraph, knot: set[Hashable]) -> str:
+    """Return a cycle of a strongly connected part in words, found upwards: there is always a parent in the part."""
+    node = next(name for name in graph if name in knot)
+    steps: dict[Hashable, int] = {}
+    while node not in steps:
+        steps[node] = len(steps)
+        node = next(name for name in graph.pred[node] if name in knot)
+    shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
+    if len(shown) > 3 * MOST_SHOWN:
+        shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
+    return " -> ".join(shown)

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.alone import say
 
 from crfqn.estimators.strengths.automatic import SHARES
-from crfqn.regularization_path.prepared import prepare_path
+from crfqn.regularization_path.solving import prepare_path
 from defaults_study.sources import Source
 
 STEP = 4.0  # between two strengths

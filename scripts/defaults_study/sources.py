@@ -129,7 +129,7 @@ def banking(vectorizer: Any) -> Source:
 
 def docstrings(estimator: type, fewest: int = 8) -> Source:
     """Docstrings of the standard library, flat or in the tree of modules, as TF-IDF."""
-    from crfqn.readers.collections.docstrings import collect_docstrings
+    from crfqn.readers.collections.texts import collect_docstrings
 
     documents = collect_docstrings(fewest)
     settings: dict[str, Any] = {"taxonomy": documents.taxonomy} if estimator is TaxonomyCRF else {}

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from crfqn.datasets.reading import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.collections.arff import read_hierarchical_arff
-from crfqn.readers.collections.idx import read_idx, read_labelled_images
-from crfqn.readers.collections.newsgroups import groups_tree, read_newsgroups
+from crfqn.readers.collections.images import PIXELS, read_cifar, read_idx, read_labelled_images
+from crfqn.readers.collections.texts import groups_tree, read_newsgroups
 from crfqn.readers.documents import Documents, concatenate, drop_unseen_columns
 from crfqn.readers.formats.svmlight import read_svmlight
 from crfqn.taxonomy.tree import LabelTree
@@ -521,3 +522,31 @@ def test_real_mnist():
     assert (documents.inputs.data.min(), documents.inputs.data.max()) == (1 / 255, 1)
     assert documents.inputs.indices.dtype == np.int32
     assert re.fullmatch("[0-9a-f]{64}", documents.digest())
+
+
+# CIFAR-10, made up here
+
+
+def write_records(path, n, seed=0, label=None):
+    records = np.random.default_rng(seed).integers(0, 256, (n, PIXELS + 1), dtype=np.uint8)
+    records[:, 0] = np.arange(n) % 10 if label is None else label
+    path.write_bytes(records.tobytes())
+    return records
+
+
+def test_parts_of_cifar(tmp_path):
+    paths = [tmp_path / name for name in ("a.bin", "b.bin", "test.bin")]
+    records = [write_records(path, n, n) for path, n in zip(paths, (4, 3, 2), strict=True)]
+    found = read_files("cifar", paths, None)
+    assert found.n_train == 7
+    assert found.labels == ["0", "1", "2", "3", "0", "1", "2", "0", "1"]
+    np.testing.assert_allclose(found.inputs.toarray(), np.concatenate(records)[:, 1:] / 255, atol=1e-7)
+
+
+def test_damaged_cifar_files(tmp_path):
+    (tmp_path / "short.bin").write_bytes(b"\0" * 100)
+    with pytest.raises(DataError, match=r"short.bin: expected records of 3073 bytes, got 100"):
+        read_cifar(tmp_path / "short.bin")
+    write_records(tmp_path / "odd.bin", 2, label=11)
+    with pytest.raises(DataError, match=r"odd.bin: expected labels 0 to 9, got 11"):
+        read_cifar(tmp_path / "odd.bin")

@@ -7,10 +7,9 @@ import gzip
 import pytest
 
 from crfqn.datasets import dataset
+from crfqn.datasets.reading import read_files
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.collections.labelled_csv import read_labelled_csv
-from crfqn.readers.collections.parserator import read_parserator
-from crfqn.readers.collections.treebank import read_treebank
+from crfqn.readers.collections.texts import read_parserator
 from crfqn.readers.formats.conll import read_conll
 
 NAMES = """<NameCollection>
@@ -65,17 +64,17 @@ def test_what_is_no_file_of_names(path, text, message):
 
 
 def test_treebank(path):
-    upos, xpos = (read_treebank(path(TREEBANK), tag) for tag in ("upos", "xpos"))
+    upos, xpos = (read_files(f"treebank-{tag}", [path(TREEBANK)], None) for tag in ("upos", "xpos"))
     assert [[word["w"] for word in item] for item in upos.inputs] == [["Van", "het"], ["Ja"]]
     assert (upos.labels, xpos.labels) == ([["ADP", "DET"], ["INTJ"]], [["VZ|init", "LID|bep"], ["TSW"]])
     with pytest.raises(DataError, match=r"line 3: expected 10 columns of CoNLL-U, separated by tabs, got 9"):
-        read_treebank(path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1)), "upos")
+        read_files("treebank-upos", [path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1))], None)
     with pytest.raises(DataError, match="no items; expected sentences in CoNLL-U"):
-        read_treebank(path("# nothing\n"), "upos")
+        read_files("treebank-upos", [path("# nothing\n")], None)
 
 
 def test_table(path):
-    data = read_labelled_csv(path(TABLE))
+    data = read_files("csv", [path(TABLE)], None)
     assert data.inputs == ["where, please, is\nmy card?", "why"]
     assert data.labels == ["card_arrival", "reason"]
 
@@ -85,16 +84,19 @@ def test_table(path):
     [
         (
             TABLE.replace("category", "kind"),
-            "line 1: expected the columns text and category, got 'id, text, kind'",
+            r"expected a column 'category' \(label=\); there are: id, text, kind",
         ),
-        (TABLE.replace("2,why", "why"), "line 5: expected 3 values, got 2"),
-        (TABLE + '3,"open', "line 6: unexpected end of data"),
-        ("text,category\n", "no rows below the head"),
+        (
+            TABLE.replace("2,why", "why"),
+            r"line 5: expected 3 cells \(id, text, category\), got 2: 'why,reason'",
+        ),
+        (TABLE + '3,"open', "line 6: malformed table: unexpected end of data"),
+        ("text,category\n", "no rows below the names of the columns"),
     ],
 )
 def test_what_is_no_table(path, text, message):
     with pytest.raises(DataError, match=message):
-        read_labelled_csv(path(text))
+        read_files("csv", [path(text)], None)
 
 
 def test_columns_between_tabs_may_have_blanks(path):

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
-from crfqn.readers.collections.digits import make_digit_strings
+from crfqn.readers.collections.images import make_digit_strings
 from crfqn.readers.documents import Documents
 from crfqn.readers.formats.labelled_text import read_labelled_texts
 from crfqn.recipes import build_estimator, load_recipe, observe, prepare, restore_features

@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, crf_path
 from crfqn.errors import InputError
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.walking import Waiting
+from crfqn.regularization_path.solving import Waiting
 
 
 class TestScores:

@@ -15,8 +15,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.prepared import largest_gradient, prepare_path
-from crfqn.regularization_path.walking import walk
+from crfqn.regularization_path.solving import largest_strength, prepare_path, solve_path
 
 
 class TestValues:
@@ -53,9 +52,11 @@ class TestValues:
             objective = BlockedObjective.of_blocks(prepared.objective, 20)
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
-            l1_max = largest_gradient(objective, prepared.penalty, point)
+            l1_max = largest_strength("l1", objective, prepared.penalty, point)
             in_blocks = replace(prepared, objective=objective, point=point, l1_max=l1_max)
-            values = [step.model.result_.value for step in walk(in_blocks, whole.l1, Grid(inner_tol=1e-9))]
+            values = [
+                step.model.result_.value for step in solve_path(in_blocks, whole.l1, Grid(inner_tol=1e-9))
+            ]
         np.testing.assert_allclose(values, whole.value, rtol=1e-8)
         assert l1_max == pytest.approx(whole.l1_max, rel=1e-12)
 

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 import crfqn.taxonomy.tree as module
 from crfqn.errors import InputError
 from crfqn.structures.taxonomy import Taxonomy
-from crfqn.taxonomy.node_names import plain_name
-from crfqn.taxonomy.path_edges import path_edges
-from crfqn.taxonomy.shape import MOST_ANCESTORS
-from crfqn.taxonomy.tree import LabelTree
+from crfqn.taxonomy.reading import path_edges
+from crfqn.taxonomy.tree import MOST_ANCESTORS, LabelTree, plain_name
 
 EDGES = [
     ("sport", "tennis"),
@@ -78,16 +76,14 @@ def test_siblings_go_by_the_order_of_the_nodes_not_of_the_edges():
 
 def test_a_named_root_stays_a_node():
     graph = graph_of([("root", "a"), ("root", "b")])
-    for root in (None, "root"):
-        tree = LabelTree.from_graph(graph, root)
-        assert tree.names == ("root", "a", "b")
-        assert tree.parents.tolist() == [-1, 0, 0]
+    tree = LabelTree.from_graph(graph)
+    assert (tree.names, tree.parents.tolist()) == (("root", "a", "b"), [-1, 0, 0])
 
 
 def test_one_node_alone():
     graph = nx.DiGraph()
     graph.add_node(7)
-    tree = LabelTree.from_graph(graph, root=7)
+    tree = LabelTree.from_graph(graph)
     assert (tree.names, tree.parents.tolist(), tree.leaves.tolist()) == ((7,), [-1], [0])
     assert tree.ancestors().toarray().tolist() == [[True]]
     assert tree.collapsed().names == (7,)
@@ -349,23 +345,6 @@ def test_bad_graphs(edges, message):
 def test_no_directed_graph(graph, message):
     with pytest.raises(InputError, match=message):
         LabelTree.from_graph(graph)
-
-
-@pytest.mark.parametrize(
-    ("root", "message"),
-    [
-        ("top", "^the root 'top' is not among the 8 nodes of the graph$"),
-        (["art"], r"^the root \['art'\] is not among"),
-        ("art", "^3 of 8 nodes cannot be reached from the root 'art': 'sport', 'tennis' and 'golf'$"),
-        (
-            "music",
-            "^5 of 8 nodes cannot be reached from the root 'music': 'sport', 'tennis', 'art' and 2 more$",
-        ),
-    ],
-)
-def test_bad_roots(root, message):
-    with pytest.raises(InputError, match=message):
-        LabelTree.from_graph(graph_of(EDGES), root)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn.errors import CrfqnError, DataError, InputError
-from crfqn.taxonomy.path_labels import PathLabels
-from crfqn.taxonomy.reading import extend_taxonomy, find_nodes, open_taxonomy
-from crfqn.taxonomy.taxonomy_file import read_taxonomy_file
+from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.reading import extend_taxonomy, find_nodes, open_taxonomy, read_taxonomy_file
 from crfqn.taxonomy.tree import LabelTree
 
 PATHS = ["art/film", "art/music/jazz", "art/music/opera", "news", "sport/golf"]

@@ -62,7 +62,7 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import KFold
 
-    from crfqn.regularization_path.folds import make_folds
+    from crfqn.regularization_path.path import make_folds
 
     X, y = prepared.take_train(), prepared.y_train
     splitter = KFold(n_folds, shuffle=True, random_state=SEED)

@@ -1,7 +1,7 @@
 """Random projections as features: a non-linearity of x . omega + b, omega and b drawn from a seed.
 
 Random Fourier features, cos(x . omega + b) with omega normal of variance 2 / s and b uniform, approximate the Gaussian
-kernel exp(-||x - x'||^2 / s): Rahimi and Recht (NIPS 2007). Shapes as in `protocol.py`.
+kernel exp(-||x - x'||^2 / s): Rahimi and Recht (NIPS 2007). Shapes as in `sources.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.generators.protocol import check_count, check_number, draws, result_dtype, sample_rows
+from crfqn.data.generators.sources import (
+    Batch,
+    Source,
+    check_count,
+    check_number,
+    draws,
+    result_dtype,
+    sample_rows,
+)
 from crfqn.errors import InputError
 
 FOURIER = "cos"
 
 
-def _relu(x: NDArray) -> NDArray:
-    return np.maximum(x, 0.0, out=x)
-
-
 # Each works in place.
 NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
     FOURIER: lambda x: np.cos(x, out=x),
-    "relu": _relu,
+    "relu": lambda x: np.maximum(x, 0.0, out=x),
     "tanh": lambda x: np.tanh(x, out=x),
     "abs": lambda x: np.abs(x, out=x),
     "square": lambda x: np.square(x, out=x),
@@ -34,22 +38,15 @@ NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectionBatch:
-    """Batch of the features f(x . omega_j + b_j), j = 1 ... p.
-
-    Parameters
-    ----------
-    omega : float64 (d, p)
-    shifts : float64 (p,)
-    nonlinearity : a name of NONLINEARITIES
-    """
+class ProjectionBatch(Batch):
+    """Batch of the features f(x . omega_j + b_j), j = 1 ... p: omega float64 (d, p), shifts float64 (p,)."""
 
     omega: NDArray[np.float64]
     shifts: NDArray[np.float64]
     nonlinearity: str
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         return self.shifts.size
 
     def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
@@ -61,16 +58,8 @@ class ProjectionBatch:
 
 
 @dataclass(frozen=True)
-class Projections:
-    """Source of random projections of rows of d numbers.
-
-    Parameters
-    ----------
-    n_inputs : d
-    spread : standard deviation of the entries of omega
-    nonlinearity : a name of NONLINEARITIES
-    seed : of all batches
-    """
+class Projections(Source):
+    """Source of random projections of rows of d numbers; spread: the standard deviation of the entries of omega."""
 
     KIND: ClassVar[str] = "projections"
 
@@ -79,9 +68,6 @@ class Projections:
     nonlinearity: str
     seed: int
 
-    def batch_width(self, number: int, size: int) -> int:
-        return size
-
     def batch(self, number: int, size: int) -> ProjectionBatch:
         random = draws(self.seed, number)
         omega = self.spread * random.normal(size=(self.n_inputs, size))
@@ -89,12 +75,8 @@ class Projections:
         shifts = random.uniform(0.0, 2.0 * np.pi, size) if is_wave else random.normal(size=size)
         return ProjectionBatch(omega, shifts, self.nonlinearity)
 
-    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        return vars(self).copy(), {}
-
     @classmethod
     def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Projections:
-        """Return what `content` describes; KeyError or ValueError for anything else."""
         if table["nonlinearity"] not in NONLINEARITIES:
             raise ValueError(
                 f"nonlinearity: expected one of {[*NONLINEARITIES]}, got {table['nonlinearity']!r}"
@@ -121,9 +103,7 @@ class RandomFourier:
 
     def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
         rows = sample_rows(blocks)
-        scale = median_distance(rows) if self.scale is None else self.scale
-        if not (np.isfinite(scale) and scale > 0):
-            raise InputError(f"scale: expected None or a finite number > 0, got {self.scale!r}")
+        scale = median_distance(rows) if self.scale is None else checked_scale(self.scale)
         return Projections(rows.shape[1], float(np.sqrt(2.0 / scale)), FOURIER, seed)
 
 
@@ -146,10 +126,16 @@ class RandomProjections:
         if self.nonlinearity not in known:
             raise InputError(f"nonlinearity: expected one of {known}, got {self.nonlinearity!r}")
         rows = sample_rows(blocks)
-        scale = (float(np.square(rows).sum(axis=1).mean()) or 1.0) if self.scale is None else self.scale
-        if not (np.isfinite(scale) and scale > 0):
-            raise InputError(f"scale: expected None or a finite number > 0, got {self.scale!r}")
+        usual = float(np.square(rows).sum(axis=1).mean()) or 1.0
+        scale = usual if self.scale is None else checked_scale(self.scale)
         return Projections(rows.shape[1], float(scale**-0.5), self.nonlinearity, seed)
+
+
+def checked_scale(scale: float) -> float:
+    """Return the scale; InputError unless it is a finite number > 0."""
+    if not (np.isfinite(scale) and scale > 0):
+        raise InputError(f"scale: expected None or a finite number > 0, got {scale!r}")
+    return scale
 
 
 def median_distance(rows: NDArray[np.float64]) -> float:

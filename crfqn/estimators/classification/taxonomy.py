@@ -21,7 +21,7 @@ from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths.structured import HINGE, ByStrengths
 from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.model_file import ModelFile
-from crfqn.taxonomy.path_labels import PathLabels, check_separator
+from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 from crfqn.wording import shorten

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crfqn.data.generators.named import GENERATORS, named_generator
-from crfqn.data.generators.protocol import result_dtype
+from crfqn.data.generators import GENERATORS, named_generator
+from crfqn.data.generators.sources import result_dtype
 from crfqn.errors import InputError
 
 KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
@@ -19,7 +19,7 @@ KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.v
 
 @dataclass(frozen=True, eq=False)
 class TransformedBatch:
-    """Batch of features that a fitted transformer makes of rows (`crfqn.data.generators.protocol.Batch`)."""
+    """Batch of features that a fitted transformer makes of rows (`crfqn.data.generators.sources.Batch`)."""
 
     fitted: Any
     n_features: int
@@ -85,7 +85,7 @@ def stored_generator(generator: Any) -> Any:
         return generator
     if not is_dataclass(generator) or KINDS.get(type(generator).__name__) is not type(generator):
         raise InputError(f"generator: a model file holds those of crfqn.data.generators, got {generator!r}")
-    return {"kind": type(generator).__name__, **asdict(generator)}  # type: ignore[call-overload]
+    return {"kind": type(generator).__name__, **asdict(generator)}  # type: ignore[arg-type, call-overload]
 
 
 def restored_generator(stored: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from crfqn.data.generators.named import restored_source
+from crfqn.data.generators import restored_source
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis
 from crfqn.estimators.least_squares.calibrated import restored_basis, stored_basis

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.data.generators.protocol import Batch, result_dtype
+from crfqn.data.generators.sources import Batch, result_dtype
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap, positions_of
 from crfqn.threads import Pool

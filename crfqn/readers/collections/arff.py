@@ -39,31 +39,20 @@ class Header:
 
 
 def read_hierarchical_arff(path: str | Path) -> Documents:
-    """Read an ARFF file with a hierarchical class, plain or gzip-compressed; `-` reads standard input.
+    """Read an ARFF file with a hierarchical class, plain or gzip-compressed; DataError names file and line.
 
-    Returns
-    -------
-    Documents
-        `inputs` is a float64 csr_array of the numeric attributes, which give the `feature_names`; a label is the
-        path to its node, such as "6/2/0"; the taxonomy holds the nodes that the header declares, or those on
-        the labels' paths if it declares none.
-
-    Raises
-    ------
-    DataError
-        Attributes of another kind, no hierarchical one or two of them, a row with too many or too few fields, a
-        value that is not a finite number, a label of several paths or one that is not declared (file and
-        line are named), no rows.
+    `inputs` is a float64 csr_array of the numeric attributes, which give the `feature_names`; a label is the path to
+    its node, such as "6/2/0"; the taxonomy holds the nodes that the header declares, or those on the labels' paths if
+    it declares none.
     """
     from scipy.sparse import csr_array
 
-    lines = text_lines(path)
+    lines = _content(path)
     header = _header(path, lines)
     declared = set(header.paths)
     rows: list[list[float]] = []
     labels: list[str] = []
-    for number, line in _content(lines):
-        where = f"{path}, line {number}"
+    for where, line in lines:
         fields = line.split(",")
         if len(fields) != len(header.names):
             raise DataError(
@@ -73,7 +62,7 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
         if declared and label not in declared:
             raise DataError(f"{where}: the class {shorten(label)} is not one that the header declares")
         labels.append(label)
-        rows.append(_numbers(where, fields))
+        rows.append([_number(where, text) for text in fields])
     if not rows:
         raise DataError(f"{path}: no rows behind @data")
     names = [name for column, name in enumerate(header.names) if column != header.label_column]
@@ -81,26 +70,26 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
     return Documents(csr_array(np.array(rows)), labels, taxonomy, feature_names=names)
 
 
-def _content(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are neither empty nor a comment."""
-    return ((number, line) for number, line in lines if line.strip() and not line.startswith(COMMENT))
+def _content(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield the place, for messages, and the text of the lines that are neither empty nor a comment."""
+    for number, line in text_lines(path):
+        if line.strip() and not line.startswith(COMMENT):
+            yield f"{path}, line {number}", line
 
 
-def _header(path: str | Path, lines: Iterator[tuple[int, str]]) -> Header:
+def _header(path: str | Path, lines: Iterator[tuple[str, str]]) -> Header:
     """Read everything down to `@data`; the lines behind it are left in the iterator."""
     header = Header()
-    for number, line in _content(lines):
+    for where, line in lines:
         keyword = line.split()[0].lower()
         if keyword == "@attribute":
-            _add_attribute(f"{path}, line {number}", line, header)
+            _add_attribute(where, line, header)
         elif keyword == "@data":
             if header.label_column < 0:
-                raise DataError(f"{path}, line {number}: @data, but no hierarchical attribute came before it")
+                raise DataError(f"{where}: @data, but no hierarchical attribute came before it")
             return header
         elif keyword != "@relation":
-            raise DataError(
-                f"{path}, line {number}: expected @relation, @attribute or @data, got {shorten(line.strip())}"
-            )
+            raise DataError(f"{where}: expected @relation, @attribute or @data, got {shorten(line.strip())}")
     raise DataError(f"{path}: no @data; expected an ARFF file")
 
 
@@ -134,14 +123,11 @@ def _path(where: str, text: str) -> str:
     return text
 
 
-def _numbers(where: str, fields: list[str]) -> list[float]:
-    numbers = []
-    for text in fields:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise DataError(f"{where}: expected a finite number, got {shorten(text)}")
-        numbers.append(value)
-    return numbers
+def _number(where: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{where}: expected a finite number, got {shorten(text)}")
+    return value

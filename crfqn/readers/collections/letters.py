@@ -20,31 +20,16 @@ TAB, ZERO = ord("\t"), ord("0")
 
 
 def read_letter_table(path: str | Path, n_pixels: int = 128) -> Labeled:
-    """Read a letter table, plain or gzip-compressed.
+    """Read a letter table with n_pixels grey values, 0..255, in a row, plain or gzip-compressed.
 
-    Parameters
-    ----------
-    path : str or Path
-        File name; `-` reads standard input.
-    n_pixels : int
-        Grey values in a row; each is 0..255.
-
-    Returns
-    -------
-    Labeled
-        `inputs[i]` is a uint8 array (T, n_pixels), a view into one shared array.
-
-    Raises
-    ------
-    DataError
-        A malformed row (file and line are named), a chain that leads nowhere, no rows at all.
+    `inputs[i]` is a uint8 array (T, n_pixels), a view into one shared array. DataError, naming file and line, for a
+    malformed row, a chain that leads nowhere, no rows at all.
     """
     lines = read_bytes(path).split(b"\n")
     numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbers:
         raise DataError(f"{path}: no rows; expected one row of {N_FIELDS + n_pixels} columns a letter")
-    ids = np.empty(len(numbers), dtype=np.int64)
-    following = np.empty(len(numbers), dtype=np.int64)
+    ids, following = np.empty((2, len(numbers)), dtype=np.int64)
     letters: list[str] = []
     tails: list[bytes] = []
     for row, number in enumerate(numbers):
@@ -117,30 +102,22 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
         if not is_start[after]:
             raise DataError(f"{path}, line {numbers[row]}: a second row leads to id {following[row]}")
         next_row[row], is_start[after] = after, False
-    words = [_chain(int(start), next_row) for start in np.flatnonzero(is_start)]
+    words: list[np.ndarray] = []
+    for start in np.flatnonzero(is_start):
+        rows, place = [], int(start)
+        while place != LAST:
+            rows.append(place)
+            place = int(next_row[place])
+        words.append(np.array(rows, dtype=np.int64))
     if sum(len(word) for word in words) != len(ids):
         raise DataError(f"{path}: some chains of next_id run in a circle; each must end with {LAST}")
     return words
-
-
-def _chain(start: int, next_row: np.ndarray) -> np.ndarray:
-    rows = []
-    row = start
-    while row != LAST:
-        rows.append(row)
-        row = int(next_row[row])
-    return np.array(rows, dtype=np.int64)
 
 
 def read_letter_matlab(path: str | Path, shape: tuple[int, int] = (16, 8)) -> Labeled:
     """Read the MATLAB copy `ocr_taskar.mat`: training words, then test words, in file order.
 
     The file keeps an image column by column with a constant 1 behind it, and letters as 0..25.
-
-    Raises
-    ------
-    DataError
-        Not a MATLAB 5 file, or not this one.
     """
     from scipy.io import loadmat
 

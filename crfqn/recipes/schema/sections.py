@@ -112,7 +112,7 @@ class Structure:
     In a chain every position has a label; over a taxonomy and flat every document has one. A ranking's documents have
     several, which the data separate by commas, as in svmlight's format for several labels.
 
-    For data of one's own, `taxonomy` names a file beside the recipe (see `crfqn.taxonomy.taxonomy_file`); without it
+    For data of one's own, `taxonomy` names a file beside the recipe (see `read_taxonomy_file`); without it
     the labels are paths in the taxonomy, their parts separated by `separator`.
     """
 

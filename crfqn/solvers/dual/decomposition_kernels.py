@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel
-from crfqn.kernels.projection.level import (
+from crfqn.kernels.projection import (
     BISECTION,
     PIVOT,
     SORT,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.projection.rows import SEED, simplex_rows
+from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap

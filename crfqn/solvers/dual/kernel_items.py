@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.kernels.projection.rows import SEED, simplex_rows
+from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective

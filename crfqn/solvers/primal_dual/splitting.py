@@ -18,8 +18,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import ViewError
-from crfqn.kernels.projection.level import PIVOT
-from crfqn.kernels.projection.rows import epigraph_rows, simplex_rows
+from crfqn.kernels.projection import PIVOT, epigraph_rows, simplex_rows
 from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap

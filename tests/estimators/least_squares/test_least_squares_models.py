@@ -15,7 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
 from crfqn.data.generators.projections import RandomFourier, RandomProjections, median_distance
-from crfqn.data.generators.subsets import ByFrequency, RandomSubsets
+from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.least_squares.clipping import onto_simplex
 from crfqn.estimators.training.automatic_solver import is_narrow

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
-from crfqn.data.generators.protocol import Source
+from crfqn.data.generators.sources import Source
 from crfqn.estimators.classification.items import intercept_coords
 from crfqn.estimators.least_squares.basis import Basis
 from crfqn.estimators.least_squares.clipping import clipped

@@ -22,16 +22,10 @@ from crfqn.wording import describe, shorten
 
 @dataclass(frozen=True, eq=False)
 class PathLabels:
-    """Labels as names of nodes, and whether they came as rows of parts.
+    """Labels as names of nodes, shape (n,): as given, or the parts of each row joined by the separator.
 
-    Attributes
-    ----------
-    names : ndarray, shape (n,)
-        The labels as given, or the parts of each row joined by the separator.
-    depth : int
-        Columns of the rows: the longest, or the width of the array; 1 for names.
-    is_rows : bool
-        Whether the labels came as rows.
+    depth : columns of the rows: the longest, or the width of the array; 1 for names
+    is_rows : whether the labels came as rows
     """
 
     names: NDArray
@@ -40,19 +34,11 @@ class PathLabels:
 
     @classmethod
     def of(cls, y: Any, separator: str = "/") -> PathLabels:
-        """Return labels that are names, or rows of the parts of a tree path, as names.
+        """Return labels that are names, or rows of the parts of a tree path, as names; InputError names the item.
 
-        Parameters
-        ----------
         y : array-like of shape (n,) or (n, D), or list of n tuples, lists or arrays
             Names, or rows. The parts of a row are strings or whole numbers; "", None and NaN fill it up at the
             end. One column (n, 1) is taken for names, as scikit-learn does.
-        separator : str
-
-        Raises
-        ------
-        InputError
-            Labels of another shape; rows that are empty, have a hole or parts that cannot be used (named by item).
         """
         check_separator(separator)
         if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or hasattr(y, "__array__")):
@@ -76,13 +62,7 @@ class PathLabels:
 
     @staticmethod
     def rows(names: Any, depth: int, separator: str = "/") -> NDArray[np.str_]:
-        """Return names that are tree paths as rows of parts, padded with "" at the end, shape (n, depth).
-
-        Raises
-        ------
-        InputError
-            A path is longer than `depth`.
-        """
+        """Return names that are tree paths as rows of up to `depth` parts, padded with "", shape (n, depth)."""
         distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
         rows = [name.split(separator) for name in distinct.tolist()]
         for row in rows:
@@ -97,17 +77,14 @@ class PathLabels:
 def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:
     """Return the joined parts of each row, equal rows joined once; InputError names the `noun` with a fault."""
     name_of: dict[tuple, str] = {}
-    names = []
     for i, row in enumerate(rows):
         try:
-            name = name_of.get(row)
+            is_new = row not in name_of
         except TypeError:  # a part that cannot be hashed, which the next line refuses
-            name = None
-        if name is None:
-            name = _joined(row, separator, f"{noun} {i}")
-            name_of[row] = name
-        names.append(name)
-    return names
+            is_new = True
+        if is_new:
+            name_of[row] = _joined(row, separator, f"{noun} {i}")
+    return [name_of[row] for row in rows]
 
 
 def _joined(row: tuple, separator: str, where: str) -> str:

@@ -1,4 +1,6 @@
-"""The level t of a projection onto a simplex, by sorting, by random pivots, or by bisection.
+"""Projections of the rows of a matrix, each onto a simplex, an L1 ball or an epigraph of its own.
+
+All need the level t of a projection onto a simplex, found by sorting, by random pivots, or by bisection:
 
     sum_m max(v_m - t, 0) = mass + slope t
 
@@ -9,12 +11,13 @@ projection of (v, height) onto the epigraph of the largest entry is (min(v, t), 
 All is done with d = v - max(v), so that no digit of the mass is lost beside large entries: only entries with
 d > -mass can be above the level. Blondel, Fujino and Ueda (2014) number the algorithms.
 
-Shapes: v and the workspaces float64 (k,); random : uint64 (1,), the state of a generator.
+Shapes: n rows, k columns; v and the workspaces float64 (k,); random : uint64 (1,), the state of a generator; x, out
+float64 (n, k), which may be the same array; radii, heights float64 (n,).
 """
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, strict_inner
+from crfqn.kernels import bare_subkernel, inner, kernel, strict_inner
 
 SORT, PIVOT, BISECTION = range(3)
 NEWTON_STEPS = 6  # each costs a sweep in registers, and leaves half of the entries of a uniform distribution
@@ -22,6 +25,8 @@ NARROW = (
     128  # rows that are first rid of what Newton's level shows to be below; wider ones are sorted as printed
 )
 MOST_HALVINGS = 1100  # of an interval of doubles, until none lies within
+SEED = 1  # of the pivots
+ALL_FINE = -1  # instead of the number of a row out of range
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's MMIX
 
 
@@ -192,3 +197,66 @@ def simplex_level(v, mass, slope, method, tol, workspace, random):
     if method == PIVOT:
         return largest, level_by_pivots(u, own, slope, random)
     return largest, level_by_bisection(u, level, own, slope, tol)
+
+
+@kernel
+def simplex_rows(x, radii, method, tol, out):
+    """out[i] <- the projection of x[i] onto {b >= 0, sum b = radii[i]}; returns the first row out of range, or -1."""
+    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
+    for i in range(x.shape[0]):
+        row, target = x[i], out[i]
+        largest, level = simplex_level(row, radii[i], 0.0, method, tol, workspace, random)
+        if np.isnan(level):
+            return i
+        for j in range(row.size):
+            b = difference(difference(row[j], largest), level)
+            target[j] = b if b > 0.0 else 0.0
+    return ALL_FINE
+
+
+@kernel
+def ball_rows(x, radii, method, tol, clips, out):
+    """out[i] <- the projection of x[i] onto the L1 ball of radii[i], or x[i] less that (clips), the prox of its dual.
+
+    Returns the first row out of range, or -1.
+    """
+    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
+    sizes = np.empty(x.shape[1])
+    for i in range(x.shape[0]):
+        row, target, total = x[i], out[i], 0.0
+        for j in range(row.size):
+            sizes[j] = abs(row[j])
+            total += sizes[j]
+        if not total < np.inf:
+            return i
+        threshold = 0.0
+        if total > radii[i]:
+            largest, level = simplex_level(sizes, radii[i], 0.0, method, tol, workspace, random)
+            threshold = max(largest + level, 0.0)
+        for j in range(row.size):
+            left = max(sizes[j] - threshold, 0.0)
+            size = min(sizes[j], threshold) if clips else left
+            target[j] = size if row[j] > 0.0 else -size
+    return ALL_FINE
+
+
+@kernel
+def epigraph_rows(x, heights, margins, method, tol, out, heights_out):
+    """out[i], heights_out[i] <- the projection of (x[i], heights[i]) onto {(p, t): max_k p_k + margins_ik <= t}.
+
+    margins : float64 (n, k) or (1, k) for all. Returns the first row out of range, or -1.
+    """
+    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
+    nu = np.empty(x.shape[1])
+    for i in range(x.shape[0]):
+        row, target, shift = x[i], out[i], margins[i if margins.shape[0] > 1 else 0]
+        for j in range(row.size):
+            nu[j] = row[j] + shift[j]
+        largest, level = simplex_level(nu, -heights[i], 1.0, method, tol, workspace, random)
+        if np.isnan(level):
+            return i
+        theta = heights[i] if largest <= heights[i] else largest + level
+        for j in range(row.size):
+            target[j] = min(row[j], theta - shift[j])
+        heights_out[i] = theta
+    return ALL_FINE

@@ -1,15 +1,18 @@
-"""Confusion of labels: scikit-learn's display, for sequences as well as for single labels."""
+"""Displays of matrices of labels by labels: confusion, and the transitions of a chain."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from crfqn.errors import InputError
-from crfqn.plot.canvas import counted_colours, name_ticks, panels
+from crfqn.plot.canvas import counted_colours, name_ticks, panels, signed_colours
 
 MOST_NUMBERED = 12  # labels in a matrix whose cells have numbers
 NORMALIZED = {
@@ -42,13 +45,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
 
     @classmethod
     def of(cls, y_true: Any, y_pred: Any, *, labels: Any = None, normalize: str | None = None) -> Self:
-        """Return the display of given and predicted labels, not yet drawn.
-
-        Raises
-        ------
-        InputError
-            Lengths that differ, nothing to compare, or another `normalize`.
-        """
+        """Return the display of given and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in NORMALIZED:
             raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
         given, predicted = flat_labels(y_true), flat_labels(y_pred)
@@ -60,13 +57,9 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
             raise InputError("expected at least one label to compare, got none")
         if labels is None:
             labels = sorted({*given, *predicted}, key=str)
-        matrix = confusion_matrix(
-            [str(label) for label in given],
-            [str(label) for label in predicted],
-            labels=[str(label) for label in labels],
-            normalize=normalize,
-        )
-        return cls(matrix, display_labels=np.array([str(label) for label in labels]), normalize=normalize)
+        given, predicted, names = ([str(label) for label in some] for some in (given, predicted, labels))
+        matrix = confusion_matrix(given, predicted, labels=names, normalize=normalize)
+        return cls(matrix, display_labels=np.array(names), normalize=normalize)
 
     @classmethod
     def from_estimator(  # type: ignore[override]  # what scikit-learn's has more is `plot`'s, in `style`
@@ -148,3 +141,74 @@ def flat_labels(labels: Any) -> list[Any]:
     values = list(labels)
     is_sequence = bool(values) and all(np.ndim(value) == 1 for value in values)
     return list(chain.from_iterable(values)) if is_sequence else values
+
+
+@dataclass(eq=False, repr=False)
+class TransitionsDisplay:
+    """Heat map of the weights of label pairs: red for what is likely to follow, blue for what is not, blank for 0.
+
+    Parameters
+    ----------
+    weights : float64, shape (n_labels, n_labels)
+        From the label of a row to the label of a column, in nats.
+    labels : sequence of str
+    name : str, optional
+        What was trained, for the title.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes, after `plot`
+    figure_ : matplotlib.figure.Figure
+    im_ : the image, for its colours
+    """
+
+    SHAPE: ClassVar = (1, 1)
+
+    weights: NDArray[np.float64]
+    labels: Sequence[Any]
+    _: KW_ONLY
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.labels = [str(label) for label in self.labels]
+
+    @classmethod
+    def of(cls, estimator: Any) -> Self:
+        """Return the display of a fitted chain, not yet drawn; InputError for models without transitions."""
+        edges = getattr(estimator, "edge_coef_", None)
+        if edges is None:
+            raise InputError(
+                f"expected a fitted ChainCRF, whose labels follow each other, got {type(estimator).__name__}"
+            )
+        return cls(edges.toarray(), estimator.classes_, name=type(estimator).__name__)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **style: Any) -> Self:
+        """Draw the transitions of a fitted `ChainCRF`.
+
+        Parameters
+        ----------
+        estimator : fitted ChainCRF
+        ax : matplotlib axes, optional
+        **style : of the image, as `matplotlib.axes.Axes.imshow` takes it
+
+        Raises
+        ------
+        InputError
+            The model has no transitions.
+        """
+        return cls.of(estimator).plot(ax=ax, **style)
+
+    def plot(self, ax: Any = None, *, has_colorbar: bool = True, **style: Any) -> Self:
+        """Draw into `ax`, or into a new figure; returns the display."""
+        (self.ax_,) = panels(ax, *self.SHAPE)
+        self.figure_ = self.ax_.figure
+        largest = float(np.abs(self.weights).max(initial=0.0)) or 1.0
+        style = {"cmap": signed_colours(), "vmin": -largest, "vmax": largest, "interpolation": "none"} | style
+        self.im_ = self.ax_.imshow(self.weights, **style)
+        name_ticks(self.ax_.xaxis, self.labels)
+        name_ticks(self.ax_.yaxis, self.labels)
+        self.ax_.set(xlabel="to", ylabel="from", title=f"Transitions{f': {self.name}' if self.name else ''}")
+        if has_colorbar:
+            self.figure_.colorbar(self.im_, ax=self.ax_, label="weight, nats", shrink=0.8)
+        return self

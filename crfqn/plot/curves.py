@@ -1,0 +1,250 @@
+"""Displays of curves: the convergence of a training, and what a regularisation path comes to at each strength."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.plot.canvas import draw_known, panels, say_unknown
+
+AXES = {
+    "seconds": "time since the start, seconds",
+    "passes": "inference passes over the data",
+    "iteration": "iterations",
+}
+CERTIFIED, ESTIMATED = "#1b7837", "#b35806"  # of the two gaps
+OBJECTIVE = "#2166ac"
+
+
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay:
+    """Convergence of a training: the distance from the optimum, proved and estimated, and the objective.
+
+    Parameters
+    ----------
+    x : float64, shape (n,)
+        Where each row of the trace stands on the horizontal axis.
+    objective, gap, estimated_gap : float64, shape (n,)
+        Objective in nats; certified and estimated relative gap, nan where not known.
+    unit : {"seconds", "passes", "iteration"}
+    tol : float, optional
+        Tolerance of the training, drawn as a line; 0 or None: none.
+    name : str, optional
+        What was trained, for the title.
+
+    Attributes
+    ----------
+    ax_ : array of 2 axes, the gaps and the objective; after `plot`
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from crfqn import MulticlassCRF
+    >>> from crfqn.plot import ConvergenceDisplay
+    >>> model = MulticlassCRF(l1=0.1).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> ConvergenceDisplay.from_estimator(model, unit="passes").figure_.savefig("convergence.png")  # doctest: +SKIP
+    """
+
+    SHAPE: ClassVar = (1, 2)
+
+    x: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    estimated_gap: NDArray[np.float64]
+    _: KW_ONLY
+    unit: str = "seconds"
+    tol: float | None = None
+    name: str = ""
+
+    @classmethod
+    def of(cls, estimator: Any, unit: str = "seconds") -> Self:
+        """Return the display of a fitted estimator, not yet drawn; InputError for another unit, or without a trace."""
+        if unit not in AXES:
+            raise InputError(f"unit: expected one of {list(AXES)}, got {unit!r}")
+        trace = getattr(getattr(estimator, "result_", None), "trace", None)
+        if not trace:
+            raise InputError(
+                f"expected an estimator that has been fitted and kept its trace, got {type(estimator).__name__}"
+            )
+        x, tol = getattr(trace, unit).astype(np.float64), getattr(estimator, "tol", None)
+        name = type(estimator).__name__
+        return cls(x, trace.value, trace.gap, trace.estimated_gap, unit=unit, tol=tol, name=name)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, unit: str = "seconds", ax: Any = None, **style: Any) -> Self:
+        """Draw the convergence of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator of crfqn
+        unit : {"seconds", "passes", "iteration"}, default "seconds"
+            Horizontal axis; seconds are wall time.
+        ax : matplotlib axes, or an array of 2, optional
+        **style : of the lines, as `matplotlib.axes.Axes.plot` takes it
+
+        Raises
+        ------
+        InputError
+            Another unit, an estimator without `result_`, or a result without a trace.
+        """
+        return cls.of(estimator, unit).plot(ax=ax, **style)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Self:
+        """Draw into `ax` (2 axes, or one that is divided), or into a new figure; returns the display."""
+        self.ax_ = gaps, objective = panels(ax, *self.SHAPE)
+        self.figure_ = gaps.figure
+        self._draw_gaps(gaps, {"marker": "o", "markersize": 3} | style)
+        style = {"color": OBJECTIVE, "marker": "o", "markersize": 3} | style
+        if not draw_known(objective, self.x, self.objective, label="objective, penalty included", **style):
+            say_unknown(objective)
+        objective.set(title="Objective", ylabel="nats")
+        for axes in self.ax_:
+            axes.set_xlabel(AXES[self.unit])
+            axes.grid(alpha=0.3)
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize="small")
+        name = self.name if name is None else name
+        gaps.set_title(f"Distance from the optimum{f': {name}' if name else ''}")
+        return self
+
+    def _draw_gaps(self, axes: Any, style: dict[str, Any]) -> None:
+        axes.set_yscale("log")
+        curves = (
+            ("estimated", self.estimated_gap, {"color": ESTIMATED, "linestyle": "--"}),
+            ("certified", self.gap, {"color": CERTIFIED}),
+        )
+        drawn = [
+            draw_known(axes, self.x, gap, **({"label": name} | look | style)) for name, gap, look in curves
+        ]
+        if not any(drawn):
+            axes.set_yscale("linear")
+            say_unknown(axes, "nothing is known of the distance")
+        elif self.tol:
+            axes.axhline(self.tol, color="gray", linewidth=0.8, linestyle=":", label=f"tol = {self.tol:g}")
+        axes.set_ylabel("relative gap, (F - F*) / F")
+
+
+PANELS = (
+    ("score", "Score", "share of right labels", "linear"),
+    ("n_nonzero", "Sparsity", "non-zero weights", "symlog"),
+    ("gap", "Certificate", "certified relative gap", "log"),
+    ("seconds", "Cost", "seconds, summed up", "linear"),
+)
+STRENGTHS = ("l1", "group_l1")
+
+
+@dataclass(eq=False, repr=False)
+class PathDisplay:
+    """Regularisation path in four panels: score, sparsity, certified gap and cost against the strength.
+
+    Parameters
+    ----------
+    strength : float64, shape (n,)
+        Values of the parameter that varies, in nats.
+    score, n_nonzero, gap, seconds : float64, shape (n,)
+        By value; nan where not known. `seconds` are each value's own.
+    parameter : {"l1", "group_l1"}
+    best : int, optional
+        Index of the best score, marked in all panels.
+
+    Attributes
+    ----------
+    ax_ : array of 4 axes, after `plot`
+    figure_ : matplotlib.figure.Figure
+    """
+
+    SHAPE: ClassVar = (2, 2)
+
+    strength: NDArray[np.float64]
+    score: NDArray[np.float64]
+    n_nonzero: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    _: KW_ONLY
+    parameter: str = "l1"
+    best: int | None = None
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the display of a path's rows, as `RegularizationPath.rows()` has them; it is not yet drawn.
+
+        Raises
+        ------
+        InputError
+            No rows, or a row without strength or figures.
+        """
+        parameter = next((name for name in STRENGTHS if rows and name in rows[0]), None)
+        if parameter is None:
+            raise InputError("expected rows of a regularisation path, with l1 or group_l1 in each")
+        names = (parameter, *(name for name, *_ in PANELS))
+        try:
+            # None is what JSON has for what is not known.
+            columns = [np.array([row[name] for row in rows], object).astype(np.float64) for name in names]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"expected numbers {', '.join(names)} in each row of a path: {error!r}"
+            ) from error
+        score = columns[1]
+        best = None if np.isnan(score).all() else int(np.nanargmax(score))
+        return cls(*columns, parameter=parameter, best=best)
+
+    @classmethod
+    def from_path(cls, path: Any, *, ax: Any = None, **style: Any) -> Self:
+        """Draw a regularisation path.
+
+        Parameters
+        ----------
+        path : RegularizationPath, what `crfqn.crf_path` returns
+        ax : matplotlib axes, or an array of 4, optional
+        **style : of the lines, as `matplotlib.axes.Axes.plot` takes it
+        """
+        return cls.from_rows(path.rows()).plot(ax=ax, **style)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **walk: Any) -> Self:
+        """Walk the regularisation path of an estimator on data, and draw it; the estimator itself is not fitted.
+
+        Parameters
+        ----------
+        estimator : ChainCRF, TaxonomyCRF, MulticlassCRF or another that `crfqn.crf_path` takes
+        X, y : training data
+        ax : matplotlib axes, or an array of 4, optional
+        **walk : grid, validation, cv and others of `crfqn.crf_path`
+        """
+        from crfqn.regularization_path import crf_path
+
+        return cls.from_path(crf_path(estimator, X, y, **walk), ax=ax)
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw into `ax` (4 axes, or one that is divided), or into a new figure; returns the display."""
+        self.ax_ = panels(ax, *self.SHAPE)
+        self.figure_ = self.ax_[0].figure
+        for axes, (name, title, unit, scale) in zip(self.ax_, PANELS, strict=True):
+            self._draw(axes, name, scale, {"marker": "o", "markersize": 3, "label": unit} | style)
+            axes.set(title=title, xlabel=f"{self.parameter}, nats (falling)", ylabel=unit)
+        return self
+
+    def _draw(self, axes: Any, name: str, scale: str, style: dict[str, Any]) -> None:
+        """Draw one panel, the strengths descending from left to right."""
+        values = getattr(self, name).astype(np.float64)
+        if name == "seconds":
+            values = np.cumsum(values)
+        axes.set_yscale(scale)
+        if not draw_known(axes, self.strength, values, **style):
+            axes.set_yscale("linear")
+            say_unknown(axes)
+        axes.set_xscale("log")
+        axes.set_xlim(1.1 * self.strength.max(), self.strength.min() / 1.1)
+        if self.best is not None:
+            value = self.strength[self.best]
+            axes.axvline(
+                value, color="gray", linewidth=0.8, label=f"best score: {self.parameter} = {value:.4g}"
+            )
+            if name == "score":
+                axes.legend(fontsize="small")
+        axes.grid(alpha=0.3)
