@@ -53,6 +53,10 @@ class Documents:
     def n_items(self) -> int:
         return len(self.labels)
 
+    def where(self, item: int) -> str:
+        """Return the place of a document in words: file and line, where it comes from a file."""
+        return f"item {item}" if self.places is None else self.places.where(item)
+
     def distinct_labels(self) -> list[str]:
         """Return the labels that occur, sorted."""
         return sorted(set(self.labels))

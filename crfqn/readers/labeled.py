@@ -60,6 +60,12 @@ class Labeled:
         """Return the number of distinct label sequences (words)."""
         return len({tuple(item) for item in self.labels})
 
+    def where(self, item: int, position: int) -> str:
+        """Return the place of a position in words: file and line, where it comes from a file."""
+        if self.places is None:
+            return f"item {item}, position {position}"
+        return self.places.where(item, position)
+
     def known_labels(self) -> list[list[str]] | None:
         """Return the labels, None where no position has one.
 
@@ -76,12 +82,9 @@ class Labeled:
         item, position = next(
             (i, t) for i, labels in enumerate(self.labels) for t, label in enumerate(labels) if not label
         )
-        where = (
-            f"item {item}, position {position}" if self.places is None else self.places.where(item, position)
-        )
         raise DataError(
-            f"{where}: {is_known.count(False)} of {len(is_known)} positions have no label, here first; label all or "
-            "none"
+            f"{self.where(item, position)}: {is_known.count(False)} of {len(is_known)} positions have no label, here "
+            "first; label all or none"
         )
 
     def digest(self) -> str:

@@ -91,6 +91,15 @@ def test_an_error_in_the_middle(run, folder, command):
     assert [path.name for path in folder.iterdir() if "labels" in path.name] == []
 
 
+def test_what_another_format_cannot_hold_is_named_by_its_line(run, monkeypatch):
+    monkeypatch.setattr(parts, "PIECE", len(OBJECTS))
+    monkeypatch.setattr(parts, "PART_LINES", 1)
+    text = OBJECTS + OBJECTS.replace("it", "it is")
+    done = run("predict", "m.crfqn", "--format", "jsonl", "--to", "conll", input=text)
+    assert (done.returncode, done.stdout) == (2, "it PRP B-NP B-NP\n\n")
+    assert "standard input, line 3: 'it is' cannot stand in a column" in done.stderr
+
+
 def test_closed_standard_streams(run):
     for command in (
         ("predict", "m.crfqn"),

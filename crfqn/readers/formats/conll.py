@@ -110,7 +110,7 @@ def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) 
         if added is not None:
             rows = [[*row, str(label)] for row, label in zip(rows, added[i], strict=True)]
         for t, row in enumerate(rows):
-            _check_columns(f"item {i}, position {t}: ", row)
+            _check_columns(f"{labeled.where(i, t)}: ", row)
         yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
 
 

@@ -92,7 +92,7 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
                 field = name.partition(":")[0]
                 if field not in FIELDS:
                     raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELDS)}")
-                fields[field] = _field(f"item {i}, position {t}: ", fields[field], name, text)
+                fields[field] = _field(f"{labeled.where(i, t)}: ", fields[field], name, text)
             rows.append("\t".join([str(t + 1), *fields.values()]) + "\n")
         yield "".join(rows) + "\n"
 

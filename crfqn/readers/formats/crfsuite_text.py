@@ -87,7 +87,7 @@ def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
         for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):
             fields = [_escaped(label), *(_written(name, value) for name, value in attributes.items())]
-            _check_fields(f"item {i}, position {t}: ", fields)
+            _check_fields(f"{labeled.where(i, t)}: ", fields)
             lines.append("\t".join(fields) + "\n")
         yield "".join(lines) + "\n"
 

@@ -67,9 +67,9 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
     if not isinstance(documents.inputs, list):
         raise InputError("the documents are numbers, not texts: write them as svmlight")
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
-        _check_label(f"item {i}: ", label)
+        _check_label(f"{documents.where(i)}: ", label)
         if "\n" in text:
-            raise InputError(f"item {i}: a line's end in its text")
+            raise InputError(f"{documents.where(i)}: a line's end in its text")
         yield f"{label}\t{text}\n" if label or "\t" in text else f"{text}\n"
 
 

@@ -102,7 +102,7 @@ def svmlight_lines(documents: Documents) -> Iterator[str]:
         )
     matrix = documents.inputs
     for i, label in enumerate(documents.labels):
-        _check_label(f"item {i}: ", label)
+        _check_label(f"{documents.where(i)}: ", label)
         start, stop = matrix.indptr[i], matrix.indptr[i + 1]
         pairs = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
         yield " ".join([label, *(f"{column}:{value!r}" for column, value in pairs)]) + "\n"
