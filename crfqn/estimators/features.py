@@ -8,6 +8,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
+from crfqn.estimators.checks import check_size
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -30,7 +31,11 @@ def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMa
 
 
 def centred(features: DenseMap | SparseMap, weights: Vector | None) -> DenseMap | SparseMap:
-    """Return the map with its features centred by the items' weights, for a training whose intercepts are free."""
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free.
+
+    InputError for values that are too large.
+    """
+    check_size(features)  # as they were given
     with single_threaded_blas():  # sums do not depend on threads
         return features.centred_at(features.means(weights))
 

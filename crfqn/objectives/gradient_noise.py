@@ -7,6 +7,9 @@ sum_t c_t x_tf r_t less what the shares of the labels explain, would have on ave
 
     v sum_t c_t x_tf^2.
 
+Where unpenalised intercepts take up what a feature's mean brings, x_tf is taken less its mean over the positions: a
+shift of the features changes nothing, as it does not change the optimum.
+
 This is what a penalty has to hold against: Bickel, Ritov and Tsybakov (Annals of Statistics 2009) and Belloni and
 Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties in proportion to it. It grows as the root of the
 number of items where features are dense, and stays as it is where new items bring new features, as words.
@@ -21,7 +24,10 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, Vector
+from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective
+
+ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
 
 
 def gradient_noise(objective: Any, unpenalised: Coords) -> float:
@@ -40,9 +46,22 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     """
     parts = objective.parts
     occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
+    if unpenalised.size:
+        occurring = about_means(parts, occurring)
     occurring[parts[0].split(unpenalised).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
     return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
+
+
+def about_means(parts: list[Objective], squares: Vector) -> Vector:
+    """Return sum_t c_t (x_tf - m_f)^2 of `squares`, sum_t c_t x_tf^2, m the means; 0 where rounding is left, (F,)."""
+    sums, total = np.zeros(squares.size), 0.0
+    every = split_coords(np.arange(squares.size), 1, squares.size)
+    for part in parts:
+        sums += part.map.adjoint(every, part.position_weights[None, :])
+        total += float(part.position_weights.sum())
+    found = squares - sums**2 / total
+    return np.where(found > ROUNDING * squares, found, 0.0)
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:

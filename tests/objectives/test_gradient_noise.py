@@ -74,7 +74,8 @@ def test_features_that_never_occur_do_not_count():
 def test_features_without_penalty_do_not_count():
     constant = np.column_stack([X, np.ones(60)])
     found = noise(constant, unpenalised=np.arange(1, 4) * 5 - 1)
-    assert found == pytest.approx(noise(), rel=1e-12) != noise(constant)
+    assert found == pytest.approx(formula(X - X.mean(axis=0)), rel=1e-6) != noise(constant)
+    assert noise(constant + 5.0, unpenalised=np.arange(1, 4) * 5 - 1) == pytest.approx(found, rel=1e-9)
 
 
 def test_it_is_zero_where_labels_do_not_vary_and_where_there_is_no_feature():
