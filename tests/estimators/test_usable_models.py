@@ -1,4 +1,4 @@
-"""Warnings of models that are fitted and hardly what was meant: no weights, or items without a feature known to them."""
+"""Warnings of fitted models that are hardly what was meant: no weights, or items without a feature known to them."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.prepared import largest_gradient, prepare_path
+from crfqn.regularization_path.prepared import prepare_path
 from crfqn.regularization_path.walking import walk
+from crfqn.solvers.largest_strength import largest_gradient
 
 
 class TestValues:

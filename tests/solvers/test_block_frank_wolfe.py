@@ -258,7 +258,9 @@ def test_wrong_settings(settings, message):
     "penalty", [ElasticNet(0.1, 1.0), ElasticNet(0.0, 0.0), ElasticNet(0.0, 1.0, np.array([2]))]
 )
 def test_other_penalties_are_refused(penalty):
-    with pytest.raises(InputError, match=r"needs a penalty l2/2 \|\|w\|\|\^2 with(out L1| l2 > 0 on all weights)"):
+    with pytest.raises(
+        InputError, match=r"needs a penalty l2/2 \|\|w\|\|\^2 with(out L1| l2 > 0 on all weights)"
+    ):
         minimize(hinge(PROBLEMS["chains"]), penalty, BlockFrankWolfe())
 
 

@@ -310,7 +310,7 @@ def test_wrong_settings(setting, message):
 def test_problems_that_have_no_such_dual():
     objective, _ = problem()
     for penalty in (ElasticNet(0.0, 0.0), ElasticNet(0.1, 1.0), GroupLasso(1.0, n_features=F, n_states=K)):
-        with pytest.raises(InputError, match="l2 > 0|without L1 and groups"):
+        with pytest.raises(InputError, match=r"l2 > 0|without L1 and groups"):
             minimize(objective, penalty, DualDecomposition())
     with pytest.raises(ViewError, match="without penalty"):
         minimize(objective, ElasticNet(0.0, 1.0, np.array([0])), DualDecomposition())
