@@ -29,7 +29,7 @@ from crfqn.estimators.strengths.automatic import Strengths, chosen_strengths, te
 from crfqn.estimators.training.automatic_solver import AUTO, AutoSolver
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.estimators.training.callbacks import CallbackSupportMixin, Tasks
-from crfqn.estimators.training.empty_model import warn_if_empty
+from crfqn.estimators.training.empty_model import reason_of_empty, warn_of_empty
 from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
@@ -325,7 +325,7 @@ class SparseCRF(Fitted):
                 to_rounding=True,
             )
             self._adopt_strengths(chosen._strengths)
-            warn_if_empty(objective, penalty, result)
+            self._reason_of_empty = reason_of_empty(objective, penalty, result)
             return given_result(features, result)
 
     def _with_chosen_strengths(self, objective: Any, unpenalised: Coords) -> Self:
@@ -359,6 +359,7 @@ class SparseCRF(Fitted):
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
             )
+        warn_of_empty(self.__dict__.pop("_reason_of_empty", None))
 
     def _display(self, held_out: HeldOut | None = None) -> _Callbacks:
         display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None

@@ -38,6 +38,12 @@ def warn_of_empty_rows(X: Any) -> None:
 
 def warn_of_unknown_names(encoded: Items, items: Any, names: KnownNames | None) -> None:
     """Warn of sequences without known features; rows of names were looked up among those with weights alone."""
+    if (
+        isinstance(encoded, TokenRows)
+        and encoded.offsets.size == 2
+        and encoded.columns.max(initial=UNSEEN) >= 0
+    ):
+        return  # of one sentence it is soonest told
     n_positions = np.diff(encoded.offsets)
     if not isinstance(encoded, TokenRows):
         matrix = encoded.matrix  # type: ignore[attr-defined]

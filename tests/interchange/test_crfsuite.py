@@ -147,6 +147,7 @@ class TestWriting:
         found = tagger(path).tag([[name] for name in names])
         assert found == [["A", "B"][row % 2] for row in rows]
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_a_model_without_weights_of_features(self, tmp_path):
         X, y = sentences(0, 5)
         model = ChainCRF(l1=1e4).fit(attributes(X), y)

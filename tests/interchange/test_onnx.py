@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from crfqn import MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF, interchange
-from crfqn.errors import InputError
+from crfqn.errors import EmptyModelWarning, InputError
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -18,13 +18,19 @@ X = RNG.normal(size=(60, 12)) * (RNG.random((60, 12)) < 0.4)
 PATHS = np.array(["a/x/1", "a/x/2", "a/ü", "b", "c/z"])[RNG.integers(0, 5, 60)]
 NUMBERS = np.unique(PATHS, return_inverse=True)[1]
 
+
+def nothing_learnt():
+    with pytest.warns(EmptyModelWarning):
+        return MulticlassCRF(l1=1e4).fit(X, PATHS)
+
+
 MODELS = {
     "taxonomy": lambda: TaxonomyCRF(l1=0.5, fit_intercept=True).fit(X, PATHS),
     "nodes": lambda: TaxonomyCRF(l1=0.5, labels="nodes").fit(X, PATHS),
     "multinomial": lambda: MulticlassCRF(l1=1.0).fit(X, NUMBERS),
     "rows": lambda: MulticlassClassifier(group_l1=2.0).fit(X, PATHS),
     "two classes": lambda: MulticlassCRF(l1=1.0).fit(X, PATHS == "b"),
-    "nothing learnt": lambda: MulticlassCRF(l1=1e4).fit(X, PATHS),
+    "nothing learnt": nothing_learnt,
 }
 
 

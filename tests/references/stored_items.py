@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import networkx as nx
 import numpy as np
 
 from crfqn import MulticlassCRF, TaxonomyCRF
+from crfqn.errors import EmptyModelWarning
 
 ROWS = np.random.default_rng(5).random((60, 6)).round(1)
 CODES = np.argmax(ROWS[:, :4] + np.random.default_rng(6).normal(0, 0.2, (60, 4)), axis=1)
@@ -40,4 +42,6 @@ ITEM_MODELS = {
 
 @cache
 def trained(name):
-    return ITEM_MODELS[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyModelWarning)
+        return ITEM_MODELS[name]()

@@ -15,7 +15,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.solving import largest_strength, prepare_path, solve_path
+from crfqn.regularization_path.solving import prepare_path, solve_path
+from crfqn.solvers.largest_strength import largest_strength
 
 
 class TestValues:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,7 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.errors import EmptyModelWarning, InputError
+from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.classification.items import Vector
 from crfqn.estimators.classification.labels.label_space import LabelSpace
@@ -156,11 +155,9 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         part, _ = features.take(train)
         unpenalised = self._unpenalised(labels.n_states, features.n_features)
         start = self._weights()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EmptyModelWarning)  # of the model itself, if it is
-            result = quiet._train(
-                part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
-            )
+        result = quiet._train(
+            part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
+        )
         pass_on_interrupt(result)
         fold = copy(self)
         fold._set_weights(SparseWeights(result.coords, result.weights))

@@ -15,15 +15,15 @@ SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 
 
-def warn_if_empty(objective: Objective, penalty: Penalty, result: Result) -> None:
-    """Warn of a solved model all of whose penalised weights are zero, naming the largest useful strength.
+def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
+    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all.
 
-    Where no weight would change the loss, as with one label, there is none, and nothing to warn of.
+    Where no weight would change the loss, as with one label, there is none, and nothing to tell.
     """
     is_kept = ~np.isin(result.coords, penalty.unpenalised)
     is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
-    if not is_empty or is_called_from(SEARCHES):
-        return
+    if not is_empty:
+        return None
     name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
     if not has_view(objective, CurvatureView):  # a subgradient does not tell it
         advice = "choose a smaller one"
@@ -33,8 +33,12 @@ def warn_if_empty(objective: Objective, penalty: Penalty, result: Result) -> Non
         if largest == 0.0 and name == "group_l1" and penalty.l1 > 0:  # l1 alone is too strong
             name, largest = "l1", largest_strength("l1", objective, penalty, point)
         if largest == 0.0:
-            return
+            return None
         advice = f"the largest useful {name} is {largest:.4g}"
-    warn_caller(
-        f"all weights are zero under {name} = {getattr(penalty, name):.4g}; {advice}", EmptyModelWarning
-    )
+    return f"all weights are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
+
+
+def warn_of_empty(reason: str | None) -> None:
+    """Warn of a model that is empty for a reason."""
+    if reason is not None and not is_called_from(SEARCHES):
+        warn_caller(reason, EmptyModelWarning)

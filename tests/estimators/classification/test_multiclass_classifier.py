@@ -189,6 +189,7 @@ class TestIntercept:
         assert abs(fitted().intercept_.sum()) < 1e-12
         assert abs(fitted(loss="multitask-squared-hinge").intercept_.sum()) > 0.1
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_it_is_all_that_is_left_under_a_strong_penalty(self):
         model = fitted(loss="logistic", group_l1=1e6, tol=1e-10)
         assert model.coef_.nnz == 0
@@ -277,6 +278,7 @@ class TestPrediction:
         expected = X @ model.coef_.toarray().T + model.intercept_
         np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_nothing_is_kept(self):
         model = fitted(group_l1=1e6)
         assert model.kept_features_.size == 0

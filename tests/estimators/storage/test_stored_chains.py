@@ -163,6 +163,7 @@ class TestNames:
         with pytest.raises(InputError, match=r"expected \d+ features, as in training, got 8"):
             crfqn.load(path).predict(PROBLEM.sequences)
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_a_model_without_any_feature_weight(self, path):
         model = ChainCRF(l1=1e6).fit(named(), PROBLEM.labels)
         model.save(path)

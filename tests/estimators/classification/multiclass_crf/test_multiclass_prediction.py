@@ -62,6 +62,7 @@ class TestPrediction:
         np.testing.assert_allclose(found.log_probability, best.log_probability, rtol=1e-12)
         np.testing.assert_allclose(model.log_likelihood(make(X), Y), likelihood, rtol=1e-12)
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_ties_go_to_the_first_class(self):
         model = fitted(l1=1e6, fit_intercept=False)
         assert set(model.predict(X)) == {0}

@@ -93,6 +93,7 @@ class TestIntercept:
         assert model.intercept_.all()
         assert model.result_.gap <= 1e-6
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_it_is_all_that_is_left_under_a_strong_penalty(self):
         model = fitted(l1=1e6, tol=1e-12)
         assert model.coef_.nnz == 0

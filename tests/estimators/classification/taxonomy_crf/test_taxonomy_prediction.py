@@ -60,6 +60,7 @@ class TestPrediction:
         for row, names, expected in zip(p, labels, probabilities, strict=True):
             np.testing.assert_array_equal(row[np.searchsorted(model.classes_, names)], expected)
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_ties_of_the_top_go_by_class(self):
         model = fitted(l1=1e6)
         assert model.predict_top(X[:2], 6).labels.tolist() == [sorted(LEAVES)] * 2
