@@ -82,8 +82,9 @@ def newton_system(
     if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
         return None
     local, w = here.penalty.at(coords), here.w[inside]
-    bent = [local.hessian_times(w, one) for one in np.eye(n)]
-    if bent[0] is None:
+    columns = (local.hessian_times(w, one) for one in np.eye(n))
+    bent = [column for column in columns if column is not None]
+    if not bent:
         return None
     model = here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
     if model is None:
