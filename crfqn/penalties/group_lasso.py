@@ -264,18 +264,26 @@ class LocalGroupLasso:
             s -= excess[worst] / slope
         return 0.0
 
-    def gradient(self, w: Vector) -> Vector | None:
-        """Return the gradient (n,), None for "linf"; only unpenalised weights may be zero."""
-        if self.is_linf:
-            return None
-        bend, _ = self._bend(w)
-        return self.blocks.spread(bend + self.l2) * w + self.blocks.spread(self.l1) * np.sign(w)
+    def gradient(self, w: Vector) -> Vector:
+        """Return the gradient (n,) at weights of which only unpenalised ones may be zero.
 
-    def hessian_times(self, w: Vector, d: Vector) -> Vector:
-        """Return the Hessian at such weights times a direction, (n,).
+        Under "linf" it is one of the subgradients: the largest weights of a row share its strength.
+        """
+        of_single = self.blocks.spread(self.l1) * np.sign(w) + self.blocks.spread(self.l2) * w
+        if self.is_linf:
+            top = self.blocks.spread(self.blocks.largest(np.abs(w)))
+            shares = ((np.abs(w) == top) & (top > 0)).astype(float)
+            counts = np.maximum(self.blocks.total(shares), 1.0)
+            return of_single + self.blocks.spread(self.group / counts) * shares * np.sign(w)
+        return of_single + self.blocks.spread(self._bend(w)[0]) * w
+
+    def hessian_times(self, w: Vector, d: Vector) -> Vector | None:
+        """Return the Hessian at such weights times a direction, (n,); None for "linf", which has kinks at its minima.
 
         The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
         """
+        if self.is_linf:
+            return None
         blocks, (bend, norms) = self.blocks, self._bend(w)
         along = np.divide(bend * blocks.total(w * d), norms**2, out=np.zeros_like(norms), where=norms > 0)
         return blocks.spread(bend + self.l2) * d - blocks.spread(along) * w

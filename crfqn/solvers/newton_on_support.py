@@ -82,15 +82,15 @@ def newton_system(
     if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
         return None
     local, w = here.penalty.at(coords), here.w[inside]
-    slopes = local.gradient(w)
-    model = (
-        None if slopes is None else here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
-    )
-    if slopes is None or model is None:
+    columns = (local.hessian_times(w, one) for one in np.eye(n))
+    bent = [column for column in columns if column is not None]
+    if not bent:
+        return None
+    model = here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
+    if model is None:
         return None
     dense = model if isinstance(model, np.ndarray) else model.toarray()
-    bent = [local.hessian_times(w, one) for one in np.eye(n)]
-    return here.g[inside] + slopes, dense.astype(np.float64) + np.stack(bent)
+    return here.g[inside] + local.gradient(w), dense.astype(np.float64) + np.stack(bent)
 
 
 def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:

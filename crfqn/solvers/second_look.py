@@ -55,15 +55,15 @@ def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scree
 def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
     """Return the lowest point of a look, screened; None where the model promises less than `least` nats."""
     here = seen.only((seen.w != 0) | np.isin(seen.coords, seen.penalty.unpenalised))
-    local = here.penalty.at(here.coords)
-    slopes = local.gradient(here.w)
-    if slopes is None or here.coords.size == 0:
+    if here.coords.size == 0:
         return None
-    basis, model = krylov(here, local, here.g + slopes, most_steps)
+    local = here.penalty.at(here.coords)
+    slopes = here.g + local.gradient(here.w)
+    basis, model = krylov(here, local, slopes, most_steps)
     if model.size == 0:
         return None
     roots, turn = np.linalg.eigh(model)
-    c, best = turn.T @ (basis @ (here.g + slopes)), None
+    c, best = turn.T @ (basis @ slopes), None
     lowest = seen.value
     for ridge in RIDGES * max(float(roots[-1]), 0.0):
         lifted = np.maximum(roots, 0.0) + ridge
@@ -97,7 +97,8 @@ def krylov(
             break
         v = following / left
         g = here.way_to(here.w + short * v).at(1.0).gradient(here.coords)
-        image = (g - here.g) / short + local.hessian_times(here.w, v)
+        image, of_penalty = (g - here.g) / short, local.hessian_times(here.w, v)
+        image = image if of_penalty is None else image + of_penalty
         basis, images = np.vstack([basis, v]), np.vstack([images, image])
         following = image / diagonal
     model = basis @ images.T

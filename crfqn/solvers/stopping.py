@@ -99,15 +99,19 @@ class DistanceEstimate:
 
 
 def promise_of_zeros(seen: ScreenedPoint) -> float:
-    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats."""
-    local = seen.penalty.at(seen.coords)
-    is_zero = (
-        local.blocks.spread(local.blocks.largest(np.abs(seen.w))) == 0
-    )  # the block, not only an entry of it
-    asks = is_zero & (local.violation(seen.w, seen.g) > 0)
+    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats.
+
+    A zero within a block that is not zero is one alone.
+    """
+    local, blocks = seen.penalty.at(seen.coords), seen.penalty.at(seen.coords).blocks
+    is_alone = blocks.spread(blocks.largest(np.abs(seen.w))) > 0
+    excess = np.maximum(np.abs(seen.g) - seen.penalty.l1_of(seen.coords), 0.0)
+    violation = np.where(is_alone, excess, local.violation(seen.w, seen.g))
+    asks = (seen.w == 0) & (violation > 0)
     if not asks.any():
         return 0.0
-    few = seen.only(asks)
-    local, blocks = few.penalty.at(few.coords), few.penalty.at(few.coords).blocks
-    curvature = blocks.spread(blocks.largest(curvature_at_entry(seen.point, few.coords)))
-    return float(blocks.largest(local.violation(few.w, few.g) ** 2 / (2.0 * curvature)).sum())
+    curvature, won = np.zeros(seen.w.size), np.zeros(seen.w.size)
+    curvature[asks] = curvature_at_entry(seen.point, seen.coords[asks])
+    curvature = np.where(is_alone, curvature, blocks.spread(blocks.largest(curvature)))
+    won[asks] = violation[asks] ** 2 / (2.0 * curvature[asks])
+    return float(won[is_alone].sum() + blocks.largest(np.where(is_alone, 0.0, won)).sum())

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from margin_problems import F, K, make_problem, point_at
 
 from crfqn import ChainCRF
 from crfqn.errors import InputError
+from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
-from crfqn.solvers.stopping import Estimated, Gains
+from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.stopping import Estimated, Gains, promise_of_zeros
 
 
 def gains(values):
@@ -54,6 +57,34 @@ class TestGains:
 
     def test_no_gain_at_all_leaves_nothing(self):
         assert gains([3.0] * 8).rest() == 0.0
+
+
+class TestZeros:
+    """What zeros promise: blocks of them, and single ones within a block that is not zero."""
+
+    def promise(self, w, strengths):
+        penalty = GroupLasso(*strengths, n_features=F, n_states=K)
+        problem = make_problem("logistic")
+        return promise_of_zeros(screen_point(penalty, point_at(problem, w))), problem
+
+    def test_a_zero_in_a_row_with_weights(self):
+        w = np.zeros((F, K))
+        w[0] = 1.0, -1.0, 0.5, 0.0
+        found, problem = self.promise(w, (1e6, 0.0))
+        assert found > 0
+        slope = problem.evaluate(w)[1][0, 3]
+        scores = np.exp(problem.x @ w)
+        p = (scores / scores.sum(axis=1, keepdims=True))[:, 3]
+        curvature = (problem.weights * p * (1 - p)) @ problem.x[:, 0] ** 2 + (problem.x[:, 0] ** 2).max()
+        assert found == pytest.approx(slope**2 / (2 * curvature), rel=1e-6)
+        assert self.promise(w, (1e6, abs(slope) + 1e-9))[0] == 0.0
+
+    def test_rows_of_zeros_count_once(self):
+        found, problem = self.promise(np.zeros((F, K)), (0.1, 0.0))
+        rows = np.linalg.norm(problem.evaluate(np.zeros((F, K)))[1], axis=1) - 0.1
+        curvature = problem.weights @ problem.x**2 * (K - 1) / K**2 + (problem.x**2).max(axis=0)
+        asks = rows > 0
+        assert found == pytest.approx((rows[asks] ** 2 / (2 * curvature[asks])).sum(), rel=1e-6)
 
 
 class TestRuns:

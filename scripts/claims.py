@@ -1,0 +1,323 @@
+"""What the statuses claim, against optima known from elsewhere: the worst true distance of each claim.
+
+    python scripts/claims.py --fits 2000 --seed 0
+
+Each fit is an estimator with a solver on a generated problem with a difficulty: features far from the origin or of
+scales 1e-6 to 1e6, columns that are constant or twice there, data that can be separated, one class that dominates, one
+item of each class, item weights of 1e-6 to 1e6, strengths of 1e-6 to 1e4. The objective is computed anew from what the
+manual says, with numpy and all label sequences written out, and its optimum is found by `interior_point.py`, whose
+distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
+distance is a lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as
+those are that are too large for them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from time import process_time
+from typing import Annotated, Any
+from unittest.mock import patch
+
+import numpy as np
+import scipy.sparse
+import typer
+from interior_point import Array, Loss, Places, Problem
+from numpy.typing import NDArray
+
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MulticlassSVC, MultilabelRanker, TaxonomyCRF
+from crfqn.solvers.minimize import minimize
+
+MAX_ITER = 300
+TROUBLES = (
+    "none", "shift", "scale", "scales", "constant", "twice", "separable", "one class", "single items", "weights",
+    "sparse",
+)  # fmt: skip
+MARGINS = ("squared-hinge", "multitask-squared-hinge")
+KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "bcd")
+SMOOTH = ("auto", "l-bfgs", "prox-qn", "spa-rsa")
+ROWS = ("auto", "prox-qn", "bcd", "spa-rsa", "fista")
+FLAT_PENALTIES = {
+    "l1": ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista"),
+    "elastic-net": ("auto", "prox-qn", "owl-qn", "spa-rsa"), "l2": SMOOTH, "l1/l2": ROWS,
+    "l1/linf": ("auto", "spa-rsa"), "sparse-group": ("auto", "prox-qn"),
+}  # fmt: skip
+TREE = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}  # child -> parent
+LEAVES, LENGTH, CLASSES = tuple(TREE), 3, 3  # of sequences, and the classes of all but taxonomies
+
+
+@dataclass
+class Case:
+    """A fit to make: the estimator, what it is given, the problem, and how the weights are read (n,)."""
+
+    name: str
+    model: Any
+    data: tuple[Any, Any]
+    weights: Array
+    problem: Problem
+    read: Any
+    is_solved_on: bool = True
+
+    def minimize(self, *given: Any, **settings: Any) -> Any:
+        """The library's, with or without the steps that solve small problems."""
+        return minimize(*given, **settings | {"to_rounding": self.is_solved_on})
+
+
+def features(random: np.random.Generator, trouble: str, n_items: int, n_features: int) -> Array:
+    """Rows of the features, with what is wrong with them."""
+    x = random.normal(size=(n_items, n_features))
+    if trouble == "shift":
+        x += 10.0 ** random.uniform(0, 6)
+    elif trouble == "scale":
+        x *= 10.0 ** random.uniform(-6, 6)
+    elif trouble == "scales":
+        x *= 10.0 ** random.uniform(-6, 6, n_features)
+    elif trouble == "constant":
+        x[:, 0] = 10.0 ** random.uniform(-3, 3)
+    elif trouble == "twice":
+        x[:, 1] = x[:, 0]
+    elif trouble == "sparse":
+        x *= random.random(x.shape) < 0.3
+    return x
+
+
+def labels_of(random: np.random.Generator, trouble: str, x: Array, n_classes: int) -> Places:
+    """A class for each row, each class at least once."""
+    scores = ((x - x.mean(axis=0)) / (x.std(axis=0) + 1e-12)) @ random.normal(size=(x.shape[1], n_classes))
+    if trouble != "separable":
+        scores += random.gumbel(size=scores.shape)
+    y = scores.argmax(axis=1)
+    if trouble == "one class":
+        y = np.where(random.random(len(y)) < 0.95, 0, y)
+    y[random.permutation(len(y))[:n_classes]] = np.arange(n_classes)
+    return y
+
+
+def strengths_of(random: np.random.Generator, penalty: str) -> dict[str, float]:
+    """Strengths of 1e-6 to 1e4, in most cases some that a user might take."""
+    spread = (-6, 4) if random.random() < 0.3 else (-2, 1.5)
+    names = {"l1": ["l1"], "elastic-net": ["l1", "l2"], "l2": ["l2"], "sparse-group": ["group_l1", "l1"]}
+    return {name: float(10.0 ** random.uniform(*spread)) for name in names.get(penalty, ["group_l1"])}
+
+
+def problem_of(
+    loss: Loss, strengths: dict[str, float], is_free: NDArray[np.bool_], groups: Places, linf: bool
+) -> Problem:
+    """The documented penalty: free weights have none; groups of places, the others each alone."""
+    penalised = np.flatnonzero(~is_free)
+    problem = Problem(loss, np.where(is_free, 0.0, strengths.get("l2", 0.0)))
+    problem.add(strengths.get("l1", 0.0), penalised[:, None])
+    group = strengths.get("group_l1", 0.0)
+    problem.add(group, groups, shared=linf)
+    problem.add(group, np.setdiff1d(penalised, groups)[:, None])
+    return problem
+
+
+def flat_case(random: np.random.Generator, kind: str) -> Case:
+    """One label an item, or sets of them, or leaves of a tree."""
+    trouble, n_classes = str(random.choice(TROUBLES)), len(LEAVES) if kind == "taxonomy" else CLASSES
+    n_items = n_classes if trouble == "single items" else int(random.integers(20, 60))
+    x = features(random, trouble, n_items, int(random.integers(2, 6)))
+    y = labels_of(random, trouble, x, n_classes)
+    c = 10.0 ** random.uniform(-6, 6, n_items) if trouble == "weights" else np.ones(n_items)
+    intercept = (
+        str(random.choice(["free", "penalised", "none"])) if kind not in ("taxonomy", "svc") else "none"
+    )
+    settings: dict[str, Any] = {"tol": float(random.choice([1e-2, 1e-3, 1e-4])), "max_iter": MAX_ITER}
+    given: Any = scipy.sparse.csr_array(x) if trouble == "sparse" or random.random() < 0.2 else x
+    full = x if intercept == "none" else np.hstack([x, np.ones((n_items, 1))])
+    others = (np.arange(n_classes) != y[:, None]).astype(float)
+    if kind == "svc":
+        strength = float(10.0 ** random.uniform(-3, 3))
+        loss = Loss("hinge", differences_of(full, np.eye(n_classes), y), strength * c, others)
+        model = MulticlassSVC(C=strength, kernel="linear", **settings)
+        problem = problem_of(
+            loss, {"l2": 1.0}, np.zeros(full.shape[1] * n_classes, bool), np.empty((0, 1), int), False
+        )
+        return Case(
+            f"svc, {trouble}",
+            model,
+            (x, y),
+            c,
+            problem,
+            lambda m: m.decision_function(np.eye(x.shape[1])).T.ravel(),
+        )
+    settings["stop"] = str(random.choice(["estimate", "estimate", "certificate"]))
+    penalty = str(random.choice([*FLAT_PENALTIES] if kind != "taxonomy" else ["l1", "elastic-net", "l2"]))
+    solvers = KINKED[:4] if kind == "taxonomy" and penalty != "l2" else FLAT_PENALTIES[penalty]
+    solvers = {"l2": ("auto", "dual")}.get(penalty, ("fbpd",)) if kind == "hinge" else solvers
+    strengths = strengths_of(random, penalty)
+    settings |= strengths | {"solver": str(random.choice(solvers))}
+    n_rows = n_classes
+    if kind == "taxonomy":
+        settings |= {name: 0.0 for name in ("l1", "l2") if name not in strengths}
+        nodes = list(TaxonomyCRF(taxonomy=TREE).fit(x, np.array(LEAVES)[y]).tree_.names)
+        above = np.array([[node in (leaf, TREE[leaf]) for node in nodes] for leaf in LEAVES], float)
+        n_rows, y_given = len(nodes), np.array(LEAVES)[y]
+        loss, model = (
+            Loss("likelihood", differences_of(full, above, y), c),
+            TaxonomyCRF(taxonomy=TREE, **settings),
+        )
+    else:
+        settings |= {"penalty": penalty, "fit_intercept": intercept != "none"}
+        settings |= {"penalize_intercept": intercept == "penalised"}
+        d, y_given = differences_of(full, np.eye(n_classes), y), y
+        if kind == "crf":
+            loss, model = Loss("likelihood", d, c), MulticlassCRF(**settings)
+        elif kind == "hinge":
+            loss, model = Loss("hinge", d, c, others), MulticlassClassifier(loss="hinge", **settings)
+        elif kind == "ranker":
+            sets = np.eye(n_classes)[y]
+            sets[random.random(n_items) < 0.3, 0] = 1.0
+            d, counts = pairs_of(full, sets)
+            loss, model, y_given = (
+                Loss("squares", d, c, counts),
+                MultilabelRanker(**settings),
+                sets.astype(int),
+            )
+        elif kind == MARGINS[0]:
+            loss, model = Loss("squares", d, c, others), MulticlassClassifier(loss=kind, **settings)
+        else:
+            signs = 1.0 - 2.0 * np.eye(n_classes)[y]
+            each = np.einsum("ik,kl,if->iklf", signs, np.eye(n_classes), full).reshape(n_items, n_classes, -1)
+            loss, model = Loss("squares", each, c), MulticlassClassifier(loss=kind, **settings)
+    places = np.arange(n_rows * full.shape[1]).reshape(n_rows, -1)
+    is_free = (np.tile(np.arange(full.shape[1]) == x.shape[1], (n_rows, 1)) & (intercept == "free")).ravel()
+    groups = places.T[: x.shape[1] if intercept == "free" else None]
+    problem = problem_of(loss, strengths, is_free, groups, penalty == "l1/linf")
+
+    def read(m: Any) -> Array:
+        return np.hstack([m.coef_.toarray(), m.intercept_[:, None]])[:, : full.shape[1]].ravel()
+
+    name = f"{kind} {penalty} {settings['solver']} {settings['stop']}, {trouble}, {intercept}"
+    return Case(name, model, (given, y_given), c, problem, read)
+
+
+def differences_of(x: Array, above: Array, y: Places) -> Array:
+    """Features of candidate k less those of the observed one, (I, P, rows F): rows `above` (P, rows) add up to it."""
+    return np.einsum("ipr,if->iprf", above[None] - above[y][:, None], x).reshape(len(x), len(above), -1)
+
+
+def pairs_of(x: Array, sets: Array) -> tuple[Array, Array]:
+    """Features of r' less those of r for all pairs of labels, and which of them have r in the set and r' not."""
+    eye, pairs = np.eye(sets.shape[1]), np.array([*product(range(sets.shape[1]), repeat=2)])
+    d = np.einsum("pr,if->iprf", eye[pairs[:, 1]] - eye[pairs[:, 0]], x)
+    counts = sets[:, pairs[:, 0]] * (1.0 - sets[:, pairs[:, 1]])
+    return d.reshape(len(x), len(pairs), -1), counts
+
+
+def chain_case(random: np.random.Generator) -> Case:
+    """Sequences of three positions and three labels: 27 labellings, all of them written out."""
+    trouble = str(random.choice(TROUBLES))
+    n_items = 1 if trouble == "single items" else int(random.integers(8, 25))
+    x = features(random, trouble, n_items * LENGTH, int(random.integers(2, 5)))
+    y = labels_of(random, trouble, x, CLASSES).reshape(n_items, LENGTH)
+    c = 10.0 ** random.uniform(-6, 6, n_items) if trouble == "weights" else np.ones(n_items)
+    penalty = str(random.choice(["l1", "elastic-net", "l2", "l1/l2"]))
+    solvers = {"l2": SMOOTH, "l1/l2": ("auto", "spa-rsa")}.get(penalty, KINKED)
+    strengths = strengths_of(random, penalty)
+    settings = (
+        {"l1": 0.0, "l2": 0.0} | strengths | {"solver": str(random.choice(solvers)), "max_iter": MAX_ITER}
+    )
+    settings |= {"stop": str(random.choice(["estimate", "estimate", "certificate"]))}
+    settings |= {"tol": float(random.choice([1e-2, 1e-3, 1e-4]))}
+    paths = np.array([*product(range(CLASSES), repeat=LENGTH)])
+    states = np.eye(CLASSES)[paths]
+    x = x.reshape(n_items, LENGTH, -1)
+    nodes = np.einsum("ptk,itf->ipkf", states, x).reshape(n_items, len(paths), -1)
+    edges = np.einsum("ptk,ptl->pkl", states[:, :-1], states[:, 1:]).reshape(len(paths), -1)
+    whole = np.concatenate([nodes, np.broadcast_to(edges, (n_items, *edges.shape))], axis=2)
+    observed = (paths[None] == y[:, None]).all(axis=2).argmax(axis=1)
+    loss = Loss("likelihood", whole - whole[np.arange(n_items), observed][:, None], c)
+    groups = np.arange(CLASSES * x.shape[2]).reshape(CLASSES, -1).T
+    problem = problem_of(loss, strengths, np.zeros(whole.shape[2], bool), groups, False)
+
+    def read(m: Any) -> Array:
+        return np.concatenate([m.coef_.toarray().ravel(), m.edge_coef_.toarray().ravel()])
+
+    name = f"chain {penalty} {settings['solver']} {settings['stop']}, {trouble}"
+    return Case(name, ChainCRF(**settings), ([*x], [*y]), c, problem, read)
+
+
+def cases(n_fits: int, seed: int) -> Iterator[Case]:
+    """The cases of a seed: the first ones are the same, however many are asked for."""
+    kinds = ("crf", "chain", "taxonomy", "ranker", *MARGINS, "hinge", "svc")
+    for i in range(n_fits):
+        random, kind = np.random.default_rng([seed, i]), kinds[i % len(kinds)]
+        case = chain_case(random) if kind == "chain" else flat_case(random, kind)
+        case.is_solved_on = bool(random.random() < 0.5)
+        yield case
+
+
+@dataclass
+class Judged:
+    """How a fit ended: its status, the true distance in units of the tolerance, and what is known of it."""
+
+    name: str
+    status: str
+    ratio: float
+    is_known: bool
+    n_warnings: int
+
+
+def judged(case: Case) -> Judged:
+    """Fit, and compare the objective of the weights that came back with the optimum."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = case.model.set_params(n_threads=1) if "n_threads" in case.model.get_params() else case.model
+        with patch("crfqn.estimators.base.minimize", case.minimize):
+            model.fit(*case.data, sample_weight=case.weights)
+    found = case.problem.value(case.read(model))
+    with np.errstate(all="ignore"):
+        best, bound = case.problem.optimum()
+    ratio = max(found - best, 0.0) / (found * model.tol) if found > 0 else 0.0
+    name = f"{case.name}{'' if case.is_solved_on else ', by its steps'}, tol {model.tol:g}, {model.result_!r}"
+    return Judged(name, model.result_.status.name, ratio, bound <= 0.1 * model.tol * best, len(caught))
+
+
+def table_of(found: list[Judged]) -> str:
+    """A row for each status: fits, warnings, the worst distance, and where nothing is known for certain."""
+    by_status: dict[str, list[Judged]] = defaultdict(list)
+    for each in found:
+        by_status[each.status].append(each)
+    names = [
+        "status",
+        "fits",
+        "warned",
+        "worst true distance / tol",
+        "above 1",
+        "above 2",
+        "optimum not known",
+    ]
+    head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
+    rows = [
+        f"| {status} | {len(own)} | {sum(each.n_warnings > 0 for each in own)} | {max(each.ratio for each in own):.2g} "
+        f"| {sum(each.ratio > 1 for each in own)} | {sum(each.ratio > 2 for each in own)} "
+        f"| {sum(not each.is_known for each in own)} |"
+        for status, own in sorted(by_status.items())
+    ]
+    return "\n".join([head, *rows])
+
+
+def main(
+    fits: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of the cases.")] = 0,
+    worst: Annotated[int, typer.Option(min=0, help="Fits to name, of those that claim something.")] = 10,
+) -> None:
+    """Print the table of the claims, and the fits furthest from what they claim."""
+    began, found = process_time(), [judged(case) for case in cases(fits, seed)]
+    print(
+        table_of(found),
+        f"\n{len(found)} fits, {process_time() - began:.0f} s of the processor's time\n",
+        sep="\n",
+    )
+    claims = [each for each in found if each.status in ("CONVERGED", "ESTIMATED", "STATIONARY")]
+    for each in sorted(claims, key=lambda each: -each.ratio)[:worst]:
+        print(f"{each.ratio:8.2g} {'' if each.is_known else '(at least) '}{each.name}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,64 @@
+"""The table of claims: some fits of it, and the optima that they are judged by."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import claims
+from interior_point import Loss, Problem
+
+SEED, FITS = 5, 40
+
+
+def test_the_optimum_of_one_weight():
+    """(1 - w)^2 + l1 |w| is least at w = 1 - l1 / 2; and under an l2 alone, (1 - w)^2 + l2 w^2 / 2, at 2 / (2 + l2)."""
+    loss = Loss("squares", np.array([[[-1.0]]]), np.ones(1))
+    sparse = Problem(loss, np.zeros(1))
+    sparse.add(0.5, np.array([[0]]))
+    value, bound = sparse.optimum()
+    assert value == pytest.approx(0.25**2 + 0.5 * 0.75, rel=1e-6)
+    assert bound <= 1e-6
+    smooth = Problem(loss, np.array([3.0]))
+    assert smooth.optimum() == (pytest.approx(0.6), 0.0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_optimum_of_a_row(shared):
+    """Three equal weights: they share the strength of their row, as a length or as the largest of them."""
+    problem = Problem(Loss("squares", -np.eye(3)[:, None], np.ones(3)), np.zeros(3))
+    problem.add(0.6, np.array([[0, 1, 2]]), shared=shared)
+    slope = 0.6 * (1.0 / 3.0 if shared else 1.0 / np.sqrt(3.0))
+    w = 1.0 - slope / 2.0
+    assert problem.optimum()[0] == pytest.approx(3 * (slope / 2.0) ** 2 + 3 * slope * w, rel=1e-6)
+
+
+def test_the_optimum_of_a_hinge():
+    """max(0, 1 - w) + w^2 is least at w = 1/2: 3/4."""
+    counts = np.array([[0.0, 1.0]])
+    problem = Problem(Loss("hinge", np.array([[[0.0], [-1.0]]]), np.ones(1), counts), np.array([2.0]))
+    assert problem.optimum()[0] == pytest.approx(0.75, rel=1e-6)
+
+
+def test_the_first_fits():
+    found = [claims.judged(case) for case in claims.cases(FITS, SEED)]
+    for each in found:
+        if each.status == "CONVERGED":
+            assert each.ratio <= 1.0, each.name
+        elif each.status == "ESTIMATED":
+            assert each.ratio <= 2.0, each.name
+        else:
+            assert each.n_warnings > 0, each.name
+    assert sum(each.is_known for each in found) >= 0.9 * FITS
+    assert sum(each.status in ("CONVERGED", "ESTIMATED") for each in found) >= 0.7 * FITS
+    assert claims.table_of(found).startswith("| status | fits |")
+
+
+def test_cases_are_the_same_however_many():
+    few, many = ([case.name for case in claims.cases(n, SEED)] for n in (4, 8))
+    assert few == many[:4]
