@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from crfqn.objectives.operations import Operations
 from crfqn.solvers.protocols import LocalPenalty, Vector
 from crfqn.solvers.prox_qn.active_set import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
@@ -27,9 +26,12 @@ LOST = 1e-10  # of a direction, which then is in the space already
 RIDGES = 10.0 ** np.arange(-14, 1)  # of the largest curvature in the space
 
 
-def steps_worth_taking(n_passes: float, operations: Operations) -> int:
-    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing."""
-    return int(max(SHARE * n_passes, min(CHEAP / operations.of_pass, MOST_CHEAP), 1))
+def steps_worth_taking(n_passes: float, of_pass: float) -> int:
+    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing.
+
+    of_pass : operations of a pass over the data
+    """
+    return int(max(SHARE * n_passes, min(CHEAP / of_pass, MOST_CHEAP), 1))
 
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
