@@ -23,8 +23,7 @@ Y = (2 * Z @ RNG.standard_normal((6, 3)) + RNG.gumbel(size=(150, 3))).argmax(axi
 NAMES = np.array(["a/x", "a/y", "b"])[Y]
 SETS = np.eye(3, dtype=int)[Y] ^ (np.arange(150) % 4 == 0)[:, None]
 FORMS = {
-    "30": (30.0, np.asarray),
-    "1e4": (1e4, np.asarray),
+    "3": (3.0, np.asarray),
     "float32": (1e3, np.float32),
     "csr": (1e4, sp.csr_array),
 }
@@ -106,7 +105,7 @@ def test_a_shift_changes_the_intercepts_only(name, form, centred_fits):
 
 
 def test_the_weights_of_the_result_are_those_of_the_model():
-    X, _ = shifted("1e4")
+    X = Z + 1e4
     model = MulticlassCRF(l1=0.5).fit(X, Y)
     weights = np.zeros((3, 7))
     weights.reshape(-1)[model.result_.coords] = model.result_.weights
@@ -114,9 +113,9 @@ def test_the_weights_of_the_result_are_those_of_the_model():
     np.testing.assert_array_equal(weights[:, 6], model.intercept_)
 
 
-@pytest.mark.parametrize("form", ["1e4", "csr"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_a_start_is_where_the_other_model_ended(form, tmp_path):
-    X, _ = shifted(form)
+    X = form(Z + 1e4)
     model = MulticlassCRF(l1=0.5).fit(X, Y)
     model.save(tmp_path / "model")
     for start in (model, load(tmp_path / "model")):
@@ -127,7 +126,7 @@ def test_a_start_is_where_the_other_model_ended(form, tmp_path):
 
 
 def test_paths_and_validation_see_models_of_the_features_as_given():
-    X, _ = shifted("1e4")
+    X = Z + 1e4
     paths = [crf_path(MulticlassCRF(), x, Y, grid=Grid(n_values=4)) for x in (Z, X)]
     np.testing.assert_allclose(paths[0].l1, paths[1].l1, rtol=1e-9)
     for one, other in zip(*(path.models for path in paths), strict=True):
@@ -139,7 +138,7 @@ def test_paths_and_validation_see_models_of_the_features_as_given():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_batches_share_one_centre(form):
-    X, _ = shifted("1e4")
+    X = Z + 1e4
     model = MulticlassCRF(solver="averaged-perceptron", random_state=0)
     for batch in (slice(0, 50), slice(50, 51), slice(51, 150)) * 5:
         model.partial_fit(form(X[batch]), Y[batch], classes=[0, 1, 2])
@@ -147,7 +146,7 @@ def test_batches_share_one_centre(form):
 
 
 def test_thresholds_of_unseen_items():
-    X, _ = shifted("1e4")
+    X = Z + 1e4
     models = [MultilabelRanker(group_l1=0.5, cv=3).fit(x, SETS) for x in (Z, X)]
     np.testing.assert_allclose(models[0].threshold_coef_, models[1].threshold_coef_, atol=1e-3)
 
