@@ -463,7 +463,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
             self.n_features_in_,
             partial(names_with_weights, self.coef_),
         )
-        if warns:
+        if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
         if isinstance(encoded, TokenRows):

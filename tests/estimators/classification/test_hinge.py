@@ -20,6 +20,7 @@ def hinge(**settings):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([hinge(), hinge(fit_intercept=False)])
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -77,6 +77,8 @@ CHECKED = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(CHECKED)
+@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_all_checks(estimator, check):
     check(estimator)
 
@@ -232,6 +234,7 @@ class TestWeights:
 
 class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_the_ways_to_predict_agree(self, make):
         model = MulticlassClassifier(loss="logistic", group_l1=8.0).fit(make(X), NAMES)
         scores = X @ model.coef_.toarray().T + model.intercept_
@@ -242,6 +245,7 @@ class TestPrediction:
         assert model.score(make(X), NAMES) == np.mean(model.predict(make(X)) == NAMES) > 0.5
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_it_reads_kept_features_only(self, make, monkeypatch):
         from crfqn.estimators.classification.scoring import node_scores
 
@@ -279,6 +283,7 @@ class TestPrediction:
         np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
 
     @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_nothing_is_kept(self):
         model = fitted(group_l1=1e6)
         assert model.kept_features_.size == 0
@@ -389,6 +394,7 @@ class TestPath:
         ],
         ids=str,
     )  # fmt: skip
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_every_value_is_an_optimum(self, settings, path_parameter):
         path = crf_path(
             MulticlassClassifier(**settings, tol=1e-6), X, Y, grid=Grid(4, ratio=0.1, inner_tol=1e-6)

@@ -46,6 +46,8 @@ def problem(weights=None) -> MarginProblem:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*(requires|does not have).*:sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([MultilabelRanker(), MultilabelRanker(threshold="label", fit_intercept=False)])
+@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_all_checks(estimator, check):
     check(estimator)
 

@@ -19,10 +19,12 @@ class TestContentThatDoesNotFit:
     def rewrite(self, named_model, path):
         return rewriter(named_model, path)
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_nothing_changed(self, rewrite, path, named_model):
         rewrite()
         assert_same_predictions(named_model, crfqn.load(path), named())
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_integers_of_another_width(self, rewrite, path, named_model):
         file = read_model(path)
         narrow = {name: array for name, array in file.arrays.items() if array.dtype.kind == "u"}

@@ -97,6 +97,7 @@ class TestContentThatDoesNotFit:
 
 
 @pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_whatever_a_file_holds_it_is_a_model_or_refused(model_of, kind, path):
     """Mutations of the content: no other error than the documented one, and none but of the input in prediction."""
     model_of(kind).save(path)

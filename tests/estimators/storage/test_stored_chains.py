@@ -67,6 +67,7 @@ class TestRoundTrip:
     @pytest.mark.parametrize(
         "settings", [{"l1": 1e6}, {"solver": "prox-qn-paper", "max_seconds": 60.0}], ids=str
     )
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_other_settings(self, path, settings):
         model = ChainCRF(**settings, n_threads=1, warm_start=True).fit(PROBLEM.sequences, PROBLEM.labels)
         model.save(path)
@@ -142,6 +143,7 @@ class TestNames:
         assert not any(name.encode() in data for name in unused)
 
     @pytest.mark.parametrize("form", ["strings", "dicts", "sequences", "other columns"])
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_they_predict_the_same(self, named_model, path, form):
         names = [f"é{j}" for j in range(PROBLEM.n_features)]
         order = np.random.default_rng(0).permutation(PROBLEM.n_features)
