@@ -92,7 +92,7 @@ def _new_part(target: str) -> Iterator[BinaryIO]:
 
 def _open_part(target: str) -> BinaryIO:
     part = _part_prefix(target) + secrets.token_hex(6) + ".part"
-    stream = open(part, "xb")  # noqa: SIM115; with the user's usual permissions
+    stream = open(part, "xb")  # noqa: SIM115 - closed by the caller; permissions are the usual ones
     if fcntl is not None:
         with suppress(OSError):  # file systems without locks, where the dead stay
             fcntl.flock(stream, fcntl.LOCK_EX)
