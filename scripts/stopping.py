@@ -30,6 +30,10 @@ TOLERANCES = (1e-2, 1e-3)
 FINE = 1e-6  # of the run to the optimum
 
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
     recipes: Annotated[list[str], typer.Argument(help="Recipes by name, with :N for the first N items.")],
     seconds: Annotated[float, typer.Option(min=1, help="Limit of the processor's time of a run.")] = 60.0,
@@ -123,4 +127,4 @@ def by_step(result: Result) -> list[float]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

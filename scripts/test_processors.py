@@ -1,6 +1,6 @@
 """Run tests as if on other processors: several values of NUMBA_CPU_NAME and OPENBLAS_CORETYPE, one after the other.
 
-    python scripts/test_processors.py            scikit-learn's checks of the estimators, and tests of last digits
+    python scripts/test_processors.py            scikit-learn's checks, the manual's examples, tests of last digits
     python scripts/test_processors.py --all      the whole suite
     python scripts/test_processors.py -- tests/structures/test_chain.py -k decode      other arguments of pytest
 
@@ -15,7 +15,9 @@ import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 SETTINGS: list[dict[str, str]] = [
     {},
     {"NUMBA_CPU_NAME": "rocketlake", "OPENBLAS_CORETYPE": "SkylakeX"},
@@ -25,6 +27,7 @@ SETTINGS: list[dict[str, str]] = [
     {"OPENBLAS_CORETYPE": "Zen"},
 ]
 SOME = [
+    "tests/test_readme.py",
     "tests/solvers/test_rounding.py",
     "tests/estimators/test_estimator_checks.py::test_all_checks",
     "tests/estimators/classification/test_multiclass_classifier.py",
@@ -65,7 +68,9 @@ def main() -> int:
             continue
         print(f"== {name}", flush=True)
         n_run += 1
-        if subprocess.run([sys.executable, "-m", "pytest", "-q", *chosen], env=environment).returncode:
+        if subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *chosen], env=environment, cwd=ROOT
+        ).returncode:
             failed.append(name)
     print(f"{n_run - len(failed)} of {n_run} settings pass" + "".join(f"\nfailed: {name}" for name in failed))
     return 1 if failed else 0

@@ -42,6 +42,25 @@ def test_source_archive_has_manual_and_tests(tmp_path):
     assert {"models/digits/recipe.toml", "models/digits/README.md", "data/ocr.toml"} <= names
 
 
+BASE = """
+import sys
+
+for name in {extras}:
+    sys.modules[name] = None  # as if it were not installed
+
+from crfqn import *
+import crfqn
+assert {{*crfqn.__all__}} <= {{*globals()}}
+"""
+
+
+def test_every_public_name_without_the_extras():
+    extras = {"jinja2", "markupsafe", "matplotlib", "onnx", "pandas", "pyarrow", "zstandard"}
+    command = [sys.executable, "-c", BASE.format(extras=extras)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_python_m_crfqn():
     command = [sys.executable, "-W", "error", "-m", "crfqn", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -6,14 +6,13 @@ several parts at once. The machine code is kept on disk (`disk_cache.py`), becau
 time.
 """
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numba
 
 from crfqn.kernels.compiler import KernelCompiler
-from crfqn.kernels.disk_cache import KernelCache
+from crfqn.kernels.disk_cache import KernelCache, warn_not_kept
 from crfqn.kernels.linked_code import NO_ENTRIES, LinkedCompiler
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -32,12 +31,7 @@ def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any
     try:
         result._cache = KernelCache(function)  # as `cache=True` does with numba's own
     except RuntimeError as error:  # numba found no place for the cache
-        warnings.warn(
-            f"compiled code cannot be kept, so every process compiles anew ({error}); "
-            "name a writable folder in the environment variable NUMBA_CACHE_DIR",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        warn_not_kept(error)
     return result
 
 

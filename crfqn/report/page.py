@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-from markupsafe import Markup, escape
+from typing import TYPE_CHECKING, Any
 
 from crfqn.data.files.whole_file import check_writable, replace_file
 from crfqn.errors import InputError
@@ -25,6 +23,9 @@ from crfqn.report.pictures import SQUARE, Pictures
 from crfqn.report.subject import FeatureNames, Subject
 from crfqn.report.taxonomy import open_tree
 from crfqn.wording import describe, printable
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 MOST_PATH_ROWS = 1000
 
@@ -118,7 +119,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         model = load(model)
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else Evaluation.of(subject, data, wanted.source)
-    script = Markup(environment.get_template("page.js").render())
+    script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or subject.recipe.get("title") or f"A model of {type(model).__name__}",
         script=script,
@@ -242,6 +243,8 @@ def _environment() -> Any:
 
 def _name(text: Any) -> Markup:
     """Return a name for the page: escaped, control characters written out, its direction kept to itself."""
+    from markupsafe import Markup, escape
+
     return Markup("<bdi>{}</bdi>").format(escape(printable(text)))
 
 

@@ -7,14 +7,16 @@ import io
 import re
 import warnings
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
 from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 # Colours of the drawing that stand for those of the page, in light and in dark.
 INK, LINE = "#010203", "#040506"
@@ -79,6 +81,8 @@ class Pictures:
             return [self._svg(figure, about) for figure in figures]
 
     def _svg(self, figure: Any, about: str) -> Markup:
+        from markupsafe import Markup, escape
+
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})
         text = UNWANTED.sub("", stream.getvalue())

@@ -198,7 +198,9 @@ class Run:
             self.distance.put_off(RARELY)
             return state if solved is None else seen.state(is_final=state.is_final)
         passes = self.objective.n_passes - self.passes_before
-        seen, found = second_look(seen, self.tol, steps_worth_taking(passes, self.objective.operations.of_pass))
+        seen, found = second_look(
+            seen, self.tol, steps_worth_taking(passes, self.objective.operations.of_pass)
+        )
         self.estimate += promise_of_zeros(seen) / abs(self.value) + found
         self.is_near = self.estimate <= self.tol
         if not self.is_near:

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from linked import from_python
 
-from crfqn import kernels
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.chain.forward_backward import (
     CHUNK,
@@ -456,12 +455,3 @@ def test_gather(store, n_sampled):
     gather_features(1, 5, features, place, store.indptr, store.indices, store.values, out)
     np.testing.assert_array_equal(out[1:], x[sampled][:, features[1:]].T.astype(np.float32))
     assert not out[0].any()
-
-
-def test_without_a_place_for_compiled_code():
-    """What comes from no file has no folder beside it, as in a container that cannot be written to."""
-    found = {}
-    exec(compile("def twice(x): return 2 * x", "<nowhere>", "exec"), found)
-    with pytest.warns(RuntimeWarning, match=r"cannot be kept.*no locator available.*NUMBA_CACHE_DIR"):
-        twice = kernels.kernel(found["twice"])
-    assert twice(21) == 42

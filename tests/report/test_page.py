@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 from collections import Counter
 from copy import copy
 from html.parser import HTMLParser
@@ -331,13 +332,11 @@ def test_nul_is_a_label(cases):
     assert NUL in cases["chain"].model.classes_
 
 
-def test_without_a_library_the_extra_is_named(monkeypatch):
-    def missing(name):
-        raise ModuleNotFoundError("No module named 'markupsafe'", name="markupsafe")
-
-    monkeypatch.setattr(crfqn.report, "_attached", missing)
-    with pytest.raises(InputError, match=r"reports need markupsafe, .* pip install 'crfqn\[report\]'"):
-        crfqn.report.__getattr__("write_report")
+@pytest.mark.parametrize("library", ["jinja2", "matplotlib"])
+def test_without_a_library_the_extra_is_named(cases, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=rf" need {library}, .* pip install 'crfqn\[(report|plot)\]'"):
+        make_report(cases["chain"].model)
 
 
 class TestSpans:

@@ -46,6 +46,14 @@ def test_a_set_has_its_curve_and_three_fits(folder):
     assert 50 < fits["one"]["test"] < 100
 
 
+def test_sets_without_the_strength_are_left_out_of_all(tmp_path):
+    options = "--strength", "group_l1", "--seconds", "1", "--output", str(tmp_path)
+    result = run("--quick", *options)
+    assert result.exit_code == 0, result.output
+    assert [each.name for each in tmp_path.glob("*.json")] == ["few-digits-group_l1.json"]
+    assert run("--data", "few-strings", *options).exit_code == 2
+
+
 def test_the_page_has_all_sets_and_rules(folder):
     page = (folder / "page.md").read_text(encoding="utf-8")
     for words in (

@@ -201,7 +201,11 @@ class TestResult:
 class TestEstimators:
     def test_digits(self, solver):
         X, y = load_digits(return_X_y=True)
-        settings = {"solver": solver, "random_state": 0, "penalize_intercept": True}  # so that nothing is centred
+        settings = {
+            "solver": solver,
+            "random_state": 0,
+            "penalize_intercept": True,
+        }  # so that nothing is centred
         model = MulticlassCRF(**settings).fit(X[:1000], y[:1000])
         again = MulticlassCRF(**settings, n_threads=1).fit(sp.csr_array(X[:1000]), y[:1000])
         assert model.score(X[1000:], y[1000:]) > 0.88

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numba.core.event import install_recorder
+from sklearn.exceptions import ConvergenceWarning
 
 import crfqn
 from crfqn.cli.exits import say
@@ -35,7 +36,7 @@ def compile_all(names: Sequence[str], *, as_json: bool, is_quiet: bool) -> None:
             say(f"{name} ...")
         begin = process_time()
         with install_recorder("numba:compile") as recorder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # there is nothing to learn from noise
+            warnings.simplefilter("ignore", ConvergenceWarning)  # there is nothing to learn from noise
             FIRST_FITS[name](np.random.default_rng(0))
         n_compiled = sum(event.is_end for _, event in recorder.buffer)
         rows.append({"name": name, "n_compiled": n_compiled, "seconds": process_time() - begin})

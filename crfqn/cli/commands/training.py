@@ -205,9 +205,22 @@ def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "fl
     try:
         model.save(output, extra=extra, dtype=dtype)
     except ModelFileError as error:
-        rescue = Path(tempfile.mkdtemp(prefix="crfqn-")) / output.name
-        model.save(rescue, extra=extra, dtype=dtype)
-        raise ModelFileError(f"{error}; the model is in {rescue} instead") from error
+        rescued = _rescue(lambda path: model.save(path, extra=extra, dtype=dtype), output.name)
+        raise ModelFileError(f"{error}; {rescued}") from error
+
+
+def _rescue(save: Callable[[Path], None], name: str) -> str:
+    """Save to a new temporary folder; return where the model is, or why that failed, too, and leave no folder then."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="crfqn-"))
+        try:
+            save(folder / name)
+        except BaseException:
+            folder.rmdir()
+            raise
+    except (OSError, ModelFileError) as error:
+        return f"nor can it be saved elsewhere: {error}"
+    return f"the model is in {folder / name} instead"
 
 
 def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:

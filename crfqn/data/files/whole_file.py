@@ -1,75 +1,66 @@
 """Writing of files as a whole or not at all: beside their target, then renamed.
 
-A crash leaves the old file or the new one, never a half.
+A crash leaves the old file or the new one, never a half. What a killed process leaves beside them, `.NAME.<12 hex
+digits>.part`, is removed by the next one that writes the file. A writer holds a lock on its own until the renaming: so
+the living are told from the dead, by the system that has the files, whichever machine or container they are on.
 """
 
 import errno
 import os
+import re
 import secrets
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
-from crfqn.errors import DataError, ModelFileError
+try:
+    import fcntl
+except ImportError:  # Windows, where the dead stay
+    fcntl = None  # type: ignore[assignment]
+
+from crfqn.errors import CrfqnError, DataError, ModelFileError
 
 StrPath = str | os.PathLike[str]
 
 
-class _Unwritable(Exception):
-    """Error with the reason why a file cannot be written."""
-
-
 def check_writable(path: StrPath) -> None:
     """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
-    try:
-        target = _target(path)
-        probe = _temporary_name(target)
-        try:
-            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            os.unlink(probe)
-        except OSError as error:
-            raise _cannot_write(path, error) from error
-    except _Unwritable as error:
-        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
+    with _failing_as(ModelFileError, path), _new_part(_target(path)):
+        pass
 
 
 def replace_file(path: StrPath, content: bytes | Iterable[bytes]) -> None:
     """Write a file, also from pieces, in one atomic step; ModelFileError where that fails, and nothing has changed."""
-    try:
-        _replace(path, content)
-    except _Unwritable as error:
-        raise ModelFileError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
+    with _failing_as(ModelFileError, path):
+        _replace(_target(path), content)
 
 
 def replace_data_file(path: StrPath, content: bytes) -> None:
     """Write a file of data in one atomic step; DataError where that fails, and nothing has changed then."""
-    try:
-        _replace(path, content)
-    except _Unwritable as error:
-        raise DataError(f"cannot write {os.fspath(path)}: {error}") from error.__cause__
+    with _failing_as(DataError, path):
+        _replace(_target(path), content)
 
 
-def _replace(path: StrPath, content: bytes | Iterable[bytes]) -> None:
-    target = _target(path)
-    temporary = _temporary_name(target)
+def _replace(target: str, content: bytes | Iterable[bytes]) -> None:
+    _remove_dead_parts(target)
+    with _new_part(target) as stream:
+        stream.writelines([content] if isinstance(content, bytes) else content)
+        stream.flush()
+        os.fsync(stream.fileno())
+        if fcntl is None:  # Windows renames no open file
+            stream.close()
+        os.replace(stream.name, target)
+    _sync_folder(os.path.dirname(target))
+
+
+@contextmanager
+def _failing_as(kind: type[CrfqnError], path: StrPath) -> Iterator[None]:
+    """Raise errors of the system as `kind`, with the path and the reason."""
     try:
-        # os.open rather than tempfile: the finished file gets the user's usual permissions
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-        )
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.writelines([content] if isinstance(content, bytes) else content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(target))
+        yield
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise kind(f"cannot write {os.fspath(path)}: {_reason(path, error)}") from error
 
 
 def _target(path: StrPath) -> str:
@@ -79,24 +70,62 @@ def _target(path: StrPath) -> str:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return target
-    except OSError as error:
-        raise _cannot_write(path, error) from error
     if not stat.S_ISREG(mode):
-        raise _Unwritable(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
+        raise OSError(f"it is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
     return target
 
 
-def _temporary_name(target: str) -> str:
+@contextmanager
+def _new_part(target: str) -> Iterator[BinaryIO]:
+    """Give a new file beside `target`, locked while it is open; unless it is renamed, it is removed at the end."""
+    stream = _open_part(target)
+    while not os.path.exists(stream.name):  # before it was locked, another process took it for a dead one
+        stream.close()
+        stream = _open_part(target)
+    try:
+        with stream:
+            yield stream
+    finally:
+        with suppress(OSError):
+            os.unlink(stream.name)
+
+
+def _open_part(target: str) -> BinaryIO:
+    part = _part_prefix(target) + secrets.token_hex(6) + ".part"
+    stream = open(part, "xb")  # noqa: SIM115 - closed by the caller; permissions are the usual ones
+    if fcntl is not None:
+        with suppress(OSError):  # file systems without locks, where the dead stay
+            fcntl.flock(stream, fcntl.LOCK_EX)
+    return stream
+
+
+def _remove_dead_parts(target: str) -> None:
+    """Remove what killed processes have left of `target`; those that are being written are locked."""
+    folder, prefix = os.path.split(_part_prefix(target))
+    is_part = re.compile(re.escape(prefix) + r"[0-9a-f]{12}\.part").fullmatch
+    found: list[str] = []
+    if fcntl is not None:
+        with suppress(OSError):  # a folder that may be written, but not read
+            found = [os.path.join(folder, name) for name in os.listdir(folder) if is_part(name)]
+    for part in found:
+        with suppress(OSError), open(part, "r+b") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(part)
+
+
+def _part_prefix(target: str) -> str:
     folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.part")
+    return os.path.join(folder, f".{name[:100]}.")
 
 
-def _cannot_write(path: StrPath, error: OSError) -> _Unwritable:
-    reason = error.strerror or str(error)
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+def _reason(path: StrPath, error: OSError) -> str:
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        return error.strerror or str(error)
+    try:
         folder = os.path.dirname(os.path.realpath(os.fspath(path)))
-        reason = f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
-    return _Unwritable(reason)
+    except FileNotFoundError:
+        return "the current folder does not exist any more"
+    return f"the folder {folder} {'takes no new files' if os.path.isdir(folder) else 'does not exist'}"
 
 
 def _sync_folder(folder: str) -> None:

@@ -6,6 +6,7 @@ that results would depend on the machine's cores. The limit belongs to the proce
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from threadpoolctl import ThreadpoolController
 _lock = Lock()
 _holders: list[Any] = []
 _count = 0
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextmanager

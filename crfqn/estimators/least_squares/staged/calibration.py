@@ -122,6 +122,6 @@ class Learner:
         functions, roots = stages.basis(between), np.sqrt(items.weights)
         # Powers are nearly dependent: their second moments would lose half of the digits.
         calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
-        stages.residual_tables.append(table)
         stages.calibration_tables.append(calibration)
+        stages.residual_tables.append(table)  # with which the stage counts
         return clipped(calibration @ functions, stages.is_exclusive)

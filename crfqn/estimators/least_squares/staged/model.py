@@ -127,30 +127,41 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         stages = self._start_stages(checked, space, items)
         patience = self.n_iter_no_change if self.early_stopping else None
         rules = Rules(self.max_iter, self.max_seconds, patience, self._stopping_tolerance)
-        with single_threaded_blas(), self._display() as callback:
-            monitor, status = Monitor(rules, callback, stages.n_stages), None
+        callback = self._display()
+        monitor = Monitor(rules, callback, stages.n_stages)
+        try:
+            with single_threaded_blas(), callback:
+                status = self._add_stages(stages, items, held, monitor)
+            self._keep_stages(checked, space, stages, monitor, status)
+        except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
+            self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
+        pass_on_interrupt(self.result_)
+        return self
 
-            def watch(predictions: Vector) -> Status | None:
-                score = None if held is None else held.score(stages, items.pool)
-                n_weights = sum(table.size for table in stages.tables())
-                return monitor.record(stages.loss(items, predictions), stages.n_features, n_weights, score)
+    def _add_stages(self, stages: StagesT, items: Items, held: Held | None, monitor: Monitor) -> Status:
+        """Learn one stage after the other until the monitor says why it was the last."""
 
-            try:
-                predictions, learner = replayed(stages, items), stages.learner(items)
-                status = watch(predictions)
-                while status is None:
-                    predictions = learner.learn(predictions)
-                    status = watch(predictions)
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-        if status is not Status.INTERRUPTED:
-            stages.keep(monitor.best)
+        def watch(predictions: Vector) -> Status | None:
+            score = None if held is None else held.score(stages, items.pool)
+            n_weights = sum(table.size for table in stages.tables())
+            return monitor.record(stages.loss(items, predictions), stages.n_features, n_weights, score)
+
+        predictions, learner = replayed(stages, items), stages.learner(items)
+        status = watch(predictions)
+        while status is None:
+            predictions = learner.learn(predictions)
+            status = watch(predictions)
+        return status
+
+    def _keep_stages(
+        self, checked: Any, space: SetSpace, stages: StagesT, monitor: Monitor, status: Status
+    ) -> None:
+        """Set all fitted attributes."""
+        stages.keep(stages.n_stages if status is Status.INTERRUPTED else monitor.best)
         self._adopt_labels(space)
         adopt_columns(self, checked)
         self.stages_ = stages
         self._keep_record(monitor, status)
-        pass_on_interrupt(self.result_)
-        return self
 
     def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
