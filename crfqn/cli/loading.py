@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
@@ -93,7 +95,11 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or labels_sequences(model):
         return None
-    return restore_features(recipe, model.extra_.get("features"), path)
+    features = restore_features(recipe, model.extra_.get("features"), path)
+    used = getattr(getattr(model, "coef_", None), "indices", ())
+    if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
+        raise ModelFileError(f"{path}: its features are not those that its weights are of")
+    return features
 
 
 def read_input(

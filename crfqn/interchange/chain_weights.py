@@ -180,7 +180,7 @@ def _attribute_names(vocabulary: Vocabulary, used: NDArray, format_name: str) ->
     names: dict[str, str] = {}
     for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):
         theirs = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
-        if names.setdefault(theirs, name) != name:
+        if names.setdefault(theirs, name) is not name:
             raise InputError(
                 f"{format_name}: the features {names[theirs]!r:.60} and {name!r:.60} both have the name {theirs!r:.60} "
                 "there: train with other names"

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from os import PathLike
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
 from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
 from crfqn.data.files.whole_file import replace_data_file
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.documents import Documents
 from crfqn.readers.formats.conll import STYLES, conll_lines, read_conll
@@ -307,8 +309,14 @@ def write(
     if predicted is not None:
         predicted = list(predicted)
         _relabeled(data, predicted)  # which checks that they fit
-    written = found.write(data, predicted)
-    content = written if isinstance(written, bytes) else "".join(written).encode(encoding)
+    _check_content(found.name, data)
+    encoding = Source(target, encoding).encoding
+    try:
+        written = found.write(data, predicted)
+        content = written if isinstance(written, bytes) else "".join(written).encode(encoding)
+    except UnicodeEncodeError as error:
+        wrong = shorten(error.object[error.start : error.end])
+        raise InputError(f"{encoding!r} cannot encode {wrong}, which is in the data") from None
     if hasattr(target, "write"):
         _to_stream(target, content, encoding)
     elif str(target) == STANDARD_INPUT:
@@ -318,6 +326,24 @@ def write(
         stream.flush()
     else:
         replace_data_file(target, pack(content, str(target)))
+
+
+def _check_content(name: str, data: Data) -> None:
+    """Raise InputError for numbers where a format has texts, and for features that only JSON has a place for."""
+    if isinstance(data, Documents):
+        if not isinstance(data.inputs, list) and name != "svmlight":
+            raise InputError("the documents are numbers, not texts: write them as svmlight")
+    elif name != "jsonl" and not isinstance(data.inputs, TokenColumns):
+        for i, item in enumerate(data.inputs):
+            for t, position in enumerate(item):
+                is_flat = isinstance(position, dict) and all(
+                    isinstance(value, (str, Real)) for value in position.values()
+                )
+                if not is_flat:
+                    raise InputError(
+                        f"item {i}, position {t}: format {name!r} holds texts and numbers by name, got "
+                        f"{describe(position)}: write it as jsonl"
+                    )
 
 
 def _to_stream(target: Any, content: bytes, encoding: str) -> None:
