@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -92,6 +94,27 @@ class TestJson:
         path.write_text(json.dumps(document))
         with pytest.raises(ModelFileError, match=message):
             interchange.read(path)
+
+    def test_changed_bytes_are_told_or_give_a_model(self, model, tmp_path):
+        path, rng, n_read = tmp_path / "m.json", random.Random(11), 0
+        interchange.write(model, path)
+        content = path.read_bytes()
+        for _ in range(60):
+            changed = bytearray(content)
+            at = rng.randrange(len(changed))
+            odd = rng.choice(
+                [b"", b"0", b"-", b"9", b'"', b"[", b"null", b"x", b"\\ud800", b"\xff", b"1e999"]
+            )
+            changed[at : at + rng.randint(0, 2)] = odd
+            path.write_bytes(changed)
+            try:
+                found = interchange.read(path)
+            except ModelFileError:
+                continue
+            n_read += 1
+            with suppress(InputError):
+                interchange.write(found, tmp_path / "again.crfqn")
+        assert 0 < n_read < 60
 
     def test_no_json(self, tmp_path):
         (tmp_path / "m.json").write_text('{"a": ')
