@@ -297,13 +297,16 @@ def convert(
     input: Annotated[
         str | None, typer.Option(help="Of ONNX: dense (default) or sparse, what the graph takes.")
     ] = None,
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Of CRFsuite: leave out what its format has no place for.")
+    ] = False,
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
     from crfqn.cli.commands.conversion import convert
 
-    options = {"dtype": dtype, "input": input}
+    options = {"dtype": dtype, "input": input, "lossy": lossy or None}
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 

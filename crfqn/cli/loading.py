@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from crfqn.data.files.lines import STANDARD_INPUT, Part
 from crfqn.data.files.parts import Cut, read_parts
 from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
@@ -106,7 +108,11 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or labels_sequences(model):
         return None
-    return restore_features(recipe, model.extra_.get("features"), path)
+    features = restore_features(recipe, model.extra_.get("features"), path)
+    used = getattr(getattr(model, "coef_", None), "indices", ())
+    if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
+        raise ModelFileError(f"{path}: its features are not those that its weights are of")
+    return features
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 """
 
 from crfqn.compat import metrics, scorers
-from crfqn.compat.attributes import attributes
 from crfqn.compat.crf import CRF
+from crfqn.data.attributes import attributes
 
 __all__ = ["CRF", "attributes", "metrics", "scorers"]

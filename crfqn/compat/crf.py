@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from crfqn.compat.attributes import attributes
 from crfqn.compat.metrics import flat_accuracy_score, sequence_accuracy_score
 from crfqn.compat.observed_chain import Zeros
 from crfqn.compat.settings import make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
+from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import InputError
@@ -143,6 +143,7 @@ class CRF(BaseEstimator):
         sequences, vocabulary = encode_sequences([items[i] for i in stays])
         chain = make_chain(self.get_params(deep=False))
         if vocabulary is not None:
+            sequences.vocabulary = AttributeVocabulary(vocabulary.names)
             chain.zeros = _zeros([items[i] for i in stays], vocabulary.columns)
         chain.fit(sequences, [labels[i] for i in stays])
         chain.zeros = type(chain)().zeros  # of the training data, which the model does not keep

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.compat.attributes import attributes
+from crfqn.data.attributes import attributes
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.interchange.chain_weights import ChainWeights, chain_weights

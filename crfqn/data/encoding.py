@@ -90,7 +90,7 @@ def encode_new(
     first = _first_filled(items)
     if first is None or is_matrix(first):
         return encode_sequences(items, vocabulary, allow_empty=True)[0]
-    return known_rows(items, find_names(vocabulary))
+    return known_rows(vocabulary.named(items), find_names(vocabulary))
 
 
 def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_features: int | None) -> Sequences:
@@ -101,15 +101,15 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
     if first is None or is_matrix(first):
         return _stack_matrices(items, n_features)
     if vocabulary is not None:
-        rows = known_rows(items, vocabulary)
+        rows = known_rows(vocabulary.named(items), vocabulary)
         return Sequences.from_checked(rows.matrix(), rows.offsets, vocabulary.names)
     if n_features is not None:
         raise InputError(
             f"expected matrices with {n_features} columns, as in training; features given by name "
             "need a model that was trained on names"
         )
-    rows, names = growing_rows(items)
-    return Sequences(rows.matrix(), rows.offsets, names)
+    rows, vocabulary = growing_rows(items)
+    return Sequences.from_checked(rows.matrix(), rows.offsets, vocabulary=vocabulary)
 
 
 def _first_filled(items: Sequence[Any]) -> Any:

@@ -30,6 +30,7 @@ from crfqn.data.vocabulary import (
     KnownPairs,
     KnownValues,
     Unplain,
+    Vocabulary,
 )
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
@@ -91,17 +92,15 @@ def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
     return TokenRows(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
 
 
-def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, list[str]]:
+def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, Vocabulary]:
     """Return items in columns of their own, with their names, sorted; errors as `known_rows`."""
-    growing = GrowingColumns()
-    rows = TokenRows(_filled(_Buffers(growing, GrowingPairs(growing)), items), len(growing))
-    found = list(growing)
-    order = sorted(range(len(found)), key=found.__getitem__)
-    rank = np.empty(len(found) + 1, np.int32)
-    rank[order], rank[UNSEEN] = np.arange(len(found)), UNSEEN
+    pairs = GrowingPairs(GrowingColumns())
+    buffers = _filled(_Buffers(pairs.columns, pairs), items)
+    places, vocabulary = pairs.sorted_names()
+    rows = TokenRows(buffers, len(vocabulary))
     for start in range(0, rows.columns.size, BLOCK):
-        rows.columns[start : start + BLOCK] = rank[rows.columns[start : start + BLOCK]]
-    return rows, [found[column] for column in order]
+        rows.columns[start : start + BLOCK] = places[rows.columns[start : start + BLOCK]]
+    return rows, vocabulary
 
 
 def _filled(buffers: _Buffers, items: Sequence[Any]) -> _Buffers:

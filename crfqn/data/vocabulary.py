@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import count
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.data.sequences import check_names
 
 UNSEEN = -1
+# Where the value begins in the name of a feature that dicts give as name and value, `name=value`: nowhere in a name
+# that stands for itself, and for some nobody knows, or it was both.
+NO_VALUE, UNKNOWN_VALUE = 0, -1
 
 
 class KnownColumns(dict[str, int]):
@@ -22,10 +31,14 @@ class KnownColumns(dict[str, int]):
 class GrowingColumns(dict[str, int]):
     """Map from name to column in the order of first appearance; a new string gets the next column."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.next_column = count().__next__
+
     def __missing__(self, name: object) -> int:
         if not isinstance(name, str):
             raise TypeError("a feature name must be a string")
-        column = self[str(name)] = len(self)
+        column = self[str(name)] = self.next_column()
         return column
 
 
@@ -34,7 +47,10 @@ class Unplain(Exception):
 
 
 class GrowingPairs(dict[str, "GrowingValues"]):
-    """Map from name and value to the column of an entry whose value is 1; a pair seen before costs no new string."""
+    """Map from name and value to the column of an entry whose value is 1; a pair seen before costs no new string.
+
+    A pair has a column of its own beside that of the name `name=value`, until `sorted_names` puts them together.
+    """
 
     def __init__(self, columns: GrowingColumns) -> None:
         super().__init__()
@@ -45,6 +61,25 @@ class GrowingPairs(dict[str, "GrowingValues"]):
             raise TypeError("a feature name must be a string")
         found = self[str(name)] = GrowingValues(str(name), self.columns)
         return found
+
+    def sorted_names(self) -> tuple[NDArray[np.int32], Vocabulary]:
+        """Return the place of each column, and behind them UNSEEN, in a vocabulary sorted by name."""
+        entries = [(name, NO_VALUE, column) for name, column in self.columns.items()]
+        for name, values in self.items():
+            start = len(name) + 1
+            entries += [(f"{name}={v}", start, c) for v, c in values.items() if isinstance(v, str)]
+        entries.sort(key=itemgetter(0))
+        names: list[str] = []
+        starts: list[int] = []
+        places = np.full(len(entries) + 1, UNSEEN, np.int32)
+        for name, start, column in entries:
+            if names and names[-1] == name:
+                starts[-1] = UNKNOWN_VALUE
+            else:
+                names.append(name)
+                starts.append(start)
+            places[column] = len(names) - 1
+        return places, Vocabulary(names, starts)
 
 
 class GrowingValues(dict[object, int]):
@@ -67,7 +102,7 @@ class GrowingValues(dict[object, int]):
 
     def __missing__(self, value: object) -> int:
         if isinstance(value, str):
-            column = self.columns[f"{self.name}={value}"]
+            column = self.columns.next_column()
         elif value in (0, 1):
             column = self.columns[self.name]
             if not value:
@@ -154,6 +189,8 @@ class Vocabulary(KnownNames):
     ----------
     names : sequence of str
         Distinct, in the order of the columns.
+    value_starts : sequence of int, optional
+        Where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
 
     Raises
     ------
@@ -161,8 +198,10 @@ class Vocabulary(KnownNames):
         For names that are no strings or come twice.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:
         self.names = check_names(names, len(names))
+        starts = np.zeros(len(self.names)) if value_starts is None else value_starts
+        self.value_starts: NDArray[np.int32] = np.asarray(starts, np.int32)
         self.columns = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
 
     @property
@@ -173,6 +212,20 @@ class Vocabulary(KnownNames):
     def some(self, columns: Iterable[int]) -> KnownNames:
         """Return the names of some columns."""
         return KnownNames(KnownColumns((self.names[column], column) for column in columns), len(self))
+
+    def grown(self, other: Vocabulary) -> Vocabulary:
+        """Return the names, and behind them those of another vocabulary that are new; itself where nothing is new."""
+        starts = dict(zip(self.names, self.value_starts.tolist(), strict=True))
+        for name, start in zip(other.names, other.value_starts.tolist(), strict=True):
+            if starts.setdefault(name, start) != start:
+                starts[name] = UNKNOWN_VALUE
+        if [*starts.values()] == self.value_starts.tolist():
+            return self
+        return type(self)([*starts], [*starts.values()])
+
+    def named(self, items: Any) -> Any:
+        """Return items in a form whose names are those of the vocabulary: as they are, by default."""
+        return items
 
     def index(self, name: str) -> int:
         """Return the column of a name; KeyError if there is none."""
@@ -197,8 +250,8 @@ class Vocabulary(KnownNames):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> tuple[type, tuple[list[str]]]:
-        return type(self), (self.names,)
+    def __reduce__(self) -> tuple[type, tuple[list[str], NDArray]]:
+        return type(self), (self.names, self.value_starts)
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} names)"

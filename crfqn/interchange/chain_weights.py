@@ -11,26 +11,28 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.data.attributes import SEPARATOR
+from crfqn.data.templates.encoding.vocabulary import is_hashed
 from crfqn.data.templates.patterns.source import TemplateSource
+from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.sequence.chain import ChainCRF
-from crfqn.estimators.storage.content import FEATURE, FROM, STATE, TO
+from crfqn.estimators.storage.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
 from crfqn.estimators.storage.persistence import restore
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile
 from crfqn.result import Status
+from crfqn.structures.transition_rules import TransitionRules
 
 IMPORTED_FROM = "imported_from"  # name of the format in `extra_`
-FORBIDDEN = (
-    -1e6
-)  # in nats: the weight of a transition that a rule forbids, whose probability exp() rounds to 0
-TEMPLATES = (
-    "templates"  # in `extra_`: the patterns that make the attributes, in the tool that a model comes from
-)
+# In nats, the weight of a transition that a rule forbids: no sum of scores makes up for it, and sums of it are
+# finite, as CRFsuite's search for the best labels needs them.
+FORBIDDEN = -LARGEST_WEIGHT
+# In `extra_`: the patterns that make the attributes, in the tool that a model comes from.
+TEMPLATES = "templates"
 
 
 class SparseTable(NamedTuple):
@@ -59,11 +61,16 @@ class ChainWeights(NamedTuple):
 
 
 def chain_estimator(
-    weights: ChainWeights, path: str, extra: dict[str, Any], source: TemplateSource | None = None
+    weights: ChainWeights,
+    path: str,
+    extra: dict[str, Any],
+    source: TemplateSource | None = None,
+    naming: str | None = None,
 ) -> ChainCRF:
     """Return a fitted ChainCRF of the weights, labels and features in their order; `extra` becomes its `extra_`.
 
     source : templates that make the attributes of columns of tokens, which the model takes then
+    naming : how attributes are made of dicts, as model files have it
 
     Raises
     ------
@@ -91,14 +98,21 @@ def chain_estimator(
     }
     if source is not None:
         metadata["templates"] = source.as_dict()
+    elif naming is not None:
+        metadata["naming"] = naming
+    else:
+        arrays[VALUE_STARTS] = np.full(len(weights.attributes), NO_VALUE - UNKNOWN_VALUE, np.uint8)
     _check_once(weights, path)
     return restore(ModelFile(ChainCRF.KIND, arrays, strings, metadata, path))
 
 
-def chain_weights(model: Any, format_name: str, feature_names: list[str] | None = None) -> ChainWeights:
-    """Return the weights of a fitted ChainCRF: labels and features in its order, features without a weight left out.
+def chain_weights(
+    model: Any, format_name: str, feature_names: list[str] | None = None, lossy: bool = False
+) -> ChainWeights:
+    """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts.
 
-    Transitions that the model's rules forbid get the weight FORBIDDEN.
+    Labels and features are in the model's order, features without a weight left out. Transitions that the model's rules
+    forbid get the weight FORBIDDEN.
 
     Parameters
     ----------
@@ -107,11 +121,15 @@ def chain_weights(model: Any, format_name: str, feature_names: list[str] | None 
         What they are for, for messages.
     feature_names : list of str, optional
         Names of the columns, for a model that was trained on matrices without names.
+    lossy : bool
+        Leave out, with a warning, what the format cannot hold: rules on the first and last labels of items, and how the
+        names of features are made where the model does not know it.
 
     Raises
     ------
     InputError
-        Another kind of model, labels that are no strings, features without names.
+        Another kind of model, labels that are no strings, features without names or of one name there; what would be
+        lost, unless `lossy`.
     sklearn.exceptions.NotFittedError
     """
     if not isinstance(model, ChainCRF):
@@ -119,36 +137,65 @@ def chain_weights(model: Any, format_name: str, feature_names: list[str] | None 
     check_is_fitted(model)
     if model.classes_.dtype.kind not in "UO":
         raise InputError(f"{format_name}: expected labels that are strings, got {model.classes_.dtype}")
-    names = _feature_names(model, format_name, feature_names)
-    node, edge = model.coef_.tocoo(), _edges(model, format_name)
-    stays, edge_stays = node.data != 0, edge.data != 0
+    vocabulary = _vocabulary(model, format_name, feature_names)
+    node = model.coef_.tocoo()
+    stays = node.data != 0
     used, rows = np.unique(node.col[stays], return_inverse=True)
+    lost = _lost(model.rules_, vocabulary, used)
+    if lost and not lossy:
+        raise InputError(
+            f"{format_name}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
+        )
+    if lost:
+        warn_caller(f"{format_name}: lost: {' and '.join(lost)}", UserWarning)
+    edges = model.edge_coef_.toarray()
+    if model.rules_ is not None:
+        edges = np.where(model.rules_.transitions, edges, FORBIDDEN)
+    first, second = np.nonzero(edges)
     return ChainWeights(
         [str(label) for label in model.classes_],
-        [names[column] for column in used.tolist()],
+        _attribute_names(vocabulary, used, format_name),
         _sorted_table(rows, node.row[stays], node.data[stays]),
-        _sorted_table(edge.row[edge_stays], edge.col[edge_stays], edge.data[edge_stays]),
+        SparseTable(first, second, edges[first, second]),
     )
 
 
-def _edges(model: ChainCRF, format_name: str) -> Any:
-    """Return the weights of transitions, FORBIDDEN where a rule forbids one; warns of rules on the ends of items."""
-    rules = model.rules_
-    if rules is None:
-        return model.edge_coef_.tocoo()
-    if not (rules.start.all() and rules.end.all()):
-        warn_caller(
-            f"{format_name}: rules on the first and the last labels of items are left out: the format has none",
-            UserWarning,
+def _lost(rules: TransitionRules | None, vocabulary: Vocabulary, used: NDArray) -> list[str]:
+    """Return in words what neither weights nor names hold."""
+    found = []
+    if rules is not None and not (rules.start.all() and rules.end.all()):
+        found.append("rules on the first and the last labels of items")
+    names = (vocabulary.names[f] for f in used[vocabulary.value_starts[used] == UNKNOWN_VALUE])
+    unknown = [name for name in names if "=" in name]
+    if unknown:
+        found.append(
+            f"the origin of {len(unknown)} names of features, {unknown[0]!r:.60} the first, which may be a dict's name "
+            "and value or a string: names there tell them apart"
         )
-    return scipy.sparse.coo_array(np.where(rules.transitions, model.edge_coef_.toarray(), FORBIDDEN))
+    return found
 
 
-def _feature_names(model: ChainCRF, format_name: str, given: list[str] | None) -> list[str]:
+def _attribute_names(vocabulary: Vocabulary, used: NDArray, format_name: str) -> list[str]:
+    """Return the names that CRFsuite's bindings have for some features: `name:value` for `name=value` of dicts."""
+    names: dict[str, str] = {}
+    for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):
+        theirs = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
+        if names.setdefault(theirs, name) is not name:
+            raise InputError(
+                f"{format_name}: the features {names[theirs]!r:.60} and {name!r:.60} both have the name {theirs!r:.60} "
+                "there: train with other names"
+            )
+    return [*names]
+
+
+def _vocabulary(model: ChainCRF, format_name: str, given: list[str] | None) -> Vocabulary:
+    """Return the names of the model's features, or those given."""
     if model.vocabulary_ is not None:
         if given is not None:
             raise InputError("feature_names: expected None, as the model has names of its own")
-        return model.vocabulary_.names
+        if is_hashed(model.vocabulary_):
+            raise InputError(f"{format_name}: expected features with names, got hashed ones, which have none")
+        return model.vocabulary_
     if given is None:
         raise InputError(
             f"{format_name}: the model was trained on matrices without names; feature_names= gives its "
@@ -159,7 +206,7 @@ def _feature_names(model: ChainCRF, format_name: str, given: list[str] | None) -
             f"feature_names: expected {model.n_features_in_} different names, one for each column, "
             f"got {len(set(given))}"
         )
-    return [str(name) for name in given]
+    return Vocabulary([str(name) for name in given])
 
 
 def _sorted_table(rows: NDArray, columns: NDArray, values: NDArray) -> SparseTable:

@@ -127,7 +127,7 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
     format : {"crfqn", "crfsuite", "json", "onnx"}, optional
         By default told by the extension: .crfqn, .crfsuite, .json, .onnx.
     **options
-        Of the format: `dtype` of crfqn, json and onnx, `feature_names` of crfsuite, `input` of onnx.
+        Of the format: `dtype` of crfqn, json and onnx, `feature_names` and `lossy` of crfsuite, `input` of onnx.
 
     Raises
     ------

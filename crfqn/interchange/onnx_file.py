@@ -103,7 +103,12 @@ class _Graph:
         if array.dtype.kind == "f" and name != "classes":
             array = array.astype(self.dtype)
         if array.dtype.kind in "UO":
-            texts: list[Any] = [str(value).encode() for value in array]
+            try:
+                texts: list[Any] = [str(value).encode() for value in array]
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"onnx: expected labels that UTF-8 can encode, got {error.object!r:.60}"
+                ) from None
             proto = self.onnx.helper.make_tensor(name, self.onnx.TensorProto.STRING, array.shape, texts)
         else:
             proto = self.onnx.numpy_helper.from_array(array, name)

@@ -79,7 +79,7 @@ def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
         if recipe.features.kind == "text":
             return TextFeatures.from_dict(table, recipe.features)
         return NumberFeatures.from_dict(table)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path}: its features cannot be read: {error!r}") from error
 
 

@@ -11,7 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.errors import InputError
 from crfqn.readers.documents import Documents, drop_unseen_columns
+from crfqn.readers.formats.svmlight import LARGEST_ID
+from crfqn.wording import shorten
+
+
+def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
+    """Return a list of a model file as ascending numbers 0 ... below - 1; ValueError or the like for anything else."""
+    found = np.array(stored, np.int64)
+    if (
+        found.ndim != 1
+        or not (found[1:] > found[:-1]).all()
+        or (found.size and not 0 <= found[0] <= found[-1] < below)
+    ):
+        raise ValueError(f"{name}: expected ascending numbers from 0 to {below - 1}")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +78,16 @@ class NumberFeatures:
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> NumberFeatures:
         """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
-        columns, sources = (np.array(table[name], np.int64) for name in ("columns", "sources"))
+        n_columns = int(table["n_columns"])
+        columns = ascending_numbers("columns", table["columns"], n_columns)
+        sources = ascending_numbers("sources", table["sources"], LARGEST_ID + 1)
         scales = np.ones(columns.size) if table["scales"] is None else np.array(table["scales"], np.float64)
         names = list(map(str, sources if table["names"] is None else table["names"]))
-        features = cls(int(table["n_columns"]), columns, sources, names, scales, int(table["first_id"]))
+        features = cls(n_columns, columns, sources, names, scales, int(table["first_id"]))
         if not columns.shape == sources.shape == scales.shape == (len(names),):
             raise ValueError("columns, sources, scales and names differ in length")
+        if not (np.isfinite(scales).all() and scales.all()):
+            raise ValueError("scales: expected finite numbers other than 0")
         return features
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
@@ -95,7 +114,12 @@ class NumberFeatures:
         is_in = np.append(wanted, -1)[places] == inputs.indices
         places = places[is_in]
         ends = np.concatenate([[0], np.cumsum(is_in)])[inputs.indptr]
-        parts = (inputs.data[is_in] / self.scales[places], self.columns[places], ends)
+        with np.errstate(over="ignore"):
+            values = inputs.data[is_in] / self.scales[places]
+        if not np.isfinite(values).all():
+            name = self.names[places[~np.isfinite(values)][0]]
+            raise InputError(f"feature {shorten(name)}: a value is too large for its scale in the training")
+        parts = (values, self.columns[places], ends)
         return csr_array(parts, shape=(inputs.shape[0], self.n_columns))
 
     def name_of(self, column: int) -> str:

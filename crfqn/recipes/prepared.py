@@ -21,6 +21,10 @@ class Features(Protocol):
         """Number of features in the training, F."""
 
     @property
+    def columns(self) -> NDArray[np.int64]:
+        """Which of the features these are, ascending: all of them, or those that a model file keeps."""
+
+    @property
     def first_id(self) -> int:
         """Number of the data's first column in files of svmlight's format."""
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.estimators.checks import LARGEST_VALUE
+from crfqn.recipes.number_features import ascending_numbers
 from crfqn.recipes.schema import Features as Settings
 
 if TYPE_CHECKING:
@@ -58,15 +60,18 @@ class TextFeatures:
     @classmethod
     def from_dict(cls, table: dict[str, Any], settings: Settings) -> TextFeatures:
         """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
-        weights = {word: float(idf) for idf, words in table["words"] for word in words.split()}
-        words = sorted(weights)
-        columns = np.arange(len(words)) if table["columns"] is None else np.array(table["columns"], np.int64)
+        weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
+        words, n_columns = sorted(weights), int(table["n_columns"])
+        given = range(len(words)) if table["columns"] is None else table["columns"]
+        columns = ascending_numbers("columns", given, n_columns)
         if columns.shape != (len(words),):
             raise ValueError("columns and words differ in number")
         vectorizer = _vectorizer(settings, vocabulary=words)
         if words:  # none are left where no word has a weight
             vectorizer.idf_ = np.array([weights[word] for word in words])
-        return cls(int(table["n_columns"]), columns, words, vectorizer)
+            if not (np.abs(vectorizer.idf_) <= LARGEST_VALUE).all():
+                raise ValueError(f"words: expected weights of at most {LARGEST_VALUE:g} in size")
+        return cls(n_columns, columns, words, vectorizer)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
         """Return the words and their idf as JSON values, words of one idf in one text; see `crfqn.recipes.Features`.

@@ -101,7 +101,7 @@ class Subject:
     def n_features(self) -> int:
         """Number of features of the training, where the file says it, else of the model."""
         known = self.extra.get("n_features")
-        return known if isinstance(known, int) else int(self.model.n_features_in_)
+        return known if type(known) is int else int(self.model.n_features_in_)
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class LabelTree:
             raise InputError(
                 f"expected a parent for each of the {len(names)} nodes, got parents of shape {parents.shape}"
             )
-        is_ordered = (np.diff(parents) >= 0).all() and (parents < np.arange(parents.size)).all()
+        is_ordered = (parents[1:] >= parents[:-1]).all() and (parents < np.arange(parents.size)).all()
         if not is_ordered or parents[0] < NO_PARENT:
             raise InputError(
                 "expected parents in level order: -1 for top nodes, ascending, each before its children"

@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import crfqn
-from crfqn import ChainCRF, interchange
+from crfqn import ChainCRF, Transitions, interchange
 from crfqn.compat import attributes
 from crfqn.errors import InputError, ModelFileError
 from crfqn.interchange.chain_weights import ChainWeights, SparseTable
@@ -170,13 +170,28 @@ class TestWriting:
         X, y = [[["x"], ["y"], ["y"]]] * 3, [["B-N", "I-N", "O"], ["B-N", "O", "O"], ["O", "B-N", "I-N"]]
         model = ChainCRF(l1=0.01, scheme="IOB2").fit(X, y)
         path = tmp_path / "m.crfsuite"
-        with pytest.warns(UserWarning, match="rules on the first and the last labels of items are left out"):
+        with pytest.raises(InputError, match=r"no place for rules on the first .* lossy=True"):
             interchange.write(model, path)
+        assert not path.exists()
+        with pytest.warns(UserWarning, match="lost: rules on the first and the last labels of items"):
+            interchange.write(model, path, lossy=True)
         found = tagger(path)
         found.set(X[0])
         assert found.probability(["O", "I-N", "O"]) == 0.0
         assert found.probability(["B-N", "I-N", "O"]) > 0.0
         assert found.tag(X[0]) == model.predict(X)[0]
+
+    def test_transitions_stay_forbidden_whatever_the_features(self, tmp_path):
+        X, y = (
+            [[{"a": 1}, {"b": 1}], [{"b": 1}, {"a": 1}], [{"a": 1}, {"a": 1}]],
+            [["A", "B"], ["B", "A"], ["A", "A"]],
+        )
+        rules = Transitions(forbidden=[("B", "B")])
+        model = ChainCRF(l1=0.01, constraints=rules).fit(X, y)
+        interchange.write(model, tmp_path / "m.crfsuite")
+        item = [{"b": 1e11}, {"b": 1e11}]
+        assert tagger(tmp_path / "m.crfsuite").tag(item) == list(model.predict([item])[0]) != ["B", "B"]
+        assert_same(interchange.read(tmp_path / "m.crfsuite"), tmp_path / "m.crfsuite", X)
 
     @pytest.mark.parametrize(
         ("X", "y", "message"),
@@ -184,6 +199,7 @@ class TestWriting:
             ([[["x"]]], [[1]], "labels that are strings"),
             ([[["x\0y"]]], [["a"]], "without a zero byte"),
             ([[[""]]], [["a"]], "none empty"),
+            ([[["x\ud800"]]], [["a"]], r"names that UTF-8 can encode, .* got 'x\\ud800'"),
         ],
     )
     def test_what_the_format_cannot_hold(self, X, y, message, tmp_path):

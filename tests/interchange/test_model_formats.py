@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -93,6 +95,27 @@ class TestJson:
         with pytest.raises(ModelFileError, match=message):
             interchange.read(path)
 
+    def test_changed_bytes_are_told_or_give_a_model(self, model, tmp_path):
+        path, rng, n_read = tmp_path / "m.json", random.Random(11), 0
+        interchange.write(model, path)
+        content = path.read_bytes()
+        for _ in range(60):
+            changed = bytearray(content)
+            at = rng.randrange(len(changed))
+            odd = rng.choice(
+                [b"", b"0", b"-", b"9", b'"', b"[", b"null", b"x", b"\\ud800", b"\xff", b"1e999"]
+            )
+            changed[at : at + rng.randint(0, 2)] = odd
+            path.write_bytes(changed)
+            try:
+                found = interchange.read(path)
+            except ModelFileError:
+                continue
+            n_read += 1
+            with suppress(InputError):
+                interchange.write(found, tmp_path / "again.crfqn")
+        assert 0 < n_read < 60
+
     def test_no_json(self, tmp_path):
         (tmp_path / "m.json").write_text('{"a": ')
         with pytest.raises(ModelFileError, match="not a JSON document"):
@@ -100,6 +123,13 @@ class TestJson:
 
 
 class TestFormats:
+    def test_every_kind_is_written_as_crfqns_own(self, model, tmp_path):
+        interchange.write(model, tmp_path / "m.json")
+        interchange.convert(tmp_path / "m.json", tmp_path / "m.crfqn", dtype="float32")
+        X = SEQUENCES if isinstance(model, ChainCRF) else ROWS
+        found, expected = (fitted.predict(X).tolist() for fitted in (crfqn.load(tmp_path / "m.crfqn"), model))
+        assert found == expected
+
     def test_files_are_known_by_how_they_begin(self, chain, tmp_path):
         for suffix in ("crfqn", "crfsuite", "json"):
             interchange.write(chain, tmp_path / f"m.{suffix}")
@@ -111,7 +141,7 @@ class TestFormats:
         read = interchange.read(tmp_path / "m.crfqn")
         assert read.coef_.data.tolist() == chain.coef_.data.astype(np.float32).tolist()
         with pytest.raises(
-            InputError, match=r"crfsuite: dtype: expected one of the options \['feature_names'\]"
+            InputError, match=r"crfsuite: dtype: expected one of the options \['feature_names', 'lossy'\]"
         ):
             interchange.write(chain, tmp_path / "m.crfsuite", dtype="float32")
 
@@ -157,6 +187,16 @@ class TestCommand:
         assert crfqn.load(tmp_path / "back.bin").predict(SEQUENCES)[1] == ["N"]
         run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.json")
         assert interchange.read(tmp_path / "m.json").extra_ == {"note": "kept"}
+
+    def test_what_would_be_lost_is_asked_for(self, tmp_path, monkeypatch):
+        ChainCRF(l1=0.01, scheme="IOB2").fit([[["x"], ["y"]]], [["B-N", "I-N"]]).save(tmp_path / "m.crfqn")
+        found = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite")
+        assert (found.returncode, found.stdout) == (2, "")
+        assert "no place for rules on the first and the last labels of items" in found.stderr
+        assert not (tmp_path / "m.crfsuite").exists()
+        found = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite", "--lossy")
+        assert found.returncode == 0
+        assert "lost: rules on the first and the last labels of items" in found.stderr
 
     def test_inspect_shows_no_settings_of_a_training_that_was_not_ours(self, chain, tmp_path, monkeypatch):
         interchange.write(chain, tmp_path / "m.crfsuite")

@@ -88,6 +88,12 @@ def test_other_models_are_refused(tmp_path):
         interchange.write(MultilabelRanker(), tmp_path / "m.onnx")
 
 
+def test_labels_that_are_no_text_are_refused(tmp_path):
+    model = MulticlassCRF(l1=0.001).fit(np.eye(2), ["x\ud800", "b"])
+    with pytest.raises(InputError, match=r"onnx: expected labels that UTF-8 can encode, got 'x\\ud800'"):
+        interchange.write(model, tmp_path / "m.onnx")
+
+
 def test_the_extra_is_named_where_the_package_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(InputError, match=r"pip install 'crfqn\[onnx\]'"):

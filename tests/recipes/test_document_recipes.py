@@ -15,6 +15,9 @@ from crfqn.recipes import build_estimator, load_recipe, observe, prepare, restor
 from crfqn.recipes.schema import parse_recipe
 from crfqn.taxonomy.tree import LabelTree
 
+NUMBER_FEATURES = {
+    "n_columns": 3, "columns": [1, 2], "sources": [4, 5], "names": None, "scales": None, "first_id": 0
+}  # fmt: skip
 NUMBERS = """
 name = "mine"
 title = "Mine"
@@ -400,11 +403,24 @@ class TestData:
             ("given", {"n_columns": 3, "columns": [1, 2], "sources": [4], "names": None, "scales": None}),
             ("given", {"n_columns": 3, "columns": [1, 2], "sources": [4], "names": None, "scales": None}
                 | {"first_id": 0}),
+            *(("given", NUMBER_FEATURES | change) for change in (
+                {"columns": [1, 3]}, {"columns": [2, 1]}, {"columns": [-1, 1]}, {"columns": [1, 2**70]},
+                {"sources": [4, 4]}, {"scales": [1.0, 0.0]}, {"scales": [1.0, float("nan")]}, {"n_columns": 1e400},
+            )),
+            ("text", {"n_columns": 3, "columns": None, "words": [[1.0, 7]]}),
+            ("text", {"n_columns": 3, "columns": None, "words": [[1e300, "aa"]]}),
+            ("text", {"n_columns": 1, "columns": [1], "words": [[1.0, "aa"]]}),
         ],
     )  # fmt: skip
     def test_features_of_a_damaged_model(self, recipe_of, features, table):
         with pytest.raises(ModelFileError, match=r"model\.crfqn: its features cannot be read"):
             restore_features(recipe_of(NUMBERS.replace("given", features)), table, "model.crfqn")
+
+    def test_values_too_large_for_their_scale(self, recipe_of):
+        table = NUMBER_FEATURES | {"scales": [1e-300, 1.0]}
+        features = restore_features(recipe_of(NUMBERS), table, "m")
+        with pytest.raises(InputError, match="feature '4': a value is too large for its scale"):
+            features.transform(csr_array([[0, 0, 0, 0, 1e10, 0]]))
 
 
 class TestEstimators:

@@ -371,6 +371,7 @@ def test_bad_stars(names, message):
         ([-1, 0, -1], "parents in level order"),
         ([-1, 1, 1], "parents in level order"),
         ([-2, -1, 0], "parents in level order"),
+        ([-1, 0, -(2**31)], "parents in level order"),
     ],
 )
 def test_bad_parents(parents, message):

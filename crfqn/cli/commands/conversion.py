@@ -1,5 +1,6 @@
 """`crfqn convert`: a model file in another format."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ def convert(
     from crfqn import interchange
 
     given = {name: value for name, value in options.items() if value is not None}
-    model = interchange.convert(source, target, source_format, target_format, **given)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used
+        model = interchange.convert(source, target, source_format, target_format, **given)
+    for warning in told:
+        say(str(warning.message))
     n_weights = int(model._weights().coords.size)
     if as_json:
         facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}

@@ -9,6 +9,7 @@ from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, recipe
 from crfqn.cli.terminal import printable, to_json
 from crfqn.errors import InputError
 from crfqn.model_file import null_for_nan
+from crfqn.report.subject import Subject
 from crfqn.result import Status
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
         "data_fingerprint": model.extra_.get("data_fingerprint"),
         "labels": [str(name) for name in model.classes_],
         **({} if tree_of(model) is None else {"n_nodes": model.tree_.n_nodes}),
-        "n_features": int(model.extra_.get("n_features", model.n_features_in_)),
+        "n_features": Subject(model).n_features,
         "n_features_used": int(np.unique(model.coef_.indices).size),
         **_n_nonzero(model),
         "settings": settings,

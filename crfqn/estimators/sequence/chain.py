@@ -26,7 +26,6 @@ from crfqn.data.labels.codes import (
 )
 from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
@@ -50,6 +49,7 @@ from crfqn.estimators.storage.content import (
     Content,
     add_labels,
     add_matrix,
+    add_vocabulary,
     read_labels,
     read_matrix,
     read_size,
@@ -537,12 +537,10 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
-        if isinstance(self.vocabulary_, TemplateVocabulary):
-            content.metadata["templates"] = self.vocabulary_.stored_source()
-        if self.vocabulary_ is not None and not is_hashed(self.vocabulary_):
-            used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
+        used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
+        add_vocabulary(content, self.vocabulary_, used)
+        if "feature_names" in content.strings:
             content.arrays["node_feature"] = narrowed(renumbered)
-            content.strings["feature_names"] = [self.vocabulary_.names[f] for f in used]
             content.metadata["n_features"] = used.size
         return content
 

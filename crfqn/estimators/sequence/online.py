@@ -125,11 +125,10 @@ class OnlineSequences(SequenceDecoding):
             return encode_sequences(X)
         if known is None or isinstance(known, TemplateVocabulary):
             return encode_sequences(X, known, n_features=self.n_features_in_)
-        sequences, found = encode_sequences(X)
+        sequences, found = encode_sequences(X if isinstance(X, Sequences) else known.named(X))
         if found is None:
             raise InputError("expected features by name, as in the calls before, got matrices")
-        new = [name for name in found if name not in known]
-        vocabulary = Vocabulary([*known.names, *new]) if new else known
+        vocabulary = known.grown(found)
         return sequences.with_names(vocabulary.names), vocabulary
 
     def _batch_rules(self, labels: NDArray) -> TransitionRules | None:

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.attributes import AttributeVocabulary
+from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
 from crfqn.data.templates.patterns.source import TemplateSource
-from crfqn.data.vocabulary import Vocabulary
+from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.weights import csr
 from crfqn.model_file import ModelFile, narrowed
+from crfqn.wording import describe
 
 
 @dataclass
@@ -35,6 +38,7 @@ LARGEST_TABLE = (
     2**28
 )  # letters of all labels, each as long as the longest, as an array of numpy keeps them: 1 GB
 WEIGHT_TYPES = ("float64", "float32")
+VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
@@ -116,12 +120,45 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
     return classes
 
 
+def add_vocabulary(content: Content, vocabulary: Vocabulary | None, features: NDArray) -> None:
+    """Add the names of some features, or the templates that make them, and how names are made of dicts."""
+    if isinstance(vocabulary, TemplateVocabulary):
+        content.metadata["templates"] = vocabulary.stored_source()
+    if vocabulary is None or is_hashed(vocabulary):
+        return
+    content.strings["feature_names"] = [vocabulary.names[f] for f in features]
+    if isinstance(vocabulary, AttributeVocabulary):
+        content.metadata["naming"] = CRFSUITE_NAMING
+    elif not isinstance(vocabulary, TemplateVocabulary):
+        content.arrays[VALUE_STARTS] = narrowed(vocabulary.value_starts[features] - UNKNOWN_VALUE)
+
+
 def read_vocabulary(file: ModelFile) -> Vocabulary | None:
-    """Return the names of features, or the templates that make them; None where the file has neither."""
+    """Return what `add_vocabulary` stored; None where the file has neither names nor templates."""
     names = file.string_list("feature_names") if "feature_names" in file.strings else None
-    if "templates" not in file.metadata:
-        return None if names is None else Vocabulary(names)
-    return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
+    if "templates" in file.metadata:
+        return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
+    if names is None:
+        return None
+    naming = file.metadata.get("naming")
+    if naming not in (None, CRFSUITE_NAMING):
+        raise ModelFileError(f"{file.path}: naming: expected {CRFSUITE_NAMING!r}, got {describe(naming)}")
+    if naming is not None:
+        return AttributeVocabulary(names)
+    if VALUE_STARTS not in file.arrays:  # a file of before there were any
+        return Vocabulary(names, np.full(len(names), UNKNOWN_VALUE))
+    return Vocabulary(names, _value_starts(file, names))
+
+
+def _value_starts(file: ModelFile, names: list[str]) -> NDArray[np.int64]:
+    longest = max(map(len, names), default=0)
+    starts = file.integers(VALUE_STARTS, (len(names),), longest + 1 - UNKNOWN_VALUE) + UNKNOWN_VALUE
+    for name, start in zip(names, starts.tolist(), strict=True):
+        if start > 0 and name[start - 1 : start] != "=":
+            raise ModelFileError(
+                f"{file.path}: {VALUE_STARTS}: expected '=' in {name!r:.60} before place {start}"
+            )
+    return starts
 
 
 def read_size(file: ModelFile, n_states: int) -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.storage.content import CRFSUITE_NAMING
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (
     IMPORTED_FROM,
@@ -46,8 +47,8 @@ LARGEST_FILE = 2**32 - 10_000  # bytes
 def read(path: str | os.PathLike[str]) -> Any:
     """Read a CRFsuite model: return a fitted ChainCRF that predicts the same.
 
-    Labels and features are in the order of the file. Items are lists of attribute names, or of dicts from attribute to
-    number; `crfqn.compat.attributes` makes them of what python-crfsuite takes.
+    Labels and features are in the order of the file. Items are what python-crfsuite takes: lists of attribute names, or
+    of dicts, which are named as there (`crfqn.compat.attributes`).
 
     Raises
     ------
@@ -59,12 +60,18 @@ def read(path: str | os.PathLike[str]) -> Any:
         weights = decode(read_whole(shown))
     except Damage as damage:
         raise ModelFileError(f"{shown}: not a CRFsuite model, or a damaged one: {damage}") from None
-    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME})
+    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME}, naming=CRFSUITE_NAMING)
 
 
-def write(model: Any, path: str | os.PathLike[str], feature_names: list[str] | None = None) -> None:
-    """Write a ChainCRF as a CRFsuite model, atomically; parameters and errors as of `encode`, and ModelFileError."""
-    replace_file(path, encode(chain_weights(model, NAME, feature_names)))
+def write(
+    model: Any, path: str | os.PathLike[str], feature_names: list[str] | None = None, lossy: bool = False
+) -> None:
+    """Write a ChainCRF as a CRFsuite model, atomically; parameters and errors as of `chain_weights` and `encode`.
+
+    python-crfsuite finds its features in the dicts and lists of strings that the model was trained on. Of a model of
+    `Templates` it takes the names of the features, as the format has no templates.
+    """
+    replace_file(path, encode(chain_weights(model, NAME, feature_names, lossy)))
 
 
 def encode(weights: ChainWeights) -> bytes:
@@ -73,7 +80,7 @@ def encode(weights: ChainWeights) -> bytes:
     Raises
     ------
     InputError
-        No labels, a name with a zero byte, an empty one, or more than 4 GB.
+        No labels, a name that is empty or has a zero byte or no UTF-8, or more than 4 GB.
     """
     if not weights.labels:
         raise InputError("crfsuite: expected at least one label")
@@ -103,12 +110,18 @@ def encode(weights: ChainWeights) -> bytes:
 
 
 def _as_bytes(names: list[str]) -> list[bytes]:
+    encoded = []
     for name in names:
-        if not name or "\0" in name:
+        try:
+            encoded.append(name.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:  # half of a surrogate pair
+            encoded.append(b"")
+        if not encoded[-1] or "\0" in name:
             raise InputError(
-                f"crfsuite: expected names without a zero byte, and none empty, got {name!r:.60}"
+                "crfsuite: expected names that UTF-8 can encode, without a zero byte, and none empty, got "
+                f"{name!r:.60}"
             )
-    return [name.encode("utf-8", "surrogateescape") for name in names]
+    return encoded
 
 
 def _records(kind: int, table: SparseTable) -> NDArray:

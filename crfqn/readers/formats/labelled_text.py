@@ -15,6 +15,9 @@ from crfqn.data.files.lines import Readable, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.readers.documents import Documents
 from crfqn.readers.places import Places, in_line
+from crfqn.wording import shorten
+
+BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
 
 
 def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
@@ -57,25 +60,26 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
 
 
 def labelled_lines(documents: Documents) -> Iterator[str]:
-    """Yield a line a document, `label TAB text`, the text alone where no label is known.
+    """Yield a line a document, `label TAB text`; the text alone where no label is known and it is read as a text.
 
     Raises
     ------
     InputError
-        The documents are no texts, or a text or label has a line's end (a label: a tab) in it.
+        A document would be read as another: a line's end in its text or label, a tab in its label or blanks around it.
     """
-    if not isinstance(documents.inputs, list):
-        raise InputError("the documents are numbers, not texts: write them as svmlight")
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
-        if "\n" in text:
+        if "\n" in text or text.endswith("\r"):
             raise InputError(f"{documents.where(i)}: a line's end in its text")
-        yield f"{label}\t{text}\n" if label or "\t" in text else f"{text}\n"
+        # Behind a tab a text is one whatever it begins with, and whether it is blank.
+        needs_tab = "\t" in text or not text.strip() or text.startswith(BYTE_ORDER_MARK)
+        yield f"{label}\t{text}\n" if label or needs_tab else f"{text}\n"
 
 
 def _check_label(where: str, label: str) -> None:
-    if any(character in label for character in "\t\n"):
-        raise InputError(f"{where}a tab or a line's end in its label")
+    is_other = label != label.strip() or label.startswith(BYTE_ORDER_MARK)
+    if is_other or "\t" in label or "\n" in label:
+        raise InputError(f"{where}a tab, a line's end or blanks around it in its label, {shorten(label)}")
 
 
 def _relabelled(line: str, labels: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from os import PathLike
 from pathlib import PurePath
 from typing import Any
@@ -19,6 +20,7 @@ from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
 from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
 from crfqn.data.files.parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files.whole_file import replace_data_file
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.documents import Documents
 from crfqn.readers.formats.conll import STYLES, conll_lines, read_conll
@@ -327,8 +329,13 @@ def write(
     DataError
         The file cannot be written.
     """
-    written = list(written_batches([(data, predicted)], find_format(format, target)))
-    content = b"".join(piece if isinstance(piece, bytes) else piece.encode(encoding) for piece in written)
+    encoding = Source(target, encoding).encoding
+    try:
+        written = list(written_batches([(data, predicted)], find_format(format, target)))
+        content = b"".join(piece if isinstance(piece, bytes) else piece.encode(encoding) for piece in written)
+    except UnicodeEncodeError as error:
+        wrong = shorten(error.object[error.start : error.end])
+        raise InputError(f"{encoding!r} cannot encode {wrong}, which is in the data") from None
     if hasattr(target, "write"):
         _to_stream(target, content, encoding)
     elif str(target) == STANDARD_INPUT:
@@ -350,6 +357,7 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
                 raise InputError(
                     f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
                 )
+            _check_content(format.name, data)
             listed = None if predicted is None else list(predicted)
             if listed is not None:
                 _relabeled(data, listed)  # which checks that they fit
@@ -357,6 +365,24 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
 
     written = format.write(checked())
     yield from [written] if isinstance(written, bytes) else written
+
+
+def _check_content(name: str, data: Data) -> None:
+    """Raise InputError for numbers where a format has texts, and for features that only JSON has a place for."""
+    if isinstance(data, Documents):
+        if not isinstance(data.inputs, list) and name != "svmlight":
+            raise InputError("the documents are numbers, not texts: write them as svmlight")
+    elif name != "jsonl" and not isinstance(data.inputs, TokenColumns):
+        for i, item in enumerate(data.inputs):
+            for t, position in enumerate(item):
+                is_flat = isinstance(position, dict) and all(
+                    isinstance(value, (str, Real)) for value in position.values()
+                )
+                if not is_flat:
+                    raise InputError(
+                        f"item {i}, position {t}: format {name!r} holds texts and numbers by name, got "
+                        f"{describe(position)}: write it as jsonl"
+                    )
 
 
 def _to_stream(target: Any, content: bytes, encoding: str) -> None:

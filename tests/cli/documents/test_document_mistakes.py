@@ -6,6 +6,8 @@ import os
 import pytest
 from own_documents import OWN, TEXTS
 
+from crfqn.model_file import read_model, write_model
+
 
 class TestMistakes:
     def assert_mistake(self, run, code, *words):
@@ -113,3 +115,15 @@ class TestData:
             assert run.returncode == 0, run.stderr
             for path in here("data", "get", name).stdout.splitlines():
                 assert path in run.stdout
+
+
+def test_features_that_the_weights_are_not_of(here, numbers, tmp_path):
+    file = read_model(numbers[0] / "own.crfqn")
+    extra = file.metadata["extra"]
+    for change in ({"n_columns": 99}, {"columns": [], "sources": [], "names": None, "scales": None}):
+        metadata = file.metadata | {"extra": extra | {"features": extra["features"] | change}}
+        write_model(tmp_path / "m.crfqn", file.kind, file.arrays, file.strings, metadata)
+        for command in ("inspect", "predict"):
+            run = here(command, tmp_path / "m.crfqn", input="0 2:8\n")
+            assert run.returncode == 2
+            assert "m.crfqn: its features are not those that its weights are of" in run.stderr

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from command_line import run_here
 from model_mutations import write_mutation
 from stored_items import ITEM_MODELS, ROWS, trained
 from stored_models import named, rewriter
@@ -16,6 +17,7 @@ from stored_models import named, rewriter
 import crfqn
 from crfqn.errors import ModelFileError
 from crfqn.model_file import read_model
+from crfqn.report.overview import parameters
 
 
 @pytest.fixture
@@ -96,6 +98,37 @@ class TestContentThatDoesNotFit:
             crfqn.load(path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "message"),
+    [
+        ("chain", "tol", "much", r"expected float, got 'much' of type str"),
+        ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
+        ("chain", "l2", [1], r"expected float \| str \| None, got \[1\] of type list"),
+        ("chain", "max_iter", 2.5, r"expected int, got 2.5 of type float"),
+        ("chain", "verbose", "x", r"expected int, got 'x' of type str"),
+        ("chain", "warm_start", 1, r"expected bool, got 1 of type int"),
+        ("chain", "scheme", 3, r"expected str \| None, got 3 of type int"),
+        ("chain", "stop", "soon", r"expected one of .*, got 'soon'"),
+        ("flat str", "fit_intercept", None, r"expected bool, got None"),
+        ("flat str", "penalty", {"a": 1}, r"expected str, got {'a': 1} of type dict"),
+        ("star", "class_weight", 7, r"expected .*None, got 7 of type int"),
+        ("path rows", "l1", True, r"expected float \| str \| None, got True of type bool"),
+        ("path rows", "max_seconds", "x", r"expected float \| None, got 'x' of type str"),
+    ],
+)
+def test_settings_of_a_wrong_type_or_value(model_of, kind, name, value, message, path):
+    rewrite = rewriter(model_of(kind), path)
+    rewrite(settings=read_model(path).metadata["settings"] | {name: value})
+    with pytest.raises(ModelFileError, match=rf"model\.crfqn: settings: {name}: {message}"):
+        crfqn.load(path)
+
+
+def test_facts_of_a_wrong_type_are_not_shown(model_of, path, monkeypatch, tmp_path):
+    model_of("flat str").save(path, {"n_features": "many", "data_fingerprint": [1], "regularization_path": 7})
+    for command in (("inspect", path), ("inspect", path, "--json")):
+        assert run_here(monkeypatch, tmp_path, *command).returncode == 0
+
+
 @pytest.mark.parametrize("kind", ["chain", *ITEM_MODELS])
 @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_whatever_a_file_holds_it_is_a_model_or_refused(model_of, kind, path):
@@ -109,6 +142,7 @@ def test_whatever_a_file_holds_it_is_a_model_or_refused(model_of, kind, path):
         except ModelFileError:
             continue
         n_loaded += 1
-        with suppress(ValueError):  # settings and numbers of features are looked at when they are used
+        with suppress(ValueError):  # numbers of features are looked at when they are used
             model.predict(named() if kind == "chain" else ROWS)
+        assert all(fact.value for fact in parameters(model) if fact.name in ("tol", "l1", "max_iter"))
     assert 10 < n_loaded < 140

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import Sequences
+from crfqn.data.sequences import Sequences, check_names
 from crfqn.data.templates.encoding.batch import Batch, rows_of
 from crfqn.data.templates.encoding.combinations import NONE, Combinations, distinct
 from crfqn.data.templates.encoding.functions import Function, TokenFeatures, function_name
@@ -149,8 +149,9 @@ class Encoder:
         Raises
         ------
         InputError
-            A name that none of the patterns has.
+            A name that none of the patterns has, or that comes twice.
         """
+        check_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {
             macro.view: {} for pattern in settings.patterns for macro in pattern.macros
         }

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoding.encoder import Encoder
 from crfqn.data.templates.encoding.functions import function_name
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.vocabulary import KnownColumns, Vocabulary
+from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
 from crfqn.errors import InputError
 
 
@@ -42,6 +45,11 @@ class TemplateVocabulary(Vocabulary):
     def columns(self) -> dict[str, int]:  # type: ignore[override]
         """Columns by name."""
         return KnownColumns(zip(self.names, range(len(self)), strict=True))
+
+    @cached_property
+    def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
+        """Names stand for themselves."""
+        return np.full(len(self), NO_VALUE, np.int32)
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""

@@ -296,20 +296,19 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         if not (self.solver is None or isinstance(self.solver, DualDecomposition)):
             raise InputError(f"solver: expected None or a DualDecomposition, got {self.solver!r}")
 
-    def save(self, path: str | PathLike[str], extra: dict[str, Any] | None = None) -> None:
-        """Write the model to one file, without pickle; `crfqn.load` reads it. `extra`: JSON values to keep.
+    def save(
+        self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+    ) -> None:
+        """Write the model to one file, without pickle; `crfqn.load` reads it.
+
+        `extra` are JSON values to keep, `dtype` is that of the support vectors in the file, float64 or float32.
 
         Raises
         ------
         InputError
             For a kernel that is a function: a file holds no code.
         """
-        check_is_fitted(self)
-        if callable(self.kernel):
-            raise InputError(
-                "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
-            )
-        save(self, path, extra)
+        save(self, path, extra, dtype)
 
     def _weights(self) -> SparseWeights:
         flat = self.dual_coef_.ravel()
@@ -326,11 +325,13 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         saved = settings["class_weight"]
-        model = cls(**(settings | {"class_weight": dict(saved) if isinstance(saved, list) else saved}))
-        model._check_parameters()
-        return model
+        return cls(**(settings | {"class_weight": dict(saved) if isinstance(saved, list) else saved}))
 
     def _content(self) -> Content:
+        if callable(self.kernel):
+            raise InputError(
+                "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
+            )
         n_support, n_features = self.support_.size, self.n_features_in_
         content = Content(
             metadata={

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
 SEPARATOR = ":"
 COLLECTIONS = (list, tuple, set, frozenset)
+POSITIONS = (*COLLECTIONS, np.ndarray)
+
+
+class AttributeVocabulary(Vocabulary):
+    """Vocabulary of a model whose features are CRFsuite's attributes: dicts are named as its bindings name them."""
+
+    def named(self, items: Iterable[Any]) -> list[list[dict[str, float]]]:
+        """Return items as dicts from attribute to number; errors as of `attributes`."""
+        return attributes(items)
 
 
 def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
@@ -68,7 +80,7 @@ def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
             else:
                 number = _number(name, value)
             entries[name] = entries[name] + number if name in entries else number
-    elif isinstance(features, COLLECTIONS):
+    elif isinstance(features, POSITIONS):
         for key in features:
             name = prefix + _text(key)
             entries[name] = entries.get(name, 0.0) + 1.0
