@@ -19,24 +19,23 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from harness import curves, judging
+from harness import judging
 from harness.curve_report import (
     LABELS,
     LEVELS,
     agreement,
     curve_table,
-    draw_curves,
     first_note,
     optimum_note,
+    publish_curves,
     times_to,
-    write_curves,
 )
 from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Study, Weights
 from harness.data import DATA, Data, Source
 from harness.drawing import Look, Method, Panel, draw
 from harness.judging import Verdict, judge, n_rows, predictions
 from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Optimum, Page, explaining, section_of, write_rows
+from harness.pages import SEVERAL, Folder, Optimum, Page, explaining
 from harness.problems import Problem, read_stored, stored
 from harness.report import Table, shown
 
@@ -113,6 +112,7 @@ METHODS = (
     "published. FOBOS: the choice of eta0 on held-out items is left out of its seconds, as in the paper; the objective "
     "after each epoch counts."
 )
+ROWS_NOTE = "L1/L2 penalises the norms of rows; L1, not in the paper's figure, single weights: with one a row is non-zero."
 PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
     "amazon7": [(285.93, 486.54, 1118.65), (655.53, 909.84, 1740.90), (4137.39, 5822.83, 6128.27)],
     "rcv1": [(2962.82, 3901.58, 4581.33), (5089.91, 6300.77, 6556.67), (10413.47, 11540.80, 15055.57)],
@@ -206,7 +206,7 @@ class Case:
         return Task(problem, self.strength, n_threads=n_threads)
 
 
-class Task(curves.Task):
+class Task:
     """A loss over a problem's training items as a sum, a penalty for sums, and the judge; `strength`: lambda."""
 
     counts_samples = False  # FOBOS compares rates of learning on held-out items
@@ -373,31 +373,28 @@ class Publisher:
         figure = figure.quick() if self.is_quick else figure
         measured = self.study.measure(figure)
 
-        def write(stage: Path) -> str:
-            draw_curves(figure, measured, SOLVERS, PAPER_BCD, stage / f"figure-{name}.png")
-            write_curves(measured, stage / f"figure-{name}.csv")
-            return describe(figure, measured, self.folder.optima)
-
-        title, choice = f"Figure {name}: {figure.heading}", f"--figure {name}{self.chosen_data}"
-        self.folder.publish(f"figure-{name}", title, choice, write)
+        tables, notes = tables_of(figure, measured, self.folder.optima)
+        publish_curves(self.folder, figure, measured, SOLVERS, PAPER_BCD, tables, notes, self.chosen_data)
 
     def grid(self) -> None:
         """Figure 5: accuracy against non-zero rows, a panel a data set, a point a lambda."""
         solved = self.solve(COMPARED)
 
-        def write(stage: Path) -> str:
-            panels = []
-            for source, solutions in solved.items():
-                means = {name: averages(solutions, name) for name in COMPARED}
-                lines = {name: (found["share"], found["accuracy"]) for name, found in means.items()}
-                panels.append(Panel(source.title, lines, LABELS["rows"], LABELS["accuracy"], "x"))
-            draw(panels, stage / "figure-5.png", "Sparsity and test accuracy of the objectives", OBJECTIVES)
-            write_solutions(solved, stage / "figure-5.csv")
-            return describe_grid(solved)
-
-        choice = f"--figure 5{self.chosen_data} --splits {self.n_splits}"
+        panels = []
+        for source, solutions in solved.items():
+            means = {name: averages(solutions, name) for name in COMPARED}
+            lines = {name: (found["share"], found["accuracy"]) for name, found in means.items()}
+            panels.append(Panel(source.title, lines, LABELS["rows"], LABELS["accuracy"], "x"))
+        title = "Sparsity and test accuracy of the objectives"
+        notes = [ROWS_NOTE, splits_note(solved), *data_notes(solved)]
         self.folder.publish(
-            "figure-5", "Figure 5: sparsity and test accuracy of the objectives", choice, write
+            "figure-5",
+            "Figure 5: sparsity and test accuracy of the objectives",
+            grid_tables(solved),
+            notes,
+            solution_rows(solved),
+            lambda file: draw(panels, file, title, OBJECTIVES),
+            f"{self.chosen_data} --splits {self.n_splits}",
         )
 
     def table(self, name: str) -> None:
@@ -405,13 +402,11 @@ class Publisher:
         say(f"Table {name}")
         solved = self.solve(TIMED)
 
-        def write(stage: Path) -> str:
-            write_solutions(solved, stage / f"table-{name}.csv")
-            return describe_times(solved)
-
         title = f"Table {name}: training times of the objectives over the grid of lambdas"
-        choice = f"--table {name}{self.chosen_data} --splits {self.n_splits}"
-        self.folder.publish(f"table-{name}", title, choice, write)
+        extra = f"{self.chosen_data} --splits {self.n_splits}"
+        self.folder.publish(
+            f"table-{name}", title, [times_table(solved)], rows=solution_rows(solved), extra=extra
+        )
 
     def solve(self, names: Sequence[str]) -> dict[Source, list[Solution]]:
         """Objectives over the grid of lambdas, on several splits of all data, by its first split."""
@@ -454,10 +449,12 @@ def chosen(names: Sequence[str]) -> list[Data]:
     return [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
 
 
-def write_solutions(solved: dict[Source, list[Solution]], file: Path) -> None:
-    """A line a run."""
+def solution_rows(
+    solved: Mapping[Source, Sequence[Solution]],
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Head and rows of the CSV file: a line a run."""
     rows = [(source.title, *each) for source, solutions in solved.items() for each in solutions]
-    write_rows(file, ["data", *Solution._fields], rows)
+    return ["data", *Solution._fields], rows
 
 
 def data_notes(sources: Iterable[Source]) -> list[str]:
@@ -474,16 +471,17 @@ def is_other(name: str) -> bool:
     return name.startswith("BCD") or name in OF_THE_LIBRARY
 
 
-def describe(figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]) -> str:
-    """The picture, who is first, a table a problem, and notes."""
+def tables_of(
+    figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]
+) -> tuple[list[Table], list[str]]:
+    """Who is first, a table a problem; and notes."""
     tables = [order_table(measured) if figure.is_comparison else rows_table(measured)]
     for case, (optimum, found) in measured.items():
         known = optima[str(case)]
         notes = [optimum_note(known), first_note(optimum, found, PAPER_BCD, is_other)]
         notes += [accuracy_note(known, found), agreement(found)]
         tables.append(curve_table(case, optimum, found, notes, "rows"))
-    notes = [METHODS, *data_notes(case.source for case in measured)]
-    return section_of(f"Figure {figure.number}", tables, notes)
+    return tables, [METHODS, *data_notes(case.source for case in measured)]
 
 
 def order_table(measured: Measured) -> Table:
@@ -539,8 +537,8 @@ def percentage(n_rows: float, curve: Curve) -> str:
     return f"{n_rows:,.0f} ({100 * n_rows / curve.n_features:.2g} %)"
 
 
-def describe_grid(solved: Mapping[Source, Sequence[Solution]]) -> str:
-    """The picture of figure 5, and the points that it shows."""
+def grid_tables(solved: Mapping[Source, Sequence[Solution]]) -> list[Table]:
+    """The points of figure 5."""
     tables = []
     for source, solutions in solved.items():
         head = ["lambda"]
@@ -552,15 +550,10 @@ def describe_grid(solved: Mapping[Source, Sequence[Solution]]) -> str:
             for strength, share, accuracy in points:
                 rows.setdefault(f"{strength:.2e}", []).extend([f"{share:.3g}", f"{accuracy:.4f}"])
         tables.append(Table(source.title, head, [[strength, *cells] for strength, cells in rows.items()]))
-    notes = [
-        "L1/L2 penalises the norms of rows; L1, not in the paper's figure, single weights: a row is non-zero with one.",
-        splits_note(solved),
-        *data_notes(solved),
-    ]
-    return section_of("Figure 5", tables, notes)
+    return tables
 
 
-def describe_times(solved: Mapping[Source, Sequence[Solution]]) -> str:
+def times_table(solved: Mapping[Source, Sequence[Solution]]) -> Table:
     """Table 2: minimum, median and maximum over the grid beside the paper's; sweeps, and the ratios of medians."""
     rows, notes = [], []
     for source, solutions in solved.items():
@@ -590,7 +583,7 @@ def describe_times(solved: Mapping[Source, Sequence[Solution]]) -> str:
         *data_notes(solved),
     ]
     head = ["", "objective", "min, s", "median, s", "max, s", "paper: min", "median", "max"]
-    return section_of("", [Table("Training times", [*head, "sweeps (median)", "unfinished"], rows, notes)])
+    return Table("Training times", [*head, "sweeps (median)", "unfinished"], rows, notes)
 
 
 def spread(seconds: np.ndarray) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ import typer
 from harness import data
 from harness.drawing import Panel, draw
 from harness.measuring import quietly, say
-from harness.pages import SEVERAL, Folder, Page, explaining, section_of, write_rows
+from harness.pages import SEVERAL, Folder, Page, explaining
 from harness.problems import Problem
 from harness.report import Table
 from numpy.typing import NDArray
@@ -267,14 +267,11 @@ class Publisher:
                 say(f"{name}, {penalty}, {method}")
                 fits[penalty, method] = [fit(items, penalty, method, alpha) for alpha in self.alphas]
 
-        def write(stage: Path) -> str:
-            rows = [row(name, penalty, 0, 0, each) for (penalty, _), found in fits.items() for each in found]
-            write_rows(stage / "table-1.csv", HEAD, rows)
-            lines = [[penalty, *(cell(best(fits[penalty, m])) for m in LOSSES)] for penalty in PENALTIES]
-            note = "Errors, weights by class, and the alpha that has led to them."
-            return section_of("", [Table(name, ["g(x)", *LOSSES], lines, [note])])
-
-        self.folder.publish("table-1", f"Table 1: {name}", "--table 1", write)
+        rows = [row(name, penalty, 0, 0, each) for (penalty, _), found in fits.items() for each in found]
+        lines = [[penalty, *(cell(best(fits[penalty, m])) for m in LOSSES)] for penalty in PENALTIES]
+        note = "Errors, weights by class, and the alpha that has led to them."
+        table = Table(name, ["g(x)", *LOSSES], lines, [note])
+        self.folder.publish("table-1", f"Table 1: {name}", [table], rows=(HEAD, rows))
 
     def figure(self, number: str) -> None:
         """Run the methods over the grid on subsets; write and draw means over the subsets against alpha."""
@@ -293,14 +290,14 @@ class Publisher:
             rows += [row(name, figure.penalty, size, seed, each) for each in fits]
         shown = [(size, what) for size in sizes for what in figure.shown]
 
-        def write(stage: Path) -> str:
-            write_rows(stage / f"figure-{number}.csv", HEAD, rows)
-            panels = [panel_of(rows, size, what) for size, what in shown]
-            draw(panels, stage / f"figure-{number}.png", columns=len(figure.shown))
-            return section_of(f"Figure {number}", [means_table(rows, size, what) for size, what in shown])
-
-        title = f"Figure {number}: {figure.title}, {figure.penalty}, {name}"
-        self.folder.publish(f"figure-{number}", title, f"--figure {number}", write)
+        panels = [panel_of(rows, size, what) for size, what in shown]
+        self.folder.publish(
+            f"figure-{number}",
+            f"Figure {number}: {figure.title}, {figure.penalty}, {name}",
+            [means_table(rows, size, what) for size, what in shown],
+            rows=(HEAD, rows),
+            picture=lambda file: draw(panels, file, columns=len(figure.shown)),
+        )
 
     def subsets(self, items: Problem, sizes: Sequence[int]) -> Iterator[tuple[int, int, Problem]]:
         """Training subsets of all sizes."""

@@ -30,7 +30,7 @@ import typer
 from harness.data import RCV1, made_up_texts, split_of, stratified, vectorised
 from harness.drawing import Panel, draw
 from harness.measuring import quietly, say
-from harness.pages import SEVERAL, Folder, Page, explaining, section_of, write_rows
+from harness.pages import SEVERAL, Folder, Page, explaining
 from harness.problems import Problem, first_row, narrow
 from harness.report import Table, number
 from numpy.lib.stride_tricks import sliding_window_view
@@ -407,12 +407,8 @@ class Publisher:
                 )
         head = ["features", "method", "test error, %", "paper", "seconds", "of these in matrix products for"]
         table = Table(f"Test errors, {self.images.title}", head, rows)
-
-        def write(stage: Path) -> str:
-            write_rows(stage / "table-1.csv", ["features", "method", "error", "seconds"], found)
-            return section_of("", [table])
-
-        self.folder.publish("table-1", "Table 1: linear, logistic, calibrated", "--table 1", write)
+        head = ["features", "method", "error", "seconds"]
+        self.folder.publish("table-1", "Table 1: linear, logistic, calibrated", [table], rows=(head, found))
 
     def table_2(self) -> None:
         """Stages of the most frequent words against solvers for text."""
@@ -430,7 +426,7 @@ class Publisher:
         found.append(Run("stagewise", float(curve.seconds[-1]), float(curve.errors[-1])))
         rows = [[run.name, f"{run.seconds:.1f}", f"{run.error:.2f}"] for run in found]
         table = Table(title, ["method", "seconds", "test error, %"], rows, [PAPER_TEXT])
-        self.folder.publish("table-2", "Table 2: text", "--table 2", lambda _: section_of("", [table]))
+        self.folder.publish("table-2", "Table 2: text", [table])
 
     def figure_1(self) -> None:
         """Error against time for updates and sizes of batches."""
@@ -466,18 +462,17 @@ class Publisher:
         rows = [[str(n), name, f"{seconds:.1f}", f"{error:.2f}"] for n, name, seconds, error in cells]
         head = ["features", "method", "seconds", "test error, %"]
         table = Table(images.title, head, rows, [first_note([run for _, run in found])])
-
-        def write(stage: Path) -> str:
-            names = dict.fromkeys(name for _, name, *_ in cells)
-            lines = {name: np.array([each[2:] for each in cells if each[1] == name]).T for name in names}
-            draw_lines(
-                stage / "figure-2.png", f"Solvers on the same features, {images.title}", lines, *ERROR_AXES
-            )
-            write_rows(stage / "figure-2.csv", ["features", "method", "seconds", "error"], cells)
-            return section_of("Figure 2", [table])
-
-        choice = " ".join(["--figure 2", *(f"--dims {n}" for n in self.dims)])
-        self.folder.publish("figure-2", "Figure 2: against other solvers", choice, write)
+        names = dict.fromkeys(name for _, name, *_ in cells)
+        lines = {name: np.array([each[2:] for each in cells if each[1] == name]).T for name in names}
+        heading = f"Solvers on the same features, {images.title}"
+        self.folder.publish(
+            "figure-2",
+            "Figure 2: against other solvers",
+            [table],
+            rows=(["features", "method", "seconds", "error"], cells),
+            picture=lambda file: draw_lines(file, heading, lines, *ERROR_AXES),
+            extra="".join(f" --dims {n}" for n in self.dims),
+        )
 
     def figure_3(self) -> None:
         """Convolutions with random and with K-means masks, one model and averages of several."""
@@ -493,17 +488,15 @@ class Publisher:
     def publish_curves(self, name: str, what: str, curves: list[Curve]) -> None:
         """Error against time after each stage."""
         title = f"Figure {name}: {what}"
-
-        def write(stage: Path) -> str:
-            lines = {curve.name: (curve.seconds, curve.errors) for curve in curves}
-            draw_lines(stage / f"figure-{name}.png", title, lines, *ERROR_AXES)
-            rows = (
-                (c.name, *row) for c in curves for row in zip(c.seconds, c.n_features, c.errors, strict=True)
-            )
-            write_rows(stage / f"figure-{name}.csv", ["method", "seconds", "features", "error"], rows)
-            return section_of(f"Figure {name}", [curve_table(curves)])
-
-        self.folder.publish(f"figure-{name}", title, f"--figure {name}", write)
+        lines = {curve.name: (curve.seconds, curve.errors) for curve in curves}
+        rows = ((c.name, *row) for c in curves for row in zip(c.seconds, c.n_features, c.errors, strict=True))
+        self.folder.publish(
+            f"figure-{name}",
+            title,
+            [curve_table(curves)],
+            rows=(["method", "seconds", "features", "error"], rows),
+            picture=lambda file: draw_lines(file, title, lines, *ERROR_AXES),
+        )
 
     def figure_4(self) -> None:
         """The spectra of text and of random features of images."""
@@ -520,16 +513,13 @@ class Publisher:
         ]
         note = "The paper: 19.8 for News20, about 72,000 for MNIST with 3,000 random features."
         table = Table("Second singular value over the last", ["", "values", "ratio"], rows, [note])
-
-        def write(stage: Path) -> str:
-            lines = {
-                name: (np.arange(1, v.size + 1), 100 * np.cumsum(v) / v.sum()) for name, v in spectra.items()
-            }
-            labels = "singular values", "share of their sum, %", "x"
-            draw_lines(stage / "figure-4.png", "Share of the first singular values", lines, *labels)
-            return section_of("Figure 4", [table])
-
-        self.folder.publish("figure-4", "Figure 4: spectra", "--figure 4", write)
+        lines = {
+            name: (np.arange(1, v.size + 1), 100 * np.cumsum(v) / v.sum()) for name, v in spectra.items()
+        }
+        labels = "singular values", "share of their sum, %", "x"
+        heading = "Share of the first singular values"
+        picture = lambda file: draw_lines(file, heading, lines, *labels)  # noqa: E731
+        self.folder.publish("figure-4", "Figure 4: spectra", [table], picture=picture)
 
 
 def draw_lines(file: Path, heading: str, lines: Any, x: str, y: str, logs: str) -> None:

@@ -22,13 +22,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness import curve_report, curves, superlinear
-from harness.curve_report import agreement, curve_table, draw_curves, optimum_note, write_curves
+from harness import curve_report, superlinear
+from harness.curve_report import agreement, curve_table, optimum_note, publish_curves
 from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Study, Weights
 from harness.drawing import Method
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
 from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Optimum, Page, explaining, section_of
+from harness.pages import SEVERAL, Folder, Optimum, Page, explaining
 from harness.problems import Problem
 from harness.report import Table
 from harness.superlinear import METHOD, WithoutShrinking
@@ -202,12 +202,13 @@ def some_items(problem: Problem, n_items: int) -> Problem:
 
 
 @dataclass(eq=False)
-class Task(curves.Task):
+class Task:
     """The likelihood of a problem under l1, as the estimators train it."""
 
     problem: Problem
     l1: float
     n_threads: int | None
+    scale, n_features, counts_samples = 1.0, 0, True
 
     def fit(self, solver: Any, **limits: Any) -> Result:
         problem, settings = self.problem, {"l1": self.l1, "solver": solver, "n_threads": self.n_threads}
@@ -323,12 +324,8 @@ class Publisher:
         say(f"Figure {name}")
         measured = self.study.measure(figure)
 
-        def write(stage: Path) -> str:
-            draw_curves(figure, measured, METHODS, METHOD, stage / f"figure-{name}.png")
-            write_curves(measured, stage / f"figure-{name}.csv")
-            return describe(figure, measured, self.folder.optima)
-
-        self.folder.publish(f"figure-{name}", f"Figure {name}: {figure.heading}", f"--figure {name}", write)
+        tables, notes = tables_of(figure, measured, self.folder.optima)
+        publish_curves(self.folder, figure, measured, METHODS, METHOD, tables, notes)
 
     def table(self, name: str) -> None:
         """Measure table `name`: the references alone."""
@@ -338,10 +335,7 @@ class Publisher:
             self.study.run(case, [])
         beside = " beside the paper's" if cases[0].stands_for is None else ""
         title = f"Table {name}: the optimum{beside}, {cases[0].data.title}"
-        choice = f"--table {name}"
-        self.folder.publish(
-            f"table-{name}", title, choice, lambda _: optimum_table(cases, self.folder.optima)
-        )
+        self.folder.publish(f"table-{name}", title, [optimum_table(cases, self.folder.optima)])
 
     def superlinear(self) -> None:
         """Theorem 1."""
@@ -349,16 +343,19 @@ class Publisher:
         n = QUICK_PROBLEMS if self.study.is_quick else None
         runs = [superlinear.measure(seed) for seed in list(superlinear.SEEDS)[:n]]
 
-        def write(stage: Path) -> str:
-            superlinear.draw_convergence(runs, METHODS, stage / "superlinear.png")
-            superlinear.write_convergence(runs, stage / "superlinear.csv")
-            return superlinear.describe_convergence(runs)
+        self.folder.publish(
+            "superlinear",
+            "Theorem 1: superlinear convergence",
+            [superlinear.convergence_table(runs)],
+            rows=superlinear.convergence_rows(runs),
+            picture=lambda file: superlinear.draw_convergence(runs, METHODS, file),
+        )
 
-        self.folder.publish("superlinear", "Theorem 1: superlinear convergence", "--superlinear", write)
 
-
-def describe(figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]) -> str:
-    """The picture, a table a problem, and notes."""
+def tables_of(
+    figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]
+) -> tuple[list[Table], list[str]]:
+    """A table a problem, and notes."""
     tables = []
     for case, (optimum, found) in measured.items():
         first = [first_note(optimum, found)] if figure.is_comparison else []
@@ -367,7 +364,7 @@ def describe(figure: CurveFigure, measured: Measured, optima: Mapping[str, Optim
     notes = notes_on(figure.cases)
     notes += [SGD.format(eta0=case.data.eta0) for case in figure.cases if case.data.eta0 is not None]
     notes += [BCD] if any("BCD" in (c.solver for c in found) for _, found in measured.values()) else []
-    return section_of(f"Figure {figure.number}", tables, notes)
+    return tables, notes
 
 
 def first_note(optimum: float, found: Sequence[Curve]) -> str:
@@ -386,7 +383,7 @@ def notes_on(cases: Sequence[Case]) -> list[str]:
     return list(dict.fromkeys(note for note in notes if note))
 
 
-def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> str:
+def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> Table:
     """The models at the optimum, beside the paper's (its tables 1 and 2) where the data are its."""
     is_of_paper = cases[0].stands_for is None
     rows = []
@@ -405,7 +402,7 @@ def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> str:
         notes.append(
             f"A part of the data, {100 * cases[0].share:g} % of the items: the paper's values are of all."
         )
-    return section_of("", [Table(cases[0].data.title, head, rows, notes)])
+    return Table(cases[0].data.title, head, rows, notes)
 
 
 FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]

@@ -24,7 +24,7 @@ from harness import judging
 from harness.data import DATA, Source
 from harness.drawing import Panel, draw
 from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Page, explaining, section_of, write_rows
+from harness.pages import SEVERAL, Folder, Page, explaining
 from harness.problems import Problem
 from harness.report import Table
 
@@ -199,20 +199,20 @@ class Publisher:
             items, C = self.items(name), STRENGTHS.get(name, 1.0)
             found[name] = optimum(items, C, 0), [run(items, C, each, self.n_passes, 0) for each in methods]
 
-        def write(stage: Path) -> str:
-            rows = [
-                (name, curve.method.title, n + 1, curve.seconds[n], curve.objective[n], curve.accuracy[n])
-                for name, (_, curves) in found.items()
-                for curve in curves
-                for n in range(curve.seconds.size)
-            ]
-            head = ("data", "method", "passes", "seconds", "dual_objective", "accuracy")
-            write_rows(stage / f"figure-{number}.csv", head, rows)
-            draw_curves(found, stage / f"figure-{number}.png")
-            tables = [curve_table(name, best, curves) for name, (best, curves) in found.items()]
-            return section_of(f"Figure {number}", tables)
-
-        self.folder.publish(f"figure-{number}", f"Figure {number}: {title}", f"--figure {number}", write)
+        rows = [
+            (name, curve.method.title, n + 1, curve.seconds[n], curve.objective[n], curve.accuracy[n])
+            for name, (_, curves) in found.items()
+            for curve in curves
+            for n in range(curve.seconds.size)
+        ]
+        head = ("data", "method", "passes", "seconds", "dual_objective", "accuracy")
+        self.folder.publish(
+            f"figure-{number}",
+            f"Figure {number}: {title}",
+            [curve_table(name, best, curves) for name, (best, curves) in found.items()],
+            rows=(head, rows),
+            picture=lambda file: draw_curves(found, file),
+        )
 
     def figure_2(self) -> None:
         """Seconds of a pass against the number of classes."""
@@ -248,19 +248,19 @@ class Publisher:
         rows: Sequence[Row], notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Write and draw a number against another, a panel a data set, a line a method."""
-
-        def write(stage: Path) -> str:
-            write_rows(stage / f"figure-{number}.csv", ("data", "method", *columns), rows)
-            panels = []
-            for name in self.chosen:
-                methods = dict.fromkeys(row[1] for row in rows if row[0] == name)
-                points = {m: np.array([row[2:] for row in rows if row[:2] == (name, m)]).T for m in methods}
-                panels.append(Panel(DATA[name].shown, points, *labels, "x" * (number == "4")))  # type: ignore[arg-type]
-            draw(panels, stage / f"figure-{number}.png", columns=1)
-            tables = [cross_table(name, rows, columns[0], form) for name in self.chosen]
-            return section_of(f"Figure {number}", tables, notes)
-
-        self.folder.publish(f"figure-{number}", f"Figure {number}: {title}", f"--figure {number}", write)
+        panels = []
+        for name in self.chosen:
+            methods = dict.fromkeys(row[1] for row in rows if row[0] == name)
+            points = {m: np.array([row[2:] for row in rows if row[:2] == (name, m)]).T for m in methods}
+            panels.append(Panel(DATA[name].shown, points, *labels, "x" * (number == "4")))  # type: ignore[arg-type]
+        self.folder.publish(
+            f"figure-{number}",
+            f"Figure {number}: {title}",
+            [cross_table(name, rows, columns[0], form) for name in self.chosen],
+            notes,
+            (("data", "method", *columns), rows),
+            lambda file: draw(panels, file, columns=1),
+        )
 
     def table_2(self) -> None:
         """Accuracy and time after few passes, over random splits."""
@@ -271,14 +271,11 @@ class Publisher:
                     curve = run(self.items(name, split), STRENGTHS.get(name, 1.0), method, PASSES[-1], split)
                     found.setdefault((name, method.title), []).append(curve)
 
-        def write(stage: Path) -> str:
-            rows = few_passes(found)
-            head = ("data", "method", "passes", "accuracy", "accuracy_std", "seconds", "seconds_std")
-            write_rows(stage / "table-2.csv", head, rows)
-            return section_of("", [few_passes_table(name, rows) for name in self.chosen])
-
+        rows = few_passes(found)
+        head = ("data", "method", "passes", "accuracy", "accuracy_std", "seconds", "seconds_std")
+        tables = [few_passes_table(name, rows) for name in self.chosen]
         title = f"Table II: 1, 3 and 5 passes, means over {self.n_splits} splits"
-        self.folder.publish("table-2", title, f"--table 2 --splits {self.n_splits}", write)
+        self.folder.publish("table-2", title, tables, rows=(head, rows), extra=f" --splits {self.n_splits}")
 
 
 def curve_table(name: str, best: float, curves: Sequence[PassCurve]) -> Table:

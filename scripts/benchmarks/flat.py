@@ -27,16 +27,7 @@ from harness import data
 from harness.judging import Judged, accuracy, item_loss, judge, judge_run, predictions
 from harness.measuring import peak_memory, quietly, run_alone, run_within, say
 from harness.problems import Problem, Run, middle_run, read_stored, stored
-from harness.report import (
-    Known,
-    Report,
-    Table,
-    median,
-    model_promises,
-    number,
-    shown,
-    speed_promises,
-)
+from harness.report import Known, Report, Table, median, model_promises, number, shown, speed_promises
 
 from benchmarks import crfqn_fits
 

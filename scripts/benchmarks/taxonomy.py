@@ -106,7 +106,7 @@ def _add_peers(
 
 OWN_NOTES = [
     "Seconds count from the matrix in memory; the optimum is the objective at the end of the same run, whose certified "
-    "gap is given. Peak memory of the process, Python, libraries and features included.",
+    "gap is given. Peak memory of the process, Python, libraries and features included."
 ]
 
 

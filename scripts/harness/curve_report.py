@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from harness.curves import CLOSE, Curve, CurveFigure, Measured
 from harness.drawing import Look, Panel, draw
-from harness.pages import write_rows
+from harness.pages import Folder
 from harness.report import Table, number, shown
 
 LEVELS = (1e-2, 1e-3, 1e-4)
@@ -24,10 +23,31 @@ LABELS = {
 LOGARITHMIC = ("relative_difference", "n_nonzero", "rows")
 
 
-def draw_curves(
-    figure: CurveFigure, measured: Measured, looks: Mapping[str, Look], bold: str, file: Path
+def publish_curves(
+    folder: Folder,
+    figure: CurveFigure,
+    measured: Measured,
+    looks: Mapping[str, Look],
+    bold: str,
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    extra: str = "",
 ) -> None:
-    """All panels of a figure; the curve of the method `bold` is thicker, and on top."""
+    """Write a figure down; the curve of the method `bold` is thicker, and on top."""
+    name = f"figure-{figure.number}"
+    folder.publish(
+        name,
+        f"Figure {figure.number}: {figure.heading}",
+        tables,
+        notes,
+        curve_rows(measured),
+        lambda file: draw(panels_of(figure, measured), file, figure.heading, looks, bold),
+        extra,
+    )
+
+
+def panels_of(figure: CurveFigure, measured: Measured) -> list[Panel]:
+    """The diagrams of a figure."""
     panels = []
     for panel in figure.panels:
         optimum, curves = measured[panel.case]
@@ -37,11 +57,11 @@ def draw_curves(
         least = CLOSE / 2 if panel.y == "relative_difference" else None
         title = panel.title.format(case=panel.case)
         panels.append(Panel(title, lines, LABELS[panel.x], LABELS[panel.y], logs, least))
-    draw(panels, file, figure.heading, looks, bold)
+    return panels
 
 
-def write_curves(measured: Measured, file: Path) -> None:
-    """A line a row of a run's trace."""
+def curve_rows(measured: Measured) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Head and rows of the CSV file: a line a row of a run's trace."""
     head, rows = ["problem", "solver", "iteration", "objective", "gap"], []
     names: Sequence[str] = ()
     for case, (optimum, curves) in measured.items():
@@ -50,7 +70,7 @@ def write_curves(measured: Measured, file: Path) -> None:
             names = [*data]
             known = zip(curve.iterations, curve.values, curve.gaps, *data.values(), strict=True)
             rows += [(str(case), curve.solver, *row) for row in known]
-    write_rows(file, [*head, *names], rows)
+    return [*head, *names], rows
 
 
 def curve_table(

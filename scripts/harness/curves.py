@@ -5,7 +5,15 @@ A problem at a penalty is a case, which a study defines. What is asked of one:
 - `case.load()`: its `Problem`
 - `case.solver(name)`: a solver by the name of its method, None without settings for the data; `case.reference`: that
   method which finds the optimum
-- `case.task(problem, n_threads)`: a `Task`, what a solver minimises.
+- `case.task(problem, n_threads)`: what a solver minimises over the items
+
+and of such a task:
+- `task.fit(solver, **limits)`: run it to a Result; `limits`: tol, max_iter, max_seconds, callback
+- `task.warm_up(solver, is_first)`: have everything compiled; not `is_first`: it was, by an earlier run in this process
+- `task.glance(weights)`: test accuracy and non-zeros; `task.verdict(weights)`: the judge's, its objective scaled
+- `task.scale`: of objectives as they are shown; 1 / items: means
+- `task.n_features`: 0: non-zeros are weights, at every row; else rows of so many, known where weights were looked at
+- `task.counts_samples`: whether seconds count that a solver spends on samples of the items
 
 A process begins with a short training on a part of the items, so that nothing is compiled on the clock, which stands
 still while a run's weights are looked at.
@@ -23,7 +31,6 @@ from numpy.typing import NDArray
 
 from crfqn.result import Progress, Result
 from crfqn.solvers.protocols import Requirements, requirements
-from harness.judging import Verdict
 from harness.measuring import quietly, run_alone, say
 from harness.pages import Folder, Optimum, better
 from harness.problems import Problem, first_row, read_stored, stored
@@ -35,37 +42,6 @@ UNLIMITED = 1_000_000
 SPACING = 1.15  # of the seconds between two looks
 Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
 WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
-
-
-class Task:
-    """What solvers minimise over the items of a problem.
-
-    Attributes
-    ----------
-    scale : of objectives as they are shown; 1 / items: means
-    n_features : 0: non-zeros are weights, at every row; else rows of so many, known where the weights were looked at
-    counts_samples : whether seconds count that a solver spends on samples of the items
-    """
-
-    scale = 1.0
-    n_features = 0
-    counts_samples = True
-
-    def fit(self, solver: Any, **limits: Any) -> Result:
-        """Run a solver; `limits`: tol, max_iter, max_seconds, callback."""
-        raise NotImplementedError
-
-    def warm_up(self, solver: Any, is_first: bool) -> None:
-        """Have everything compiled that a run needs; not `is_first`: it was, by an earlier run in this process."""
-        raise NotImplementedError
-
-    def glance(self, weights: Weights) -> tuple[float, int]:
-        """Test accuracy and non-zeros."""
-        raise NotImplementedError
-
-    def verdict(self, weights: Weights) -> Verdict:
-        """Of a finished model, by the judge; the objective is scaled."""
-        raise NotImplementedError
 
 
 class Limits(NamedTuple):
@@ -232,7 +208,7 @@ def run_case(
     ]
 
 
-def run(task: Task, is_chain: bool, name: str, solver: Any, limits: Limits) -> Curve:
+def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Curve:
     """Warm up, train on the clock, and judge."""
     kind = is_chain, repr(solver)
     recording = Recording(solver, look=task.glance, counts_samples=task.counts_samples)
@@ -248,7 +224,7 @@ def run(task: Task, is_chain: bool, name: str, solver: Any, limits: Limits) -> C
     return curve
 
 
-def curve_of(task: Task, name: str, result: Result, recording: Recording, status: str) -> Curve:
+def curve_of(task: Any, name: str, result: Result, recording: Recording, status: str) -> Curve:
     """What there is to say about a run."""
     trace = result.trace
     pauses = np.full(len(trace), recording.lost)  # a certificate at the end may be a row of its own

@@ -135,15 +135,35 @@ class Folder:
         with self.all_or_nothing() as stage:
             write_json(stage / OPTIMA, {name: asdict(entry) for name, entry in self.optima.items()})
 
-    def publish(self, name: str, title: str, choice: str, write: Callable[[Path], str]) -> None:
+    def publish(
+        self,
+        name: str,
+        title: str,
+        tables: Sequence[Table],
+        notes: Sequence[str] = (),
+        rows: tuple[Sequence[str], Iterable[Sequence[Any]]] | None = None,
+        picture: Callable[[Path], None] | None = None,
+        extra: str = "",
+    ) -> None:
         """Make the files of a figure or table, all or none, and its section of the page.
 
-        `write` makes files in the folder that it gets and returns the section's text.
+        Parameters
+        ----------
+        name : "figure-2", which option `--figure 2` of the command makes
+        rows : head and rows of its CSV file; picture : draws its PNG file
+        extra : options of the command besides
         """
-        command = f"python scripts/{self.page.script} {choice}{self.options}"
+        command = f"python scripts/{self.page.script} --{name.replace('-', ' ')}{extra}{self.options}"
         with self.all_or_nothing() as stage:
-            text = write(stage)
-            self.add(name, Section(self.page.order.index(name), title, command, facts(), text), stage)
+            text = []
+            if picture is not None:
+                picture(stage / f"{name}.png")
+                text.append(f"![{title.partition(':')[0]}]({name}.png)")
+            if rows is not None:
+                write_rows(stage / f"{name}.csv", *rows)
+            text += [table.markdown(3) for table in tables] + ["\n".join(f"- {note}" for note in notes)]
+            order, whole = self.page.order.index(name), "\n\n".join(text).rstrip()
+            self.add(name, Section(order, title, command, facts(), whole), stage)
         say(f"  {self.path / PAGE}: {title}")
 
     def add(self, name: str, section: Section, stage: Path) -> None:
@@ -173,10 +193,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, np.generic) and isfinite(value):
         return value.item()
     return "" if value != value else value
-
-
-def section_of(picture: str, tables: Sequence[Table], notes: Sequence[str] = ()) -> str:
-    """The picture, tables with a heading below those of the page's sections, and notes."""
-    image = [f"![{picture}]({picture.lower().replace(' ', '-')}.png)"] if picture else []
-    ends = ["\n".join(f"- {note}" for note in notes)] if notes else []
-    return "\n\n".join([*image, *(table.markdown(3) for table in tables), *ends])

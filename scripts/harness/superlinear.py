@@ -30,7 +30,6 @@ from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, ProxQN, UntilS
 from crfqn.structures.chain import Chain
 from harness.curves import Recording
 from harness.drawing import DPI, GRID, Look
-from harness.pages import section_of, write_rows
 from harness.report import Table
 
 Vector = NDArray[np.float64]
@@ -224,19 +223,19 @@ def draw_convergence(runs: Sequence[Convergence], looks: Mapping[str, Look], fil
     picture.savefig(file, dpi=DPI)
 
 
-def write_convergence(runs: Sequence[Convergence], file: Path) -> None:
-    """Distances and ratios of Theorem 1."""
+def convergence_rows(runs: Sequence[Convergence]) -> tuple[list[str], list[Sequence[Any]]]:
+    """Head and rows of the CSV file."""
     rows: list[Sequence[Any]] = []
     for number, run in enumerate(runs):
         for name, distances in run.distances.items():
             ratios = [np.nan, *run.ratios(name)]
             known = zip(distances, ratios, strict=True)
             rows += [(number, name, step, *row) for step, row in enumerate(known)]
-    write_rows(file, ["problem", "solver", "step", "distance", "ratio"], rows)
+    return ["problem", "solver", "step", "distance", "ratio"], rows
 
 
-def describe_convergence(runs: Sequence[Convergence]) -> str:
-    """The picture of Theorem 1, its numbers, and how to read them."""
+def convergence_table(runs: Sequence[Convergence]) -> Table:
+    """The numbers of Theorem 1, and how to read them."""
     rows = []
     for number, run in enumerate(runs):
         geometry = run.geometry
@@ -257,4 +256,4 @@ def describe_convergence(runs: Sequence[Convergence]) -> str:
         "Prox-QN as published, without shrinking, the inner problem solved to the end, all secant pairs kept. Its "
         "B0 = gamma I is not confined to the row space, as the theorem's is; that does no harm here.",
     ]
-    return section_of("Superlinear", [Table("Ratios of successive distances", head, rows, notes)])
+    return Table("Ratios of successive distances", head, rows, notes)

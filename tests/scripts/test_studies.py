@@ -25,7 +25,7 @@ from crfqn.solvers.prox_qn import ProxQN
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_prox_qn
-from harness import curve_report, curves, superlinear
+from harness import curve_report, curves, pages, superlinear
 from harness.curves import Curve, Recording, Study
 from harness.judging import weights_of
 from harness.pages import Folder, Optimum, Page, Section, better
@@ -200,8 +200,9 @@ class TestNothingHalfWritten:
             raise error("stopped")
 
         monkeypatch.setattr(Study, "measure", lambda self, figure: {})
-        monkeypatch.setattr(reproduce_prox_qn, "draw_curves", lambda *given: given[-1].write_text("picture"))
-        monkeypatch.setattr(reproduce_prox_qn, "write_curves", stop)
+        monkeypatch.setattr(curve_report, "panels_of", lambda *_: [])
+        monkeypatch.setattr(curve_report, "draw", lambda panels, file, *_: file.write_text("picture"))
+        monkeypatch.setattr(pages, "write_rows", stop)
         result = CliRunner().invoke(
             reproduce_prox_qn.app, ["--figure", "digits", "--output", str(tmp_path / "out")]
         )
