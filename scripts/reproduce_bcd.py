@@ -112,7 +112,7 @@ METHODS = (
     "published. FOBOS: the choice of eta0 on held-out items is left out of its seconds, as in the paper; the objective "
     "after each epoch counts."
 )
-ROWS_NOTE = "L1/L2 penalises the norms of rows; L1, not in the paper's figure, single weights: with one a row is non-zero."
+ROWS_NOTE = "L1/L2 penalises norms of rows; L1, not in the paper's figure, single weights: a row is non-zero with one."
 PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
     "amazon7": [(285.93, 486.54, 1118.65), (655.53, 909.84, 1740.90), (4137.39, 5822.83, 6128.27)],
     "rcv1": [(2962.82, 3901.58, 4581.33), (5089.91, 6300.77, 6556.67), (10413.47, 11540.80, 15055.57)],
