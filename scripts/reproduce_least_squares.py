@@ -17,13 +17,14 @@ Shapes: I images of side x side pixels in 3 colours, m masks, p = 8 m features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from time import process_time
 from typing import Annotated, Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -318,12 +319,11 @@ def train(name: str, model: Any, parts: Problem) -> Run:
 def watched() -> Iterator[dict[str, float]]:
     """Count the processor seconds of Gram matrices (dsyrk, dgemm) and of products with weights (dgemm)."""
     spent: dict[str, float] = {}
-    places = [
+    places = (
         (GramSum, "add", "Gram matrices"),
         (TiledMap, "image", "scores"),
         (TiledMap, "_sums", "gradients"),
-    ]
-    before = [getattr(owner, method) for owner, method, _ in places]
+    )
 
     def timed(call: Callable[..., Any], what: str) -> Callable[..., Any]:
         def measure(*arguments: Any, **options: Any) -> Any:
@@ -335,13 +335,10 @@ def watched() -> Iterator[dict[str, float]]:
 
         return measure
 
-    for (owner, method, what), call in zip(places, before, strict=True):
-        setattr(owner, method, timed(call, what))
-    try:
+    with ExitStack() as stack:
+        for owner, method, what in places:
+            stack.enter_context(patch.object(owner, method, timed(getattr(owner, method), what)))
         yield spent
-    finally:
-        for (owner, method, _), call in zip(places, before, strict=True):
-            setattr(owner, method, call)
 
 
 def stages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter, process_time
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from harness.measuring import environment, file_size, peak_memory, quietly, run_alone, say
+from harness.measuring import file_size, peak_memory, quietly, run_alone, say
 from harness.problems import Problem, Run, middle_run, read_stored
 
 WARM_UP = 0.2  # of the training items: enough positions that a warm-up stage runs, and with it every kernel
@@ -168,7 +170,7 @@ class FirstFit:
 
 def first_fit(path: str, l1: float, n_threads: int | None) -> FirstFit:
     """Two processes that share an empty cache of machine code: the first compiles, the second loads."""
-    with tempfile.TemporaryDirectory() as folder, environment({"NUMBA_CACHE_DIR": folder}):
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NUMBA_CACHE_DIR=folder):
         return FirstFit(*(run_alone(_excess, path, l1, n_threads) for _ in range(2)))
 
 

@@ -12,6 +12,7 @@ its defaults beside `sklearn_crfsuite.CRF(c1=.1, c2=.1)`, and online methods of 
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ from functools import partial
 from importlib.util import find_spec
 from time import process_time
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from harness.judging import Judged, judge_run
-from harness.measuring import environment, peak_memory, processor_times, quietly, run_alone, say
+from harness.measuring import peak_memory, processor_times, quietly, run_alone, say
 from harness.problems import Problem, Run, read_stored, stored
 from harness.texts import Texts
 
@@ -117,7 +119,7 @@ def measure(selection: Selection) -> Measured:
     if not has_peers:
         say("CRFsuite is not installed, so only crfqn runs:  pip install '.[benchmark]'")
     measured = Measured()
-    with environment(ONE_CORE):
+    with patch.dict(os.environ, ONE_CORE):
         for name in selection.sets:
             texts = Texts.load(name)
             say(f"{name}: {texts.describe()}")

@@ -3,12 +3,11 @@
 `run_alone(measure, ...)` is `measure(...)`, computed in a new interpreter.
 """
 
-import os
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -62,21 +61,6 @@ def _send(connection: Connection, task: Callable[..., object], arguments: Any, o
         error.add_note(traceback.format_exc())
         answer = None, error
     connection.send(answer)
-
-
-@contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Processes started inside see these environment variables."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def peak_memory() -> int:
