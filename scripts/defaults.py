@@ -66,8 +66,6 @@ class Row:
 class Curve:
     """The rows of a set, strong to weak.
 
-    Attributes
-    ----------
     penalty : the strengths: "l1", "l1, l2 = 2 l1", "group_l1" or "l2"
     largest, noise, scale : of the four fifths that are trained on: the largest useful strength, the noise of gradients
         (its square for l2), and the root of the mean square of the values that are not zero
@@ -245,8 +243,6 @@ class Fit:
 class Publisher:
     """Measures sets into a folder.
 
-    Parameters
-    ----------
     output : the folder
     seconds : processor time of a curve
     varied : the strength, one of VARIED

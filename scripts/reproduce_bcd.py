@@ -334,8 +334,6 @@ def averages(solutions: Sequence[Solution], name: str) -> dict[str, np.ndarray]:
 class Publisher:
     """Makes figures and tables in a folder.
 
-    Parameters
-    ----------
     path : the folder, made if it is not there
     names : of data sets; none: all of the paper's that can be had on this machine, one if it must be quick
     seconds : limit of a single run
@@ -434,13 +432,7 @@ class Publisher:
 
 
 def chosen(names: Sequence[str]) -> list[Data]:
-    """The data sets of these names; without names those of the paper that are here or have a stand-in.
-
-    Raises
-    ------
-    DataUnavailableError
-        One that is asked for by name is not here, and nothing stands in for it.
-    """
+    """The data sets of these names; without names those of the paper that are here or have a stand-in."""
     for name in names:
         DATA[name].check()
     missing = [name for name in OF_THE_PAPER if not names and not DATA[name].is_possible]

@@ -228,8 +228,6 @@ def digits() -> Problem:
 class Publisher:
     """Makes the table and figures in a folder.
 
-    Parameters
-    ----------
     path : the folder, made if it is not there
     n_subsets : random training sets of every size (the paper: 25, 10 of News20)
     leukemia : the folder of its files; by default `leukemia` below CRFQN_DATA

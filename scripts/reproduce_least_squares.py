@@ -85,8 +85,6 @@ PAGE = Page(
 class Images:
     """Images, and how random features of them are made.
 
-    Attributes
-    ----------
     raw : grey values from 0 to 1, float32 (I, d)
     components : principal components of the training images, float32
     scale : s

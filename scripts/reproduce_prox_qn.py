@@ -67,8 +67,6 @@ BCD = "BCD has no fair count of passes, as the paper says: these are positions t
 class Data:
     """A recipe's data.
 
-    Attributes
-    ----------
     registered : the name of the data in the registry
     eta0 : the paper's first learning rate of SGD
     quick : share of the items in a small run
@@ -133,8 +131,6 @@ METHODS: Mapping[str, Method] = {
 class Case:
     """A data set at a penalty.
 
-    Attributes
-    ----------
     l1 : for all training items
     share : of the training items that take part
     stands_for : the data in whose place these are; None: they are what was asked for
@@ -168,13 +164,7 @@ class Case:
         return Case(data, factor * self.l1, data.quick, stands_for=self.data)
 
     def load(self) -> Problem:
-        """The items, as the recipe cuts and maps them.
-
-        Raises
-        ------
-        DataUnavailableError
-            They are not on this machine; the text says what can be measured without.
-        """
+        """The items, as the recipe cuts and maps them; where they are not here, say what can be measured without."""
         try:
             problem = Problem.of_recipe(self.data.recipe)
         except DataUnavailableError as error:
@@ -305,8 +295,6 @@ PAGE = Page(
 class Publisher:
     """Makes figures and tables in a folder.
 
-    Parameters
-    ----------
     path : the folder, made if it is not there
     is_quick : small parts of the data
     seconds : limit of a single run

@@ -151,8 +151,6 @@ def optimum(problem: Problem, C: float, seed: int) -> float:
 class Publisher:
     """Makes figures and the table in a folder.
 
-    Parameters
-    ----------
     path : the folder, made if it is not there
     names : of data sets; none: those of the paper that are here, or with `is_quick` made-up texts
     n_splits : of table II; n_passes : of figures 1, 3 and 4

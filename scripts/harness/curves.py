@@ -56,8 +56,6 @@ class Limits(NamedTuple):
 class Curve:
     """How a solver fared; arrays have an entry a row of its trace.
 
-    Attributes
-    ----------
     status : why the run ended
     seconds, passes : since the first evaluation, which is a pass itself
     values : the objective, penalty included, in nats; gaps : certified, nan where not known
@@ -123,8 +121,6 @@ def as_they_are(weights: Weights) -> Any:
 class Recording:
     """A solver whose weights are looked at: at each step, or in growing intervals of time.
 
-    Attributes
-    ----------
     look : what to keep of the weights
     counts_samples : whether the seconds count that the solver spends on samples of the items
     kept : by row of the trace
@@ -294,8 +290,6 @@ class CurveFigure:
 class Study:
     """What has been measured so far: references first, then every method, each run once.
 
-    Attributes
-    ----------
     seconds : limit of a single run, looked at after every iteration
     is_quick : all runs share this process; otherwise each has one of its own
     """

@@ -180,8 +180,6 @@ def of_publisher(name: str, seed: int) -> Problem:
 class Data:
     """A data set of Blondel, Seki and Uehara (2013), table 1, split four fifths to one fifth as in section 5.1.
 
-    Attributes
-    ----------
     registered : its name in the registry
     split : that of a seed; DataUnavailableError where there are no files
     stand_in : the shape of texts that take its place then; None: nothing does

@@ -39,8 +39,6 @@ VARIED = ("l1", "group_l1", "l2")  # the strengths that there are curves of
 class TunedSet:
     """A set: its items, the class of the estimator and its parameters besides the strengths.
 
-    Attributes
-    ----------
     measure : CHUNKS, ACCURACY or RANKS
     varied : one of VARIED
     """

@@ -94,8 +94,6 @@ class Page:
 class Folder:
     """Where a study's results go.
 
-    Parameters
-    ----------
     path : made if it is not there
     options : of the command besides the choice of figure or table, as the page tells them
     """
@@ -147,8 +145,6 @@ class Folder:
     ) -> None:
         """Make the files of a figure or table, all or none, and its section of the page.
 
-        Parameters
-        ----------
         name : "figure-2", which option `--figure 2` of the command makes
         rows : head and rows of its CSV file; picture : draws its PNG file
         extra : options of the command besides

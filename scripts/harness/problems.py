@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 class Problem:
     """Training and test items: sequences with a list of labels each, or single items with one.
 
-    Attributes
-    ----------
     X_train, X_test : Sequences, or csr_array or dense array (items, features)
     y_train, y_test : list of lists of str, or array of labels
     taxonomy : LabelTree or None
@@ -120,8 +118,6 @@ class Problem:
 class Run:
     """How one library trained.
 
-    Attributes
-    ----------
     iterations, seconds, values : arrays of equal length
         After so many iterations and seconds the objective, penalty included, as the library reports it.
     setup_seconds : from features in memory to the first iteration

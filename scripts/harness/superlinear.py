@@ -76,8 +76,6 @@ class WithoutShrinking:
 class Geometry:
     """The optimum and the space that the loss depends on.
 
-    Attributes
-    ----------
     optimum : (d,); basis : (d, rank), orthonormal columns, of the Hessian's row space
     angle : sine of the largest angle between that space at the optimum and at zero
     violation : of the optimality conditions at the optimum

@@ -22,8 +22,6 @@ Words = list[list[str]]
 class Source:
     """A set of the registry, and how it is cut.
 
-    Attributes
-    ----------
     n_train : training items by a seeded permutation, where the set brings no split (0: it does)
     n_first : only so many training items, the first ones (0: all)
     all_pairs : whether pairs that never occur have weights as well
