@@ -65,7 +65,9 @@ def timed_fit(
         whole, total = perf_counter() - note.begin[0], process_time() - note.begin[1]
     peak, result = peak_memory(), model.result_
     say(f"  crfqn: {whole:.2f} s, {result.value:,.2f}, {result.status.name}, gap {result.gap:.1e}")
-    walls, processor, rows = zip(*note.rows, strict=True)
+    # A limit may end a fit on its sample, before the callback sees a row.
+    known = note.rows or [(whole, total, row) for row in result.trace.rows]
+    walls, processor, rows = zip(*known, strict=True)
     steps = [row.seconds for row in rows]
     by_clock = {"steps": steps, "wall": walls, "processor": processor}
     setup = {"steps": whole - result.seconds, "wall": walls[0] - steps[0], "processor": processor[0]}
