@@ -6,22 +6,389 @@
     python scripts/defaults.py --strength group_l1 --data yeast  # rows of weights; l2: pure L2
     python scripts/defaults.py                                   # all, some 40 minutes on one core
 
-Writes a JSON file a set, which later calls use again, and a page of tables over all that is in the folder. How:
-`defaults_study/`.
+Writes a JSON file a set, which later calls use again, and a page of tables over all that is in the folder.
+
+Scores against the strength: one model after the other from strong to weak, each started at the last. Models train on
+four fifths of the training items (of sets with few items five times, each fifth left out once), and are scored on the
+rest (validation) and on the test items. The default end, by an estimate, ends each fit.
+
+A rule that chooses a strength from data is constant x quantity. What it loses on a set is the test score of the
+strength that validation would choose less that of the rule's. The best constant of some sets is that whose largest loss
+over them is least; of a set left out, the loss with the best constant of all others is shown: what a user of new data
+would have got.
 """
 
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
-from defaults_study.sources import MULTILABEL, QUICK, SOURCES, VARIED
-from studies.command import explaining
+from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
+from harness.measuring import quietly, say
+from harness.pages import PAGE, explaining, facts
+from harness.report import Table, write_json
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-DataName = StrEnum("DataName", {name: name for name in (*SOURCES, *MULTILABEL, *QUICK)})  # type: ignore[misc]
-Strength = StrEnum("Strength", {name: name for name in VARIED})  # type: ignore[misc]
+from crfqn.errors import InputError
+from crfqn.estimators.strengths.automatic import SHARES
+from crfqn.regularization_path.solving import prepare_path
+
+STEP = 4.0  # between two strengths
+FIRST = {"l1": 1 / 16, "group_l1": 1 / 4, "l2": 4.0}  # of the largest: above, next to nothing is learnt
+LAST = 4e-3  # of the noise of gradients
+N_FOLDS, FEW_ITEMS = 5, 500
+FURTHER = 2  # strengths that are LOST points below the best end a curve
+LOST = 2.0
+CONSTANTS = np.geomspace(1e-4, 10.0, 201)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A strength, and what models of it get: percent right, weights, processor seconds.
+
+    l2 : besides l1, as a share of it; 0 where another strength varies
+    """
+
+    strength: float
+    l2: float
+    validation: float
+    test: float
+    n_nonzero: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The rows of a set, strong to weak.
+
+    penalty : the strengths: "l1", "l1, l2 = 2 l1", "group_l1" or "l2"
+    largest, noise, scale : of the four fifths that are trained on: the largest useful strength, the noise of gradients
+        (its square for l2), and the root of the mean square of the values that are not zero
+    """
+
+    name: str
+    estimator: str
+    measure: str
+    penalty: str
+    n_items: int
+    n_labels: int
+    largest: float
+    noise: float
+    scale: float
+    rows: list[Row] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Curve:
+        """From `as_dict`."""
+        return cls(**(content | {"rows": [Row(**row) for row in content["rows"]]}))
+
+    def column(self, name: str) -> np.ndarray:
+        """One number of each row."""
+        return np.array([getattr(row, name) for row in self.rows])
+
+    @property
+    def tuned(self) -> Row:
+        """The best on validation items; of equal ones the strongest."""
+        return self.rows[int(np.argmax(self.column("validation")))]
+
+    def test_at(self, strength: float) -> float:
+        """The test score at a strength, linear between the logarithms of those measured, constant beyond."""
+        measured = np.log(self.column("strength"))[::-1]
+        return float(np.interp(np.log(strength), measured, self.column("test")[::-1]))
+
+    def lost_at(self, strength: float) -> float:
+        """The points of the test score that a strength loses on the tuned one."""
+        return self.tuned.test - self.test_at(strength)
+
+
+def take(items: Any, chosen: np.ndarray) -> Any:
+    """Some items, of a matrix, sequences or a list."""
+    return [items[i] for i in chosen] if isinstance(items, list) else items[chosen]
+
+
+def folds(n_items: int, n_few: int = FEW_ITEMS) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Items to train on and to validate with: five parts of few items, one of many."""
+    order = np.random.default_rng(0).permutation(n_items)
+    parts = [np.sort(order[i::N_FOLDS]) for i in range(N_FOLDS if n_items <= n_few else 1)]
+    return [(np.setdiff1d(order, part), part) for part in parts]
+
+
+def square_scale(X: Any) -> float:
+    """The root of the mean square of the values that are not zero."""
+    matrix = getattr(X, "matrix", X)
+    values = getattr(matrix, "data", None) if hasattr(matrix, "indptr") else np.asarray(matrix).ravel()
+    values = np.asarray(values, np.float64)
+    return float(np.sqrt(np.mean(values[values != 0] ** 2)))
+
+
+def start(name: str, source: TunedSet, l2_share: float) -> Curve:
+    """A curve without rows: what the rules know of a set."""
+    train, _ = folds(source.n_items)[0]
+    X, y = take(source.items.X_train, train), take(source.items.y_train, train)
+    varied = source.varied if source.varied != "l2" else "l1"
+    with prepare_path(source.model(), X, y, path_parameter=varied) as prepared:
+        noise, largest = prepared.automatic / SHARES[varied], prepared.l1_max
+    if source.varied == "l2":  # a feature's curvature at zero weights: beyond, next to nothing is learnt
+        noise = largest = noise**2
+    penalty = f"l1, l2 = {l2_share:g} l1" if l2_share else source.varied
+    return Curve(
+        name, source.estimator.__name__, source.measure, penalty, source.n_items, source.n_labels, largest,
+        noise, square_scale(X),
+    )  # fmt: skip
+
+
+def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) -> Curve:
+    """The curve of a set, with l2 as a share of l1, for so many processor seconds at most."""
+    curve = start(name, source, l2_share)
+    say(
+        f"{name}: {source.n_items} items, largest {curve.penalty} {curve.largest:.4g}, noise {curve.noise:.4g}"
+    )
+    cuts = folds(source.n_items)
+    models = [source.model(warm_start=True) for _ in cuts]
+    first = FIRST[source.varied] * curve.largest
+    begin, strength, best, n_worse = time.process_time(), first, -np.inf, 0
+    while n_worse < FURTHER and strength >= LAST * curve.noise and time.process_time() - begin < seconds:
+        row = fit(source, models, cuts, strength, l2_share * strength)
+        curve.rows.append(row)
+        say(
+            f"  {source.varied} {strength:.4g}: validation {row.validation:.2f}, test {row.test:.2f}, "
+            f"{row.seconds:.1f} s"
+        )
+        best = max(best, row.validation)
+        n_worse = n_worse + 1 if row.validation < best - LOST else 0
+        strength /= STEP
+    return curve
+
+
+def fit(source: TunedSet, models: list[Any], cuts: list[Any], strength: float, l2: float) -> Row:
+    """The models of a strength, one a cut."""
+    begin, found = time.process_time(), []
+    for model, (train, held_out) in zip(models, cuts, strict=True):
+        model.set_params(**source.strengths(strength, l2))
+        with quietly():  # what a fit's limit leaves undone, scores tell
+            model.fit(take(source.items.X_train, train), take(source.items.y_train, train))
+        items = take(source.items.X_train, held_out), take(source.items.y_train, held_out)
+        found.append(
+            (
+                source.score(model, *items),
+                source.score(model, source.items.X_test, source.items.y_test),
+                model.result_.n_nonzero,
+            )
+        )
+    validation, test, n_nonzero = np.mean(found, axis=0).tolist()
+    return Row(strength, l2, validation, test, n_nonzero, time.process_time() - begin)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A quantity of a set's training items that strengths are proportional to."""
+
+    title: str
+    quantity: Callable[[Curve], float]
+
+    def losses(self, curves: Sequence[Curve]) -> np.ndarray:
+        """What each constant loses on each set, (constants, sets)."""
+        return np.array([[curve.lost_at(c * self.quantity(curve)) for curve in curves] for c in CONSTANTS])
+
+    def best(self, curves: Sequence[Curve]) -> tuple[float, np.ndarray]:
+        """The constant with the least largest loss, the middle of equal ones; and what it loses on each set."""
+        losses = self.losses(curves)
+        chosen = middle_of_least(losses.max(axis=1))
+        return float(CONSTANTS[chosen]), losses[chosen]
+
+    def left_out(self, curves: Sequence[Curve]) -> list[tuple[float, float]]:
+        """For each set the best constant of all others, and what it loses on this one."""
+        losses, found = self.losses(curves), []
+        for i in range(len(curves)):
+            chosen = middle_of_least(np.delete(losses, i, axis=1).max(axis=1))
+            found.append((float(CONSTANTS[chosen]), float(losses[chosen, i])))
+        return found
+
+
+def middle_of_least(values: np.ndarray, slack: float = 0.05) -> int:
+    """The middle of those that are hardly larger than the least."""
+    near = np.flatnonzero(values <= max(values.min(), 0.0) + slack)  # to beat the tuned one is luck
+    return int(near[near.size // 2])
+
+
+RULES = (
+    Rule("noise of gradients", lambda curve: curve.noise),
+    Rule("noise of a row's gradients", lambda curve: curve.noise * np.sqrt(curve.n_labels)),
+    Rule("largest useful strength", lambda curve: curve.largest),
+    Rule("scale of the features", lambda curve: curve.scale),
+    Rule("one number for all", lambda curve: 1.0),
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit of all training items: how its strength was chosen, what it was, test score, weights, processor seconds."""
+
+    chosen_by: str
+    strength: float
+    test: float
+    n_nonzero: int
+    seconds: float
+
+
+class Publisher:
+    """Measures sets into a folder.
+
+    output : the folder
+    seconds : processor time of a curve
+    varied : the strength, one of VARIED
+    l2_share : l2 as a share of l1
+    """
+
+    def __init__(self, output: Path, seconds: float, varied: str = "l1", l2_share: float = 0.0) -> None:
+        self.output, self.seconds, self.varied, self.l2_share = output, seconds, varied, l2_share
+        output.mkdir(parents=True, exist_ok=True)
+
+    def file(self, name: str) -> Path:
+        """Where a set's figures are kept."""
+        kind = f"-l2-{self.l2_share:g}" if self.l2_share else "" if self.varied == "l1" else f"-{self.varied}"
+        return self.output / f"{name}{kind}.json"
+
+    def measure(self, name: str) -> None:
+        """Measure a set, unless the folder has it."""
+        if self.file(name).exists():
+            say(f"{name}: {self.file(name)} has it")
+            return
+        source = (SETS | MULTILABEL | QUICK)[name]().varying(self.varied)
+        curve = measure(name, source, self.seconds, self.l2_share)
+        choices: dict[str, Any] = {"validation": curve.tuned.strength}
+        if self.varied != "group_l1":  # 1 is no strength for rows: next to none on many sets, and slow
+            choices["one"] = 1.0
+        if self.varied in SHARES:
+            choices["auto"] = "auto"
+        fits = [self.fit(source, chosen_by, l1) for chosen_by, l1 in choices.items()]
+        write_json(self.file(name), {"curve": curve.as_dict(), "fits": [asdict(fit) for fit in fits]})
+
+    def fit(self, source: TunedSet, chosen_by: str, strength: Any) -> Fit:
+        """Train on all training items from zero weights, with the default settings otherwise."""
+        begin = time.process_time()
+        l2 = self.l2_share * strength if chosen_by == "validation" else 0.0  # the defaults have none
+        with quietly():
+            model = source.model(**source.strengths(strength, l2)).fit(
+                source.items.X_train, source.items.y_train
+            )
+        seconds = time.process_time() - begin
+        test = source.score(model, source.items.X_test, source.items.y_test)
+        used = float(getattr(model, f"{source.varied}_"))
+        return Fit(chosen_by, used, test, model.result_.n_nonzero, seconds)
+
+    def publish(self) -> None:
+        """Write the page anew."""
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.output.glob("*.json"))]
+        curves = [Curve.of(each["curve"]) for each in found]
+        fits = [[Fit(**fit) for fit in each["fits"]] for each in found]
+        tables = [fits_table(curves, fits)]
+        for penalty in VARIED:
+            alike = [curve for curve in curves if curve.penalty == penalty]
+            if len(alike) > 1:
+                tables.append(rules_table(penalty, alike))
+            if len(alike) > 1 and penalty in SHARES:
+                tables.append(left_out_table(penalty, RULES[0], alike))
+        page = "\n\n".join([*(table.markdown() for table in tables), *map(curve_lines, curves), facts()])
+        (self.output / PAGE).write_text(page + "\n", encoding="utf-8")
+        print(page)
+
+
+def fits_table(curves: list[Curve], fits: list[list[Fit]]) -> Table:
+    """What each choice of a strength gets on each set; pure L2 has no "auto", its default is 1."""
+    head = [
+        "set",
+        "penalty",
+        "items",
+        "labels",
+        "tuned",
+        "test",
+        "at 1",
+        "auto",
+        "test",
+        "non-zeros",
+        "default - tuned",
+    ]
+    rows = []
+    for curve, found in zip(curves, fits, strict=True):
+        by_choice = {fit.chosen_by: fit for fit in found}
+        tuned, one, auto = (by_choice.get(name) for name in ("validation", "one", "auto"))
+        default = auto or one
+        assert tuned is not None
+        assert default is not None
+        rows.append(
+            [
+                curve.name, curve.penalty, f"{curve.n_items:,}", str(curve.n_labels), f"{tuned.strength:.3g}",
+                f"{tuned.test:.2f}", f"{one.test:.2f}" if one else "", f"{auto.strength:.3g}" if auto else "",
+                f"{default.test:.2f}", f"{default.n_nonzero:,}", f"{default.test - tuned.test:+.2f}",
+            ]
+        )  # fmt: skip
+    return Table("Test scores of fits on all training items, percent", head, rows, [])
+
+
+def rules_table(penalty: str, curves: list[Curve]) -> Table:
+    """What the rules lose at most, with a constant for all sets and with that of all others."""
+    rows = []
+    for rule in RULES:
+        constant, losses = rule.best(curves)
+        others = [lost for _, lost in rule.left_out(curves)]
+        worst = max(range(len(curves)), key=lambda i: others[i])
+        rows.append(
+            [
+                rule.title,
+                f"{constant:.3g}",
+                f"{losses.max():.2f}",
+                f"{max(others):.2f} ({curves[worst].name})",
+            ]
+        )
+    head = [f"{penalty} in proportion to", "best constant", "largest loss", "largest loss of a set left out"]
+    return Table(f"Points lost on the tuned {penalty}, by rule", head, rows, [])
+
+
+def left_out_table(penalty: str, rule: Rule, curves: list[Curve]) -> Table:
+    """The constant that all other sets would have chosen, and what it loses."""
+    share = SHARES[penalty]
+    rows = [
+        [
+            curve.name, f"{constant:.3g}", f"{lost:+.2f}",
+            f"{curve.lost_at(share * rule.quantity(curve)):+.2f}",
+        ]
+        for curve, (constant, lost) in zip(curves, rule.left_out(curves), strict=True)
+    ]  # fmt: skip
+    head = ["set left out", "constant of the others", "loses", f"with {share:g} loses"]
+    return Table(f"{penalty}, {rule.title}: each set left out once", head, rows, [])
+
+
+def curve_lines(curve: Curve) -> str:
+    """The curve as a table."""
+    lines = [f"### {curve.name}, {curve.measure}, {curve.estimator}, {curve.penalty}", ""]
+    lines += [
+        f"| {curve.penalty} | / noise | / largest | validation | test | non-zeros |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.strength:.3g} | {row.strength / curve.noise:.3g} | {row.strength / curve.largest:.3g} | "
+        f"{row.validation:.2f} | "
+        f"{row.test:.2f} | {row.n_nonzero:,.0f} |"
+        for row in curve.rows
+    ]
+    return "\n".join(lines)
+
+
+DataName = StrEnum("DataName", [*SETS, *MULTILABEL, *QUICK])  # type: ignore[misc]
+Strength = StrEnum("Strength", [*VARIED])  # type: ignore[misc]
 L1 = Strength("l1")  # type: ignore[call-arg]
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
@@ -42,13 +409,8 @@ def study(
     output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("defaults-study"),
 ) -> None:
     """Measure the sets that the folder does not have yet, and write the page."""
-    from benchmarks.alone import say
-    from defaults_study.publishing import Publisher
-
-    from crfqn.errors import InputError
-
     with explaining():
-        names = [str(each) for each in data or ()] or [*(QUICK if quick else SOURCES)]
+        names = [*map(str, data or ())] or [*(QUICK if quick else SETS)]
         publisher = Publisher(output, seconds, str(strength), l2_share)
         for name in names:
             try:

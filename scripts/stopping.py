@@ -11,7 +11,6 @@ of all steps has won less than a hundredth of it.
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from itertools import product
 from time import process_time
@@ -19,6 +18,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from harness.measuring import quietly
 
 from crfqn.data.encoding import encode_sequences
 from crfqn.recipes import build_estimator, load_recipe, prepare
@@ -100,8 +100,7 @@ def trained(
         callback=lambda progress: process_time() - began > seconds,
         **settings,
     ).set_params(max_iter=100_000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the table says what was reached
+    with quietly():  # the table says what was reached
         return model.fit(*data).result_
 
 

@@ -5,14 +5,12 @@ python scripts/template_speed.py            # with a model of some iterations: t
 
 from __future__ import annotations
 
-import statistics
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
+from harness.measuring import processor_times, quietly
 
 from crfqn import ChainCRF, Templates
 from crfqn.datasets import dataset
@@ -23,13 +21,7 @@ ROUNDS = 5
 
 def seconds(run: Callable[[], Any]) -> float:
     """Return the median of some runs, after one that is not counted."""
-    run()
-    times = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return statistics.median(times)
+    return median(processor_times(run, ROUNDS))
 
 
 def main() -> None:
@@ -40,8 +32,7 @@ def main() -> None:
     model = ChainCRF(
         l1=0.25, l2=0.25, all_possible_states=False, all_possible_transitions=False, max_iter=10, n_threads=1
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quietly():
         model.fit(templates.transform(train), data.labels[: data.n_train])
     spent = seconds(lambda: model.predict(test))
     print(

@@ -1,1 +1,1 @@
-"""What `scripts/benchmark.py` measures: a module a problem, a module a library, one judge for all of them."""
+"""What `scripts/benchmark.py` measures: a module a problem, beside the libraries that they share."""

@@ -8,88 +8,59 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-
-from benchmarks.alone import peak_memory, say
-from benchmarks.items import read_stored
-from benchmarks.problem import Problem, Run
-
-if TYPE_CHECKING:
-    from crfqn import Sequences
+from harness.measuring import peak_memory, say
+from harness.problems import Problem, Run, read_stored
 
 REPORTED = 10  # iterations, of which one is told to the person who waits
+TO_THE_LIMIT = {"epsilon": 0.0, "delta": 0.0}  # no early stop, by the gradient or by the decrease
 
 
 def is_installed() -> bool:
     return find_spec("pycrfsuite") is not None
 
 
-def train(recipe: str, l1: float, n_iterations: int) -> Run:
-    """Train for so many iterations, all pairs possible; `facts` has the seconds of each by log and by wall clock."""
-    parameters = {
-        "c1": l1,
-        "c2": 0.0,
-        "feature.possible_states": True,
-        "feature.possible_transitions": True,
-        "max_iterations": n_iterations,
-        "epsilon": 0.0,  # no early stop, by the gradient or by the decrease
-        "delta": 0.0,
-    }
-    return _train(Problem.of_recipe(recipe), parameters)
+def train(
+    path: str, penalty: dict[str, float], all_pairs: bool, n_iterations: int | None = None,
+    clock: str = "log_seconds", **parameters: Any,
+) -> Run:  # fmt: skip
+    """Train on a stored problem over these pairs, by CRFsuite's own stopping rules unless `parameters` say otherwise.
 
+    clock : "log_seconds" of the iterations, or "processor_seconds" since its features are in memory: the first row
+        holds the generation of features by label, too
 
-def train_to_its_end(path: str, l1: float, l2: float, n_iterations: int | None) -> Run:
-    """Train on a stored problem as CRFsuite does unless told otherwise: pairs that occur, its own stopping rules.
-
-    `facts` has the size of the model file, and the tokens a second when it labels the test items (one core).
+    `facts` has the seconds of each iteration by log and by wall clock, the size of the model file, and the tokens a
+    second when it labels the test items (one core).
     """
-    parameters = {"c1": l1, "c2": l2 / 2}
-    return _train(read_stored(path), parameters | ({"max_iterations": n_iterations} if n_iterations else {}))
-
-
-def train_pairs(
-    path: str,
-    penalty: dict[str, float],
-    all_pairs: bool,
-    n_iterations: int | None = None,
-    algorithm: str = "lbfgs",
-) -> Run:
-    """Train on a stored problem over these pairs; seconds are the processor's, since its features are in memory.
-
-    The first row holds the generation of features by label, too. `algorithm`: also "ap" and "pa", without penalty.
-    """
+    problem: Problem = read_stored(path)
     pairs = {"feature.possible_states": all_pairs, "feature.possible_transitions": all_pairs}
     most = {"max_iterations": n_iterations} if n_iterations else {}
-    run = _train(read_stored(path), {**penalty, **pairs, **most}, algorithm)
-    return replace(run, seconds=np.array(run.facts["processor_seconds"]))
-
-
-def _train(problem: Problem, parameters: dict[str, Any], algorithm: str = "lbfgs") -> Run:
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.crfsuite")
-        trainer = _trainer(parameters, algorithm)
+        file = str(Path(folder) / "model.crfsuite")
+        trainer = _trainer({**penalty, **pairs, **most, **parameters})
         begin = perf_counter()
-        _append(trainer, problem)
+        for strings, labels in zip(_strings(problem.X_train), problem.y_train, strict=True):
+            trainer.append(strings, labels)
         began = process_time()
-        trainer.train(path)
+        trainer.train(file)
         whole = process_time() - began
         peak = peak_memory()
-        file_bytes = Path(path).stat().st_size
-        weights, edges, n_nonzero = _read_weights(path, problem)
-        speed = _tokens_per_second(path, problem)
+        file_bytes = Path(file).stat().st_size
+        weights, edges, n_nonzero = _read_weights(file, problem)
+        speed = _tokens_per_second(file, problem)
     rows = trainer.logparser.iterations
     log_seconds = np.array([row["time"] for row in rows])
+    processor = np.array(trainer.processor) - began
     return Run(
         name="CRFsuite",
         iterations=np.array([row["num"] for row in rows]),
-        seconds=np.cumsum(log_seconds),
+        seconds=np.cumsum(log_seconds) if clock == "log_seconds" else processor,
         values=np.array([row["loss"] for row in rows]),
         setup_seconds=trainer.clock[0] - begin,
         passes=1 + sum(row.get("linesearch_trials", 1) for row in rows),
@@ -100,7 +71,7 @@ def _train(problem: Problem, parameters: dict[str, Any], algorithm: str = "lbfgs
         facts={
             "log_seconds": log_seconds.tolist(),
             "wall_seconds": np.diff(trainer.clock).tolist(),
-            "processor_seconds": (np.array(trainer.processor) - began).tolist(),
+            "processor_seconds": processor.tolist(),
             "total": whole,
             "file_bytes": file_bytes,
             "tokens_per_second": speed,
@@ -108,7 +79,7 @@ def _train(problem: Problem, parameters: dict[str, Any], algorithm: str = "lbfgs
     )
 
 
-def _trainer(parameters: dict[str, Any], algorithm: str) -> Any:
+def _trainer(parameters: dict[str, Any]) -> Any:
     import pycrfsuite
 
     class Trainer(pycrfsuite.Trainer):
@@ -129,18 +100,12 @@ def _trainer(parameters: dict[str, Any], algorithm: str) -> Any:
 
         on_start = on_featgen_progress = on_prepared = on_optimization_end = on_end = _silent
 
-    trainer = Trainer(algorithm=algorithm)
+    trainer = Trainer(algorithm="lbfgs")
     trainer.set_params(parameters)
     return trainer
 
 
-def _append(trainer: Any, problem: Problem) -> None:
-    """Hand over the items."""
-    for strings, labels in zip(_strings(problem.X_train), problem.y_train, strict=True):
-        trainer.append(strings, labels)
-
-
-def _strings(sequences: Sequences) -> Iterator[list[list[str]]]:
+def _strings(sequences: Any) -> Iterator[list[list[str]]]:
     """Each item as CRFsuite takes it: the names of the features of each position."""
     matrix, offsets = sequences.matrix, sequences.offsets
     names = _names(sequences)
@@ -150,7 +115,7 @@ def _strings(sequences: Sequences) -> Iterator[list[list[str]]]:
         yield [[names[column] for column in position] for position in columns]
 
 
-def _names(sequences: Sequences) -> list[str]:
+def _names(sequences: Any) -> list[str]:
     """Of the columns; their numbers, where they have no names."""
     return sequences.feature_names or [str(column) for column in range(sequences.n_features)]
 

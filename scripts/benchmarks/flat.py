@@ -1,59 +1,73 @@
-"""Flat L1 multinomial logistic regression: crfqn against scikit-learn's saga, and one-vs-rest solvers beside them.
+"""Flat multinomial logistic regression: crfqn against scikit-learn's saga under L1, its lbfgs under L2.
 
-Every run is a process of its own that gets the matrix in memory; crfqn's and saga's take turns, so that a machine that
-slows down or is shared slows down both, and ratios are those of neighbours. The reference optima and what belongs to
-them are an independent solver's, and hold for one split only.
+The same objectives: C = 1 / l1 or 1 / l2, no intercept. Every run is a process of its own that gets the matrix in
+memory; crfqn's and its peer's take turns, so that a machine that slows down or is shared slows down both, and ratios
+are those of neighbours. The reference optima and what belongs to them are an independent solver's, and hold for one
+split only.
+
+saga is the only solver of LogisticRegression that has both L1 and the multinomial loss. Neither it nor lbfgs reports
+anything on its way, so that their seconds to a level are those of a fit of as many epochs or iterations as they need to
+get there. liblinear and skglm train one class against the rest: K binary problems are another objective, with one more
+degree of freedom, so that only accuracy, non-zeros and time can be compared. C = 1 / l1 (liblinear), alpha = l1 / items
+(skglm, whose loss is a mean).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.util import find_spec
+from time import perf_counter, process_time
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+from harness import data
+from harness.judging import Judged, accuracy, item_loss, judge, judge_run, predictions
+from harness.measuring import peak_memory, quietly, run_alone, run_within, say
+from harness.problems import Problem, Run, middle_run, read_stored, stored
+from harness.report import Known, Report, Table, median, model_promises, number, shown, speed_promises
 
-from benchmarks import flat_data, one_vs_rest, proxqn, saga
-from benchmarks.alone import run_alone, run_within, say
-from benchmarks.item_judge import judge_items
-from benchmarks.items import ItemProblem, stored
-from benchmarks.judge import Judged
-from benchmarks.known import Known, model_figures, speed_figures
-from benchmarks.problem import Run
-from benchmarks.report import Report, Table, shown
+from benchmarks import crfqn_fits
 
 LEVELS = (1e-2, 1e-3, 1e-4)  # relative distances from the optimum
+RESOLUTION = 0.03  # of the number of epochs: the smallest that reach a level are found up to this share
+LIBLINEAR, SKGLM = "liblinear", "skglm"
+TOLERANCE = 1e-4  # each library's own measure and default
+L2, NEAR = 1.0, 1e-4  # of the comparison with lbfgs: the strength, and the distance from the optimum
+MOST = 20_000  # iterations of either
+CLOCKS = {"wall clock": "seconds", "processor time": "processor_seconds"}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem, its penalty, the certified gap to train to, and what is known for a split of that fingerprint."""
+    """A problem, its penalty, and what is known for a split of that fingerprint."""
 
     title: str
-    make: Callable[[], ItemProblem]
+    make: Callable[[], Problem]
     l1: float
-    tol: float
     split: str = ""
     known: Known | None = None
+    tol = 1e-5  # the certified gap to train to
 
 
 TASKS = {
     "newsgroups": Task(
         "20 Newsgroups",
-        flat_data.newsgroups,
+        data.newsgroups,
         l1=1.0,
-        tol=1e-5,
         split="8def1dca4e7ea7db",
         known=Known(19_319.863, 1814, 0.7806, {1e-2: 8, 1e-3: 21, 1e-4: 58}, {1e-3: 10, 1e-4: 25}),
     ),
     "mnist": Task(
         "MNIST",
-        flat_data.mnist,
+        data.mnist,
         l1=100.0,
-        tol=1e-5,
         split="8a0b04fe44083ef8",
         known=Known(42_284.450, 757, 0.8854, {1e-2: 3, 1e-3: 7, 1e-4: 16}, {1e-3: 4, 1e-4: 8}),
     ),
-    "rcv1-like": Task("Made-up text like RCV1", flat_data.rcv1_like, l1=30.0, tol=1e-5),
+    "rcv1-like": Task("Made-up text like RCV1", data.rcv1_like, l1=30.0),
 }
 
 
@@ -70,10 +84,10 @@ class Comparison:
 
     def seconds(self, runs: list[Run], level: float, clock: str = "seconds") -> list[float]:
         """Of each run to the level, by the wall clock or in processor time; [] where it was not reached."""
-        rows = [run.row_at(self.optimum, level) for run in runs]
+        rows = [(run, run.row_at(self.optimum, level)) for run in runs]
         return [
             float((run.seconds if clock == "seconds" else run.facts[clock])[row])
-            for run, row in zip(runs, rows, strict=True)
+            for run, row in rows
             if row is not None
         ]
 
@@ -84,6 +98,17 @@ class Comparison:
             return None
         return float(np.median(np.divide(theirs, ours)))
 
+    def numbers(self) -> dict[str, Any]:
+        """The raw measurements, for the JSON file."""
+        judged = {judged.run.name: judged.numbers() for judged in self.judged}
+        seconds = {
+            f"{library} {clock} to {level:g}": self.seconds(runs, level, clock)
+            for library, runs in (("crfqn", self.ours), ("saga", self.theirs))
+            for clock in CLOCKS.values()
+            for level in LEVELS
+        }
+        return {"l1": self.task.l1, "optimum": self.optimum, "judged": judged, **seconds}
+
 
 def measure(names: Sequence[str], *, n_threads: int | None, repeats: int, limit: float) -> Report:
     """Compare on each problem; `limit`: seconds for a single fit of another library, 0: none of them."""
@@ -93,48 +118,35 @@ def measure(names: Sequence[str], *, n_threads: int | None, repeats: int, limit:
         say(f"{task.title}: preparing")
         problem = task.make()
         comparison = compare(task, problem, n_threads, repeats, limit)
-        at = f"{task.title}: "
-        known = comparison.task.known
+        at, known = f"{task.title}: ", comparison.task.known
         report.tables.append(comparison_table(comparison, problem))
-        report.figures += model_figures(at, comparison.judged[0], known, "test accuracy")
-        report.figures += speed_figures(at, known, "saga", comparison.speed_up)
-        report.numbers[name] = {
-            "l1": task.l1,
-            "optimum": comparison.optimum,
-            "judged": {judged.run.name: judged.numbers() for judged in comparison.judged},
-            **{
-                f"{library} {clock} to {level:g}": comparison.seconds(runs, level, clock)
-                for library, runs in (("crfqn", comparison.ours), ("saga", comparison.theirs))
-                for clock in ("seconds", "processor_seconds")
-                for level in LEVELS
-            },
-        }
+        report.promises += model_promises(at, comparison.judged[0], known, "test accuracy")
+        report.promises += speed_promises(at, known, "saga", comparison.speed_up)
+        report.numbers[name] = comparison.numbers()
     return report
 
 
-def compare(
-    task: Task, problem: ItemProblem, n_threads: int | None, repeats: int, limit: float
-) -> Comparison:
+def compare(task: Task, problem: Problem, n_threads: int | None, repeats: int, limit: float) -> Comparison:
     """Train with all libraries and judge."""
     if task.known and not problem.fingerprint.startswith(task.split):
         say("The items come in another order than the reference's: no optimum is known for this split.")
-        task = Task(task.title, task.make, task.l1, task.tol)
+        task = replace(task, known=None)
     ours: list[Run] = []
     theirs: list[Run] = []
     others: dict[str, Run | None] = {}
     with stored(problem) as path:
         say(f"l1 = {task.l1:g}: crfqn and saga in turns")
         for _ in range(repeats):
-            ours.append(run_alone(proxqn.train_items, path, task.l1, task.tol, n_threads))
+            ours.append(run_alone(crfqn_fits.train_items, path, task.l1, task.tol, n_threads))
             if len(ours) == 1:
                 optimum = task.known.optimum if task.known else float(ours[0].values.min())
                 epochs = _epochs(task, path, optimum, limit)
             if epochs:
-                theirs.append(run_alone(saga.train, path, task.l1, epochs))
-        for library in one_vs_rest.libraries() if limit else ():
-            others[library] = run_within(limit, one_vs_rest.train, path, task.l1, library)
-    models = [_middle(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
-    judged = [Judged(run, judge_items(problem, task.l1, run.weights)) for run in models]
+                theirs.append(run_alone(saga, path, task.l1, epochs))
+        for library in libraries() if limit else ():
+            others[library] = run_within(limit, one_vs_rest, path, task.l1, library)
+    models = [middle_run(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
+    judged = [judge_run(problem, run, task.l1) for run in models]
     unfinished = [
         f"{library}, one-vs-rest: not ready after {limit:g} s" for library, run in others.items() if not run
     ]
@@ -147,66 +159,45 @@ def _epochs(task: Task, path: str, optimum: float, limit: float) -> list[int]:
         return []
     if task.known:
         return sorted(task.known.peer_iterations.values())
-    return sorted(run_alone(saga.epochs_to, path, task.l1, optimum, LEVELS, limit).values())
+    return sorted(run_alone(epochs_to, path, task.l1, optimum, LEVELS, limit).values())
 
 
-def _middle(runs: list[Run]) -> Run:
-    """The run of median length."""
-    return sorted(runs, key=lambda run: run.seconds[-1])[(len(runs) - 1) // 2]
-
-
-def comparison_table(comparison: Comparison, problem: ItemProblem) -> Table:
+def comparison_table(comparison: Comparison, problem: Problem) -> Table:
     """A library a row: median seconds to each level, and the model."""
     task = comparison.task
     reference = "an independent solver's" if task.known else "crfqn's own, certified"
     levels = [f"s to {shown(level)}" for level in LEVELS]
-    head = [
-        "",
-        "set-up, s",
-        *levels,
-        "whole fit, s",
-        "objective",
-        "non-zeros",
-        "test accuracy",
-        "peak memory, MB",
-    ]
+    ends = ["whole fit, s", "objective", "non-zeros", "test accuracy", "peak memory, MB"]
+    head = ["", "set-up, s", *levels, *ends]
     runs_of = {"crfqn": comparison.ours, "saga": comparison.theirs}
     rows = [
         _row(comparison, judged, runs_of.get(judged.run.name, [judged.run])) for judged in comparison.judged
     ]
     rows += [[name] + [""] * (len(head) - 1) for name in comparison.unfinished]
-    if comparison.theirs:
-        rows += [
-            [f"saga over crfqn, {what}", "", *(_ratio(comparison, level, clock) for level in LEVELS)]
-            + [""] * 5
-            for what, clock in (("wall clock", "seconds"), ("processor time", "processor_seconds"))
-        ]
-    return Table(
-        f"{task.title}: {problem.describe()}, l1 = {task.l1:g}",
-        head,
-        rows,
-        [
-            f"Reference optimum {comparison.optimum:,.3f} ({reference}). Seconds count from the matrix in memory; "
-            f"medians of {len(comparison.ours)} runs, ratios are medians over pairs of neighbouring runs.",
-            "saga (one core) makes a fit for each level, of as many epochs as it needs; its seconds are those of "
-            "that fit alone, and its model is the last fit's.",
-            "liblinear and skglm train one class against the rest, another objective at the same l1: compare time, "
-            "accuracy and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class "
-            "against the rest, too.",
-        ],
-    )
+    for what, clock in CLOCKS.items() if comparison.theirs else ():
+        ratios = [number(comparison.speed_up(level, clock), ".1f") for level in LEVELS]
+        rows.append([f"saga over crfqn, {what}", "", *ratios, *[""] * 5])
+    notes = [
+        f"Reference optimum {comparison.optimum:,.3f} ({reference}). Seconds count from the matrix in memory; "
+        f"medians of {len(comparison.ours)} runs, ratios are medians over pairs of neighbouring runs.",
+        "saga (one core) makes a fit for each level, of as many epochs as it needs; its seconds are those of "
+        "that fit alone, and its model is the last fit's.",
+        "liblinear and skglm train one class against the rest, another objective at the same l1: compare time, "
+        "accuracy and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class "
+        "against the rest, too.",
+    ]
+    return Table(f"{task.title}: {problem.describe()}, l1 = {task.l1:g}", head, rows, notes)
 
 
 def _row(comparison: Comparison, judged: Judged, runs: list[Run]) -> list[str]:
     run, verdict = judged
     is_ours = run.name in ("crfqn", "saga")
-    whole = np.median([each.seconds[-1] for each in runs])
     name = f"saga, {run.iterations[-1]} epochs" if run.name == "saga" else run.name
     return [
         name if is_ours else f"{name}, one-vs-rest",
         f"{run.setup_seconds:.2f}" if run.setup_seconds else "",
-        *(_median(comparison.seconds(runs, level)) for level in LEVELS),
-        f"{whole:.2f}",
+        *(median(comparison.seconds(runs, level)) for level in LEVELS),
+        median([each.seconds[-1] for each in runs]),
         f"{verdict.objective:,.3f}" if is_ours else "(another)",
         f"{run.n_nonzero:,}",
         f"{verdict.accuracy:.4f}",
@@ -214,10 +205,277 @@ def _row(comparison: Comparison, judged: Judged, runs: list[Run]) -> list[str]:
     ]
 
 
-def _median(seconds: list[float]) -> str:
-    return f"{np.median(seconds):.2f}" if seconds else "-"
+def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:
+    """Fits of so many epochs each, ascending; the model is the last one's. Values are the judge's."""
+    problem: Problem = read_stored(path)
+    _saga(problem.part(1000), l1, 1)  # loads what is to be loaded
+    seconds, processor, values = [], [], []
+    for n_epochs in epochs:
+        begin, begin_processor = perf_counter(), process_time()
+        model = _saga(problem, l1, n_epochs)
+        seconds.append(perf_counter() - begin)
+        processor.append(process_time() - begin_processor)
+        peak = peak_memory()
+        values.append(_objective(problem, model.coef_, l1))
+        say(f"  saga: {n_epochs} epochs, {seconds[-1]:.1f} s, {values[-1]:,.1f}")
+    return Run(
+        name="saga",
+        iterations=np.array(epochs),
+        seconds=np.array(seconds),
+        values=np.array(values),
+        passes=float(epochs[-1]),
+        weights=model.coef_,
+        n_nonzero=int(np.count_nonzero(model.coef_)),
+        peak_bytes=peak,
+        facts={"processor_seconds": np.array(processor)},
+    )
 
 
-def _ratio(comparison: Comparison, level: float, clock: str) -> str:
-    ratio = comparison.speed_up(level, clock)
-    return "-" if ratio is None else f"{ratio:.1f}"
+def _objective(problem: Problem, weights: Any, l1: float) -> float:
+    return item_loss(problem, weights) + l1 * float(np.abs(weights).sum())
+
+
+def epochs_to(
+    path: str, l1: float, optimum: float, levels: Sequence[float], limit: float
+) -> dict[float, int]:
+    """The epochs of the first fit within each level of the optimum; a level that takes more than `limit` seconds
+    is left out.
+
+    Numbers of epochs are doubled until they are enough; then the last interval is searched.
+    """
+    trials, found = _Trials(read_stored(path), l1, optimum, limit), {}
+    for level in sorted(levels, reverse=True):
+        n_epochs = max(trials.distances, default=1)
+        while trials.fit(n_epochs) and trials.distances[n_epochs] > level:
+            n_epochs *= 2
+        if n_epochs in trials.distances:
+            found[level] = trials.smallest(level)
+    return found
+
+
+@dataclass(eq=False)
+class _Trials:
+    """Fits made so far: relative distance from the optimum by epochs."""
+
+    problem: Problem
+    l1: float
+    optimum: float
+    limit: float
+    distances: dict[int, float] = field(default_factory=dict)
+    seconds_an_epoch: float = 0.0
+
+    def fit(self, n_epochs: int) -> bool:
+        """Fit with so many epochs, unless that would take too long."""
+        if n_epochs in self.distances:
+            return True
+        if n_epochs * self.seconds_an_epoch > self.limit:
+            return False
+        begin = perf_counter()
+        model = _saga(self.problem, self.l1, n_epochs)
+        seconds = perf_counter() - begin
+        distance = _objective(self.problem, model.coef_, self.l1) / self.optimum - 1
+        say(f"  saga: {n_epochs} epochs, {seconds:.1f} s, {distance:.1e} above the optimum")
+        self.distances[n_epochs], self.seconds_an_epoch = distance, seconds / n_epochs
+        return True
+
+    def smallest(self, level: float) -> int:
+        """The fewest epochs within the level, up to RESOLUTION, by bisection on a logarithmic scale."""
+        while True:
+            high = min(n for n, distance in self.distances.items() if distance <= level)
+            low = max((n for n in self.distances if n < high), default=0)
+            middle = max(low + 1, round(np.sqrt(low * high)))
+            if high - low <= max(1, RESOLUTION * high) or not self.fit(middle):
+                return high
+
+
+def _saga(problem: Problem, l1: float, n_epochs: int) -> Any:
+    own = {"solver": "saga", "l1_ratio": 1.0, "tol": 0.0, "max_iter": n_epochs, "random_state": 0}
+    return _logistic(problem, C=1.0 / l1, **own)
+
+
+def _logistic(problem: Problem, **settings: Any) -> Any:
+    """scikit-learn's, without an intercept, fitted."""
+    from sklearn.linear_model import LogisticRegression
+
+    with quietly():  # that it has not converged
+        return LogisticRegression(fit_intercept=False, **settings).fit(problem.X_train, problem.y_train)
+
+
+def libraries() -> list[str]:
+    """Those that are installed."""
+    return [LIBLINEAR, SKGLM] if find_spec("skglm") else [LIBLINEAR]
+
+
+def one_vs_rest(path: str, l1: float, library: str) -> Run:
+    """One fit of all classes, after a warm-up on a part of the items."""
+    problem: Problem = read_stored(path)
+    with quietly():  # of numba about speed, of scikit-learn about liblinear's limit
+        part = problem.part(1000)
+        _one_vs_rest(library, l1, 1000).fit(part.X_train, part.y_train)
+        begin = perf_counter()
+        model = _one_vs_rest(library, l1, len(problem.y_train)).fit(problem.X_train, problem.y_train)
+        seconds = perf_counter() - begin
+    peak = peak_memory()
+    say(f"  {library}, one against the rest: {seconds:.1f} s")
+    weights = np.vstack([binary.coef_ for binary in model.estimators_])
+    return Run(
+        name=library,
+        iterations=np.array([1]),
+        seconds=np.array([seconds]),
+        values=np.array([np.nan]),  # of another objective
+        weights=weights,
+        n_nonzero=int(np.count_nonzero(weights)),
+        peak_bytes=peak,
+    )
+
+
+def _one_vs_rest(library: str, l1: float, n_items: int) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    settings: dict[str, Any] = {"fit_intercept": False, "tol": TOLERANCE}
+    if library == LIBLINEAR:
+        own = {"solver": "liblinear", "l1_ratio": 1.0, "C": 1.0 / l1, "random_state": 0}
+        return OneVsRestClassifier(LogisticRegression(**own, **settings))
+    from skglm import SparseLogisticRegression
+
+    return OneVsRestClassifier(SparseLogisticRegression(alpha=l1 / n_items, **settings))
+
+
+def digits() -> Problem:
+    """scikit-learn's 1,797 scans of digits, 64 grey values from 0 to 1."""
+    from scipy.sparse import csr_array
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    return data.stratified(csr_array(X / 16.0), y.astype(str), seed=0)
+
+
+WITH_L2: dict[str, Callable[[], Problem]] = {
+    "digits": digits,
+    "banking77": partial(Problem.of_recipe, "banking77"),
+    "newsgroups": data.newsgroups,
+    "mnist": data.mnist,
+}
+
+
+@dataclass(frozen=True)
+class DenseComparison:
+    """Under L2, seconds to NEAR by turns, of both; until each stops by its own rule; test accuracies; the optimum."""
+
+    name: str
+    describe: str
+    ours: list[float]
+    theirs: list[float]
+    until_stop: dict[str, float]
+    accuracy: dict[str, float]
+    optimum: float
+
+    @property
+    def ratio(self) -> float:
+        """scikit-learn's seconds over crfqn's: the median of the pairs."""
+        return float(np.median(np.divide(self.theirs, self.ours)))
+
+
+def compare_dense(name: str, repeats: int) -> DenseComparison:
+    """Train with crfqn and lbfgs in turns."""
+    problem = WITH_L2[name]()
+    say(f"{name}: {problem.describe()}")
+    with stored(problem) as path:
+        optimum, n_iterations = run_alone(reference, path)
+        turns = [
+            (run_alone(ours, path, optimum), run_alone(lbfgs, path, n_iterations)) for _ in range(repeats)
+        ]
+    sides = dict(zip(("crfqn", "scikit-learn"), zip(*turns, strict=True), strict=True))
+    seconds = [[run["seconds"] for run in runs] for runs in sides.values()]
+    ends = (
+        {library: runs[0][what] for library, runs in sides.items()} for what in ("until_stop", "accuracy")
+    )
+    return DenseComparison(name, problem.describe(), *seconds, *ends, optimum)  # type: ignore[call-arg, arg-type, misc]
+
+
+def reference(path: str) -> tuple[float, int]:
+    """The optimum, by the judge, and the fewest iterations of scikit-learn that come within NEAR of it."""
+    problem: Problem = read_stored(path)
+    model = _crfqn(tol=NEAR / 1000, max_iter=MOST).fit(problem.X_train, problem.y_train)
+    optimum = judge(problem, model.coef_, l2=L2).objective
+    return optimum, iterations_to(problem, optimum * (1.0 + NEAR))
+
+
+def iterations_to(problem: Problem, target: float) -> int:
+    """The iterations after which scikit-learn's weights come to the target, by the judge and a callback of scipy's."""
+    import scipy.optimize
+
+    n_iterations, n_features = 0, problem.X_train.shape[1]
+    minimize = scipy.optimize.minimize
+
+    def look(intermediate_result: Any) -> None:
+        nonlocal n_iterations
+        n_iterations += 1
+        is_near = intermediate_result.fun * problem.y_train.size <= target * (1.0 + NEAR)  # it has a mean
+        weights = intermediate_result.x.reshape(n_features, -1).T
+        if is_near and item_loss(problem, weights) + L2 / 2 * float((weights**2).sum()) <= target:
+            raise StopIteration
+
+    with patch.object(scipy.optimize, "minimize", lambda *a, **b: minimize(*a, **{**b, "callback": look})):
+        _lbfgs(problem, max_iter=MOST, tol=0.0)
+    return n_iterations
+
+
+def ours(path: str, optimum: float) -> dict[str, float]:
+    """crfqn's seconds to NEAR and until it stops."""
+    problem: Problem = read_stored(path)
+    few = problem.part(300)
+    with quietly():
+        _crfqn().fit(few.X_train, few.y_train)
+        _crfqn(max_iter=2).fit(problem.X_train, problem.y_train)
+    target, model = optimum * (1.0 + NEAR), _crfqn(tol=NEAR / 100, max_iter=MOST)
+    run = crfqn_fits.timed_fit(model, problem, "processor", target)
+    began = process_time()
+    model = _crfqn().fit(problem.X_train, problem.y_train)
+    until_stop = process_time() - began
+    right = accuracy(problem, model.predict(problem.X_test))
+    return {"seconds": float(run.seconds[-1]), "until_stop": until_stop, "accuracy": right}
+
+
+def lbfgs(path: str, n_iterations: int) -> dict[str, float]:
+    """scikit-learn's seconds for so many iterations, and with its default limits."""
+    problem: Problem = read_stored(path)
+    _lbfgs(problem.part(300))
+    seconds = []
+    for settings in ({"max_iter": n_iterations, "tol": 0.0}, {}):
+        began = process_time()
+        model = _lbfgs(problem, **settings)
+        seconds.append(process_time() - began)
+    right = accuracy(problem, predictions(problem, model.coef_))
+    return {"seconds": seconds[0], "until_stop": seconds[1], "accuracy": right}
+
+
+def _crfqn(**settings: Any) -> Any:
+    from crfqn import MulticlassCRF
+
+    return MulticlassCRF(l1=0.0, l2=L2, fit_intercept=False, n_threads=1, **settings)
+
+
+def _lbfgs(problem: Problem, **settings: Any) -> Any:
+    return _logistic(problem, solver="lbfgs", C=1.0 / L2, **settings)
+
+
+def dense_table(found: Sequence[DenseComparison]) -> Table:
+    """A set a row."""
+    columns: dict[str, Callable[[DenseComparison], str]] = {
+        "data": lambda each: each.name,
+        "items": lambda each: each.describe,
+        "crfqn to 1e-4 / until it stops, s": lambda each: (
+            f"{median(each.ours)} / {each.until_stop['crfqn']:.2f}"
+        ),
+        "LogisticRegression(lbfgs): the same, s": lambda each: (
+            f"{median(each.theirs)} / {each.until_stop['scikit-learn']:.2f}"
+        ),
+        "ratio": lambda each: f"{each.ratio:.1f}",
+        "test accuracy when they stop: crfqn, scikit-learn": lambda each: ", ".join(
+            f"{value:.4f}" for value in each.accuracy.values()
+        ),
+    }
+    note = f"L2 alone, l2 = 1 (C = 1), no intercept; to within {shown(NEAR)} of the optimum, medians of the turns."
+    return Table.of("Flat classes, L2", columns, found, [note])

@@ -2,32 +2,35 @@
 
 The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
 means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one core, on two and on
-the other one take turns, and between them it is measured what the cores have to give (`cores.py`). lightning needs
-older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+the other one take turns, and between them it is measured what the cores have to give, whatever runs on them: those of a
+virtual machine may be two halves of one core for seconds, so that two threads get no more done than one, or differ in
+speed. lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from bcd_study.judge import Judge
+from harness import data
+from harness.judging import Verdict, judge, weights_of
+from harness.measuring import quietly, run_alone, run_within, say
+from harness.problems import Problem, Run, read_stored, stored
+from harness.report import Promise, Report, Table, number, shown, times
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, save_npz
+from scipy.sparse import csr_array, save_npz
+from threadpoolctl import threadpool_limits
 
-from benchmarks import flat_data
-from benchmarks.alone import peak_memory, run_alone, run_within, say
-from benchmarks.cores import REAL, capacity, on_core, some_cores
-from benchmarks.items import read_stored, stored
-from benchmarks.problem import Run
-from benchmarks.report import Figure, Report, Table, shown
+from benchmarks.crfqn_fits import timed_fit
 from crfqn.errors import InputError
 from crfqn.threads import Pool
 
@@ -37,10 +40,14 @@ MORE_ON_TWO = 1.6  # times as much is asked on two cores
 STRONGER = 5.0  # times the strength, for the warm-up
 WARM_UP_SECONDS = 60.0  # enough to compile
 GROWTH = 1.25  # of cyanure's epochs from one fit to the next
-JUDGED = {"squared-hinge": "multiclass squared hinge", "logistic": "multiclass logistic"}
+LOSSES = ("squared-hinge", "logistic")
 LIGHTNINGS = {"squared-hinge": "squared_hinge", "logistic": "log"}
-PROBLEMS = {"newsgroups": flat_data.newsgroups, "mnist": flat_data.mnist}
+PROBLEMS = {"newsgroups": data.newsgroups, "mnist": data.mnist}
 SPLITS = {"newsgroups": "8def1dca4e7ea7db", "mnist": "8a0b04fe44083ef8"}
+SIZE = 160  # of matrices that stay in a core's own cache
+PRODUCTS = 60  # of a measurement: 5 ms
+TRIES = 4  # of which the best counts
+REAL = 1.5  # times one core's work: two cores, not halves of one
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,24 @@ TASKS = [
     Task("newsgroups", "logistic", 1e-4, 1.25156812, "cyanure", 1.0),
     Task("mnist", "logistic", 1e-3, 0.47495686, "cyanure", 1.0),
 ]
+NOTES = [
+    "crfqn: `MulticlassClassifier(loss=..., group_l1=lambda * items, fit_intercept=False)`. Seconds count from the "
+    "call of fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is "
+    "compared with the mean of one on each, before and after: those of a virtual machine may differ in speed.",
+    "On real cores: the gains of those fits, so many of all, around which two threads always got at least "
+    f"{REAL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
+    "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
+    "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
+    "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
+    "first that is near enough. Both have one thread. 'not in': the limit for a single fit.",
+]
+
+
+def judged(problem: Problem, task: Task, weights: Any) -> Verdict:
+    """The judge's verdict; the objective is a mean over the items."""
+    n = problem.y_train.size
+    found = judge(problem, weights, loss=task.loss, group_l1=n * task.strength)
+    return Verdict(found.objective / n, found.accuracy, n_rows=found.n_rows)
 
 
 def measure(
@@ -82,28 +107,15 @@ def measure(
             raise InputError(f"{name}: the items come in another order than the reference's")
         with stored(problem) as path:
             for task in TASKS:
-                if (task.problem, task.loss) in ((name, loss) for loss in losses):
-                    comparison = compare(task, path, Judge(problem), repeats, limit, lightning)
+                if task.problem == name and task.loss in losses:
+                    comparison = compare(task, path, problem, repeats, limit, lightning)
                     rows.append(comparison.cells())
-                    report.figures += comparison.figures()
+                    report.promises += comparison.promises()
                     report.numbers[task.title] = comparison.numbers()
     crfqn = ["one core, s", "two cores, s", "gain", "on real cores"]
     head = ["", *crfqn, "peer", "its s", "objective", "rows", "test accuracy"]
     report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES))
     return report
-
-
-NOTES = [
-    "crfqn: `MulticlassClassifier(loss=..., group_l1=lambda * items, fit_intercept=False)`. Seconds count from the "
-    "call of fit with the matrix in memory, after warm-up fits in the same process; medians. A fit on two cores is "
-    "compared with the mean of one on each, before and after: those of a virtual machine may differ in speed.",
-    "On real cores: the gains of those fits, so many of all, around which two threads always got at least "
-    f"{REAL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
-    "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
-    "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
-    "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
-    "first that is near enough. Both have one thread. 'not in': the limit for a single fit.",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +133,7 @@ class Comparison:
     peer: float | None
     has_peer: bool
     limit: float
-    verdict: Any
+    verdict: Verdict
 
     @property
     def gains(self) -> Vector:
@@ -141,33 +153,24 @@ class Comparison:
             f"{np.median(self.gains):.2f}",
             f"{np.median(found):.2f} ({found.size} of {len(self.two)})" if found.size else "none",
             self.task.peer,
-            peer if self.peer is None else f"{self.peer:.2f}",
+            number(self.peer, ".2f", peer),
             f"{self.verdict.objective:.6f}",
             f"{self.verdict.n_rows:,}",
             f"{self.verdict.accuracy:.4f}",
         ]
 
-    def figures(self) -> list[Figure]:
-        return self._against_peer() + self._of_two_cores()
-
-    def _against_peer(self) -> list[Figure]:
-        if not self.has_peer:
-            return []
-        least = self.limit if self.peer is None else self.peer
-        times, more = least / np.median(self.one), "" if self.peer else "> "
-        what = f"{self.task.title}: {self.task.peer}'s seconds over crfqn's, one core"
-        return [
-            Figure(
-                what, f"{self.task.asked:g} times", f"{more}{times:.1f} times", bool(times >= self.task.asked)
-            )
-        ]
-
-    def _of_two_cores(self) -> list[Figure]:
-        if self.task.peer != "lightning" or not self.real_gains.size:
-            return []
-        gain = float(np.median(self.real_gains))
-        what = f"{self.task.title}: seconds on one core over those on two, where these were two"
-        return [Figure(what, f"{MORE_ON_TWO:g} times", f"{gain:.2f} times", gain >= MORE_ON_TWO)]
+    def promises(self) -> list[Promise]:
+        """Against the peer, and on two cores where these were two."""
+        found, title, asked = [], self.task.title, self.task.asked
+        if self.has_peer:
+            ratio = float((self.limit if self.peer is None else self.peer) / np.median(self.one))
+            what = f"{title}: {self.task.peer}'s seconds over crfqn's, one core"
+            measured = f"{'' if self.peer else '> '}{ratio:.1f} times"
+            found.append(Promise(what, f"{asked:g} times", measured, ratio >= asked))
+        if self.task.peer == "lightning" and self.real_gains.size:
+            what = f"{title}: seconds on one core over those on two, where these were two"
+            found.append(times(what, MORE_ON_TWO, float(np.median(self.real_gains)), ".2f"))
+        return found
 
     def numbers(self) -> dict[str, Any]:
         crfqn = {"one core": self.one, "two cores": self.two, "capacity of two cores": self.capacity}
@@ -175,23 +178,22 @@ class Comparison:
 
 
 def compare(
-    task: Task, path: str, judge: Judge, repeats: int, limit: float, lightning: Path | None
+    task: Task, path: str, problem: Problem, repeats: int, limit: float, lightning: Path | None
 ) -> Comparison:
     """Train with both libraries."""
     say(task.title)
     turns = run_alone(take_turns, path, task, repeats, limit)
     one, two = ([float(run.seconds[-1]) for run in own] for own in (turns.one, turns.two))
-    farthest = max(float(run.values[-1]) for run in turns.one + turns.two)
-    verdict = judge.verdict(turns.one[0].weights, JUDGED[task.loss], task.strength)
-    if max(farthest, verdict.objective) > task.optimum * (1.0 + 1.01 * LEVEL):
-        raise InputError(
-            f"{task.title}: not in {limit:g} s, but {max(farthest, verdict.objective)} (--limit)"
-        )
+    verdict = judged(problem, task, turns.one[0].weights)
+    last = max(float(run.values[-1]) for run in turns.one + turns.two) / problem.y_train.size
+    farthest = max(last, verdict.objective)
+    if farthest > task.optimum * (1.0 + 1.01 * LEVEL):
+        raise InputError(f"{task.title}: not in {limit:g} s, but {farthest} (--limit)")
     if task.peer == "lightning":
         has_peer = lightning is not None
-        peer = lightning_seconds(lightning, path, task, judge, limit) if lightning else None
+        peer = lightning_seconds(lightning, path, task, limit) if lightning else None
     else:
-        has_peer = has_cyanure()
+        has_peer = find_spec("cyanure") is not None
         peer = run_within(20 * limit, cyanure_seconds, path, task, limit) if has_peer else None
     return Comparison(task, one, two, turns.capacity, peer, has_peer, limit, verdict)
 
@@ -240,47 +242,65 @@ def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **more: A
     )
 
 
-def warm_up(problem: Any, task: Task, n_threads: int, seconds: float) -> None:
+def warm_up(problem: Problem, task: Task, n_threads: int, seconds: float) -> None:
     """Have everything compiled."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is stopped early
+    with quietly():  # that it is stopped early
         model = make(problem, task, n_threads, STRONGER, max_seconds=seconds)
         model.fit(problem.X_train, problem.y_train)
 
 
-def train(problem: Any, task: Task, n_threads: int, limit: float) -> Run:
-    """Train until the objective is near enough; the weights are (coordinates label * F + feature, values)."""
-    rows = []
-
-    def note(progress: Any) -> bool:
-        value = progress.value / problem.y_train.size
-        if progress.sample_fraction == 1.0:
-            rows.append((perf_counter() - begin, value))
-        return progress.sample_fraction == 1.0 and value <= task.optimum * (1.0 + LEVEL)
-
-    model = make(problem, task, n_threads, tol=1e-9, max_seconds=limit, callback=note)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is stopped early
-        begin = perf_counter()
-        model.fit(problem.X_train, problem.y_train)
-    table = coo_array(model.coef_)
-    coords = table.row.astype(np.int64) * table.shape[1] + table.col
-    return Run(
-        name="crfqn",
-        iterations=np.arange(len(rows)),
-        seconds=np.array([second for second, _ in rows]),
-        values=np.array([value for _, value in rows]),
-        setup_seconds=0.0,
-        passes=float(model.result_.passes),
-        weights=(coords, table.data),
-        n_nonzero=model.result_.n_nonzero,
-        peak_bytes=peak_memory(),
-    )
+def train(problem: Problem, task: Task, n_threads: int, limit: float) -> Run:
+    """Train until the objective is near enough; values are sums over the items."""
+    target = task.optimum * (1.0 + LEVEL) * problem.y_train.size
+    model = make(problem, task, n_threads, tol=1e-9, max_seconds=limit)
+    return timed_fit(model, problem, "wall", target)
 
 
-def lightning_seconds(interpreter: Path, path: str, task: Task, judge: Judge, limit: float) -> float | None:
+def some_cores() -> tuple[int | None, int | None]:
+    """The first two that this process may use, the same one twice where there is one; None where nobody says."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None, None
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[0], cores[min(1, len(cores) - 1)]
+
+
+@contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """This thread, and those that it makes, stay on a core; None: anywhere."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def capacity(pool: Pool) -> float:
+    """How many times as many matrix products two threads get done as one: 2 on two cores alike, 1 on halves of one."""
+    matrix = np.random.default_rng(0).random((SIZE, SIZE))
+
+    def work(_: int) -> None:
+        for _ in range(PRODUCTS):
+            matrix @ matrix
+
+    with threadpool_limits(1):
+        alone = min(_seconds(lambda: work(0)) for _ in range(TRIES))
+        together = min(_seconds(lambda: pool.each(2, work)) for _ in range(TRIES))
+    return 2.0 * alone / together
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    begin = perf_counter()
+    run()
+    return perf_counter() - begin
+
+
+def lightning_seconds(interpreter: Path, path: str, task: Task, limit: float) -> float | None:
     """Seconds to the level, by the judge's values after every epoch."""
-    problem = read_stored(path)
+    problem: Problem = read_stored(path)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_npz(folder / "X.npz", csr_array(problem.X_train))
@@ -291,8 +311,9 @@ def lightning_seconds(interpreter: Path, path: str, task: Task, judge: Judge, li
         epochs = dict(np.load(folder / "epochs.npz"))
     ends = np.cumsum(epochs["lengths"])
     for seconds, first, last in zip(epochs["seconds"], [0, *ends[:-1]], ends, strict=True):
-        weights = epochs["coords"][first:last], epochs["values"][first:last]
-        distance = judge.verdict(weights, JUDGED[task.loss], task.strength).objective / task.optimum - 1.0
+        found = epochs["coords"][first:last], epochs["values"][first:last]
+        weights, _ = weights_of(*found, len(problem.classes), problem.X_train.shape[1])
+        distance = judged(problem, task, weights).objective / task.optimum - 1.0
         if distance <= LEVEL:
             say(f"  lightning: {seconds:.2f} s")
             return float(seconds)
@@ -300,34 +321,25 @@ def lightning_seconds(interpreter: Path, path: str, task: Task, judge: Judge, li
     return None
 
 
-def has_cyanure() -> bool:
-    try:
-        import cyanure  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def cyanure_seconds(path: str, task: Task, limit: float) -> float | None:
     """Seconds of the first fit that is near enough, of fits of more and more epochs."""
     from cyanure.estimators import Classifier
 
-    problem = read_stored(path)
-    judge, X = Judge(problem), problem.X_train
+    problem: Problem = read_stored(path)
+    X, codes = problem.X_train, np.unique(problem.y_train, return_inverse=True)[1]
     settings = {"loss": "multiclass-logistic", "penalty": "l1l2", "lambda_1": task.strength, "tol": 1e-9}
     settings |= {"fit_intercept": False, "verbose": False, "n_threads": 1}
-    Classifier(**settings, max_iter=2).fit(X[:500], judge.train[:500])
+    Classifier(**settings, max_iter=2).fit(X[:500], codes[:500])
     epochs, seconds = 4.0, 0.0
     while seconds <= limit:
         n_epochs = int(epochs)
         model = Classifier(**settings, max_iter=n_epochs, duality_gap_interval=n_epochs)
         begin = perf_counter()
-        model.fit(X, judge.train)
+        model.fit(X, codes)
         seconds, epochs = perf_counter() - begin, GROWTH * epochs + 1
-        table = model.coef_ if model.coef_.shape[0] == judge.labels.size else model.coef_.T
-        coords = np.flatnonzero(table)
-        found = judge.verdict((coords, np.ravel(table)[coords]), JUDGED[task.loss], task.strength)
-        say(f"  cyanure: {n_epochs} epochs, {seconds:.2f} s, {found.objective / task.optimum - 1:.1e} above")
-        if found.objective <= task.optimum * (1.0 + LEVEL):
+        table = model.coef_ if model.coef_.shape[0] == len(problem.classes) else model.coef_.T
+        distance = judged(problem, task, table).objective / task.optimum - 1.0
+        say(f"  cyanure: {n_epochs} epochs, {seconds:.2f} s, {distance:.1e} above")
+        if distance <= LEVEL:
             return seconds
     return None

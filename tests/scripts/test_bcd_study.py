@@ -27,17 +27,30 @@ from crfqn.penalties import GroupLasso
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_bcd
-from bcd_study import grid, report
-from bcd_study.cases import DATA, OF_THE_PAPER, QUICK_SHAPE, SECTOR, Case, Source
-from bcd_study.curves import RowCurve, Watch
-from bcd_study.folder import CONSTANTS, Optimum
-from bcd_study.judge import LOSSES, Judge
-from bcd_study.methods import COMPARED, OBJECTIVES, SOLVERS, TIMED, Task, paper_bcd
-from bcd_study.publishing import Publisher, chosen
-from benchmarks.flat_data import RCV1, made_up_texts
-from benchmarks.items import ItemProblem
-from studies.curves import Limits
-from studies.recording import Recording
+from harness.curves import Curve, Limits, Recording, Watch
+from harness.data import DATA, QUICK_SHAPE, RCV1, SECTOR, Source, made_up_texts
+from harness.judging import LOSSES, judge
+from harness.pages import Optimum
+from harness.problems import Problem
+from reproduce_bcd import (
+    COMPARED,
+    CONSTANTS,
+    OBJECTIVES,
+    OF_THE_PAPER,
+    SOLVERS,
+    TIMED,
+    Case,
+    Publisher,
+    Solution,
+    Task,
+    accuracy_note,
+    averages,
+    chosen,
+    order_table,
+    paper_bcd,
+    podium,
+    rows_table,
+)  # fmt: skip
 
 SHOWN = ("BCD (LS)", "FOBOS")  # the more, the more there is to compile
 SECONDS = 0.2
@@ -214,7 +227,7 @@ class TestGrid:
         problem = STRONG.load()
         for row in rows:
             if row["is_finished"] == "True" and int(row["sweeps"]) < 200:
-                task = Task.of(problem, float(row["strength"]))
+                task = Task(problem, float(row["strength"]))
                 solver = paper_bcd("line search")
                 states = solver.steps(task.objective, task.penalty, task.objective.at(*NO_WEIGHTS))
                 sweeps = (state for state in states if not state.is_screening)
@@ -257,7 +270,7 @@ class TestData:
         lines = [f"{label} 1:{value} 3:1\n" for label in (7, 9) for value in range(1, 6)]
         entry = dataset("amazon7")
         small = replace(entry, content=replace(entry.content, n_items=10, n_labels=2))
-        monkeypatch.setattr("bcd_study.cases.dataset", lambda name: small)
+        monkeypatch.setattr("harness.data.dataset", lambda name: small)
         assert not DATA["amazon7"].is_possible
         (tmp_path / "amazon7.svmlight").write_text("".join(lines))
         monkeypatch.setenv("CRFQN_DATA", str(tmp_path))
@@ -271,7 +284,7 @@ class TestData:
         assert "not on this machine: News20, MNIST, Amazon7" in capsys.readouterr().err
 
     def test_the_command_knows_all_data(self):
-        assert [*reproduce_bcd.NAMES] == [*DATA]
+        assert [*reproduce_bcd.DataName] == [*DATA]
         assert set(OF_THE_PAPER) == set(DATA) - {"news20-counts"}
 
 
@@ -281,7 +294,7 @@ class TestJudge:
         random = np.random.default_rng(0)
         matrix = scipy.sparse.random_array((12, 5), density=0.6, rng=random, format="csr")
         labels = np.array(["a", "b", "c"])[np.arange(12) % 3]
-        return ItemProblem(matrix[:9], labels[:9], matrix[9:], labels[9:])
+        return Problem(matrix[:9], labels[:9], matrix[9:], labels[9:])
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("is_grouped", [True, False])
@@ -292,22 +305,19 @@ class TestJudge:
             y = "abc".index(label)
             others = [r for r in range(3) if r != y]
             total += {
-                "multiclass squared hinge": sum(
-                    max(1 - (scores[i, y] - scores[i, r]), 0) ** 2 for r in others
-                ),
-                "multitask squared hinge": max(1 - scores[i, y], 0) ** 2
+                "squared-hinge": sum(max(1 - (scores[i, y] - scores[i, r]), 0) ** 2 for r in others),
+                "multitask-squared-hinge": max(1 - scores[i, y], 0) ** 2
                 + sum(max(1 + scores[i, r], 0) ** 2 for r in others),
-                "multiclass logistic": np.log(1 + sum(np.exp(scores[i, r] - scores[i, y]) for r in others)),
+                "logistic": np.log(1 + sum(np.exp(scores[i, r] - scores[i, y]) for r in others)),
             }[loss]
         penalty = sum(np.sqrt(row @ row) if is_grouped else abs(row).sum() for row in table)
-        coords = np.flatnonzero(table.T)
-        verdict = Judge(problem).verdict((coords, table.T.ravel()[coords]), loss, 0.3, is_grouped)
-        assert verdict.objective == pytest.approx(total / 9 + 0.3 * penalty, rel=1e-12)
+        verdict = judge(problem, table.T, loss=loss, **{"group_l1" if is_grouped else "l1": 0.3})
+        assert verdict.objective == pytest.approx(total + 0.3 * penalty, rel=1e-12)
         right = (problem.X_test.toarray() @ table).argmax(axis=1) == ["abc".index(y) for y in problem.y_test]
         assert (verdict.accuracy, verdict.n_rows) == (right.mean(), 3)
 
     def test_task_is_a_sum_under_lambda_times_the_items(self, problem):
-        task = Task.of(problem, 0.1, "multiclass logistic")
+        task = Task(problem, 0.1, OBJECTIVES["MC Logistic"])
         assert isinstance(task.penalty, GroupLasso)
         assert task.penalty.group_l1 == pytest.approx(0.9)
         assert isinstance(task.objective.loss, MultinomialLogistic)
@@ -318,7 +328,7 @@ def curve(values, seconds, rows=None, solver="BCD (LS)"):
     n = len(values)
     nothing = np.full(n, np.nan)
     shares = nothing if rows is None else np.array(rows, float)
-    return RowCurve(
+    return Curve(
         solver, "F* reached", np.arange(n), np.array(seconds), np.arange(2.0, n + 2), np.array(values), nothing,
         shares, nothing, objective=min(values), accuracy=0.5, n_nonzero=3, n_features=200,
     )  # fmt: skip
@@ -326,41 +336,41 @@ def curve(values, seconds, rows=None, solver="BCD (LS)"):
 
 class TestReport:
     def test_podium(self):
-        assert report.podium({}) == "-"
-        assert report.podium({"A": 3.0, "B": 1.5, "C": 2.0}) == "**B** 1.50 s; C x1.3, A x2.0"
+        assert podium({}) == "-"
+        assert podium({"A": 3.0, "B": 1.5, "C": 2.0}) == "**B** 1.50 s; C x1.3, A x2.0"
 
     def test_the_librarys_solvers_do_not_compete(self):
         ours = curve([2.0, 1.0], [0.0, 0.1], solver="Prox-QN")
         paper = curve([2.0, 1.0], [0.0, 0.4])
-        line = report.order_table({"x": (1.0, [ours, paper])}).rows[0]
+        line = order_table({"x": (1.0, [ours, paper])}).rows[0]
         assert line[1:] == ["**BCD (LS)** 0.40 s"] * 3
 
     def test_rows_at_equal_time(self):
         bcd = curve([9.0, 1.009, 1.0], [0.0, 1.0, 2.0], [0, 30, 20])
         fobos = curve([9.0, 5.0, 5.0, 5.0], [0.0, 0.5, 1.5, 2.5], [0, 90, 150, 160], "FOBOS")
-        lines = report.rows_table({"x": (1.0, [bcd, fobos])}).rows
+        lines = rows_table({"x": (1.0, [bcd, fobos])}).rows
         assert lines[0] == ["x", "to 1e-2", "1.00", "30 (15 %)", "90 (45 %)", "3.0"]
         assert lines[-1] == ["x", "its end", "2.00", "20 (10 %)", "150 (75 %)", "7.5"]
 
     def test_when_a_model_is_good(self):
         slow = replace(curve([2.0, 1.5, 1.0], [0.0, 1.0, 2.0]), accuracies=np.array([0.1, np.nan, 0.798]))
         never = replace(slow, solver="FOBOS", accuracies=np.full(3, 0.2))
-        note = report.accuracy_note(Optimum("", 1.0, 1.0, "", 3, 0.8), [slow, never])
+        note = accuracy_note(Optimum("", 1.0, 1.0, "", 3, 0.8), [slow, never])
         assert note == "Accuracy at F*: 0.8000. To 99 % of it: BCD (LS) 2.00 s, FOBOS -."
 
     def test_means_over_splits(self):
         made = [
-            grid.Solution("MC Logistic", 1e-3, split, seconds, 10, True, 1.0, 0.1, 0.5 + split / 10, 4.0)
+            Solution("MC Logistic", 1e-3, split, seconds, 10, True, 1.0, 0.1, 0.5 + split / 10, 4.0)
             for split, seconds in ((0, 1.0), (1, 3.0))
         ]
-        found = grid.averages(made, "MC Logistic")
+        found = averages(made, "MC Logistic")
         assert (found["seconds"].tolist(), found["accuracy"].tolist()) == ([2.0], [0.55])
 
 
 class TestClock:
     def test_looking_and_samples_take_no_time(self, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("studies.recording.perf_counter", lambda: now[0])
+        monkeypatch.setattr("harness.curves.perf_counter", lambda: now[0])
 
         def steps(*_):
             for share, seconds in ((1.0, 1.0), (0.5, 5.0), (0.5, 5.0), (1.0, 2.0)):
@@ -378,14 +388,14 @@ class TestClock:
 
     def test_limits_are_of_seconds_without_pauses(self):
         recording = Recording(None)
-        watch = Watch(Limits(2.0, value=1.0), recording, n_items=10)
+        watch = Watch(Limits(2.0, value=1.0), recording, scale=0.1)
         progress = SimpleNamespace(sample_fraction=1.0, value=30.0, seconds=2.5)
         recording.lost = 1.0
         assert not watch(progress)
         progress.seconds = 3.0
         assert watch(progress)
         assert watch.is_over_time
-        assert Watch(Limits(9.0, value=3.0), recording, 10)(progress)
+        assert Watch(Limits(9.0, value=3.0), recording, 0.1)(progress)
 
 
 class TestCommand:

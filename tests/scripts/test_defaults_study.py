@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import defaults
-from defaults_study.curves import Curve, Row, folds
-from defaults_study.rules import Rule
+from defaults import Curve, Row, Rule, folds
 
 
 def run(*arguments):

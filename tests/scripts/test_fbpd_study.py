@@ -16,9 +16,8 @@ pytest.importorskip("pandas")
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_fbpd
-from fbpd_study import runs, sources
-from fbpd_study.publishing import PENALTIES
-from fbpd_study.runs import LOSSES
+from harness.data import leukemia
+from reproduce_fbpd import LOSSES, PENALTIES
 
 PATIENTS = {"train": (1, 2, 28), "independent": (39, 67, 50)}  # a B, a T and a myeloid leukemia in each
 GENES = 7
@@ -37,7 +36,7 @@ def rows_of(path):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "MOST", 30)
+        patch.setattr(reproduce_fbpd, "MOST", 30)
         for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
             result = run(*choice, "--quick", "--output", str(path))
             assert result.exit_code == 0, result.output
@@ -86,7 +85,7 @@ def expression(tmp_path):
 
 
 def test_levels_are_logarithms_within_the_scanner_s_range(expression):
-    items = sources.leukemia(expression)
+    items = leukemia(expression)
     assert items.y_train.tolist() == ["B", "T", "AML"] == items.y_test.tolist()
     expected = [scipy.stats.zscore(np.log(levels(seed).T.clip(100.0, 16000.0)), axis=1) for seed in (0, 1)]
     means = expected[0].mean(axis=0)

@@ -13,9 +13,7 @@ from typer.testing import CliRunner
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_least_squares
-from least_squares_study.convolution import PER_MASK, SIZE, Convolutions, patches_of
-from least_squares_study.data import striped
-from least_squares_study.runs import OURS, spectrum
+from reproduce_least_squares import OURS, PER_MASK, SIZE, Convolutions, patches_of, spectrum, striped
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from bcd_study.cases import DATA, Source
-from bcd_study.judge import Judge
 from benchmarks import rows
-from benchmarks.cores import capacity, on_core, some_cores
-from benchmarks.items import stored
+from benchmarks.rows import capacity, on_core, some_cores
+from harness.data import DATA, Source
+from harness.problems import stored
 
 from crfqn.errors import InputError
 from crfqn.threads import Pool
@@ -27,15 +26,16 @@ def problem():
     return Source(DATA["sector"], is_quick=True).load()
 
 
-@pytest.mark.parametrize("loss", rows.JUDGED)
+@pytest.mark.parametrize("loss", rows.LOSSES)
 def test_a_run_ends_near_the_optimum(problem, loss):
     task = rows.Task("made-up", loss, 1e-2, 0.0, "lightning", 3.0)
-    best = rows.train(problem, replace(task, optimum=1e-9), 1, 2.0).values.min()
+    n_items = problem.y_train.size
+    best = rows.train(problem, replace(task, optimum=1e-9), 1, 2.0).values.min() / n_items
     run = rows.train(problem, replace(task, optimum=best), 1, 20.0)
-    verdict = Judge(problem).verdict(run.weights, rows.JUDGED[loss], task.strength)
-    assert verdict.objective == pytest.approx(run.values[-1], rel=1e-9)
-    assert best <= run.values[-1] <= best * (1.0 + rows.LEVEL)
-    assert np.all(run.values[:-1] > best * (1.0 + rows.LEVEL))
+    verdict, values = rows.judged(problem, task, run.weights), run.values / n_items
+    assert verdict.objective == pytest.approx(values[-1], rel=1e-9)
+    assert best <= values[-1] <= best * (1.0 + rows.LEVEL)
+    assert np.all(values[:-1] > best * (1.0 + rows.LEVEL))
     assert np.all(np.diff(run.seconds) > 0)
 
 
@@ -66,27 +66,27 @@ def test_capacity_is_a_number_of_cores():
 
 
 def test_figures_of_a_comparison(problem):
-    verdict = Judge(problem).verdict((np.empty(0, np.int64), np.empty(0)), rows.JUDGED["logistic"], 1e-2)
     task, seconds = rows.Task("made-up", "squared-hinge", 1e-3, 1.0, "lightning", 3.0), [1.0, 1.0, 1.0]
+    verdict = rows.judged(problem, task, np.zeros((len(problem.classes), problem.X_train.shape[1])))
     one = [1.0, 3.0, 0.5, 1.5, 4.0, 4.0]
     slow = rows.Comparison(task, one, seconds, [1.95, 1.0, 1.5], 7.0, True, 60.0, verdict)
     assert slow.gains.tolist() == [2.0, 1.0, 4.0]
     assert slow.real_gains.tolist() == [2.0, 4.0]
     assert slow.cells()[1:7] == ["2.25", "1.00", "2.00", "3.00 (2 of 3)", "lightning", "7.00"]
-    assert [(figure.measured, figure.is_met) for figure in slow.figures()] == [
+    assert [(figure.measured, figure.is_met) for figure in slow.promises()] == [
         ("3.1 times", True),
         ("3.00 times", True),
     ]
     halved = replace(slow, capacity=[1.1, 1.0, 1.2])
     assert halved.cells()[4] == "none"
-    assert len(halved.figures()) == 1
-    assert not replace(slow, one=[1.5] * 6).figures()[1].is_met
+    assert len(halved.promises()) == 1
+    assert not replace(slow, one=[1.5] * 6).promises()[1].is_met
     unfinished = replace(slow, peer=None)
     assert unfinished.cells()[6] == "not in 60"
-    assert unfinished.figures()[0].measured == "> 26.7 times"
+    assert unfinished.promises()[0].measured == "> 26.7 times"
     unmeasured = replace(unfinished, has_peer=False)
     assert unmeasured.cells()[6] == "not measured"
-    assert [figure.measured for figure in unmeasured.figures()] == ["3.00 times"]
+    assert [figure.measured for figure in unmeasured.promises()] == ["3.00 times"]
 
 
 def test_another_split_is_refused(problem, monkeypatch):

@@ -25,14 +25,30 @@ from crfqn.solvers.prox_qn import ProxQN
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_prox_qn
-from benchmarks.items import ItemProblem
-from prox_qn_study import drawing, publishing, report, study, superlinear
-from prox_qn_study.cases import DIGITS, LSHTC1, OCR, STDLIB, Case, Data, Model, some_items
-from prox_qn_study.competitors import COMPETITORS, WithoutShrinking
-from prox_qn_study.curves import Curve, Recording
-from prox_qn_study.figures import FIGURES, TABLES
-from prox_qn_study.folder import Folder, Optimum, Section
-from prox_qn_study.publishing import Publisher
+from harness import curve_report, curves, pages, superlinear
+from harness.curves import Curve, Recording, Study
+from harness.judging import weights_of
+from harness.pages import Folder, Optimum, Page, Section, better
+from harness.problems import Problem
+from harness.report import shown
+from harness.superlinear import WithoutShrinking
+from reproduce_prox_qn import (
+    DIGITS,
+    FIGURES,
+    LSHTC1,
+    METHODS,
+    NOTES,
+    OCR,
+    STDLIB,
+    TABLES,
+    Case,
+    Data,
+    Publisher,
+    first_note,
+    notes_on,
+    optimum_table,
+    some_items,
+)  # fmt: skip
 
 SOLVERS = ("Prox-QN", "OWL-QN")  # the more, the more there is to compile
 SECONDS = 0.3
@@ -46,7 +62,7 @@ def folder(tmp_path_factory):
     """A small run of one figure, with two methods."""
     path = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(publishing.FIGURES, "digits", replace(FIGURES["digits"], solvers=SOLVERS))
+        patch.setitem(FIGURES, "digits", replace(FIGURES["digits"], solvers=SOLVERS))
         Publisher(path, is_quick=True, seconds=SECONDS, n_threads=1).figure("digits")
     return path
 
@@ -79,7 +95,7 @@ class TestFigure:
         assert picture.shape[1] > 1000
         colours = (picture[..., :3].reshape(-1, 3) * 255).round().astype(int)
         for solver in SOLVERS:  # each method's colour is there
-            wanted = [int(COMPETITORS[solver].colour[i : i + 2], 16) for i in (1, 3, 5)]
+            wanted = [int(METHODS[solver].colour[i : i + 2], 16) for i in (1, 3, 5)]
             assert np.any(np.all(colours == wanted, axis=1))
 
     def test_every_method_has_rows_in_order(self, rows):
@@ -123,11 +139,11 @@ class TestFigure:
         for line in lines[1:]:
             cells = dict(zip(head, (cell.strip() for cell in line.split("|")[1:-1]), strict=True))
             value, name = column(rows, "objective", cells[""]), cells[""]
-            for level in report.LEVELS:
+            for level in curve_report.LEVELS:
                 reached = np.flatnonzero(value <= optimum.value * (1 + level))
                 for unit, start, form in (("seconds", "s to", ".2f"), ("passes", "passes to", ".1f")):
                     found = format(column(rows, unit, name)[reached[0]], form) if reached.size else "-"
-                    assert cells[f"{start} {report.shown(level)}"] == found
+                    assert cells[f"{start} {shown(level)}"] == found
             assert cells["ended at"] == f"{value.min() / optimum.value - 1:.1e}"
 
     def test_page_has_command_machine_and_picture(self, folder):
@@ -138,8 +154,8 @@ class TestFigure:
             assert library in page
 
     def test_known_optimum_is_not_searched_again(self, folder, monkeypatch):
-        monkeypatch.setattr(study, "run_case", lambda *_: pytest.fail("measured again"))
-        again = study.Study(Folder(folder), SECONDS, True, 1)
+        monkeypatch.setattr(curves, "run_case", lambda *_: pytest.fail("measured again"))
+        again = Study(Folder(folder, Page()), SECONDS, True, 1)
         again.run(QUICK, [])
         with pytest.raises(pytest.fail.Exception):
             again.run(QUICK, SOLVERS)  # but curves are
@@ -147,7 +163,7 @@ class TestFigure:
 
 def test_a_run_in_a_process_of_its_own(tmp_path):
     case = replace(QUICK, share=0.04)
-    alone = study.Study(Folder(tmp_path), SECONDS, is_quick=False, n_threads=1)
+    alone = Study(Folder(tmp_path, Page()), SECONDS, is_quick=False, n_threads=1)
     alone.run(case, ["OWL-QN"])
     optimum, found = alone.folder.optima[str(case)], alone.curves[case, "OWL-QN"]
     assert optimum.gap < 1e-3
@@ -157,7 +173,7 @@ def test_a_run_in_a_process_of_its_own(tmp_path):
 
 def test_part_of_documents_has_all_labels_and_loses_the_words_that_do_not_occur():
     matrix = scipy.sparse.csr_array(np.array([[0.0, 1, 0, 2], [5, 0, 0, 0], [0, 3, 0, 0], [4, 0, 0, 0]]))
-    problem = ItemProblem(matrix, np.array(["a", "a", "b", "b"]), matrix[3:], np.array(["b"]))
+    problem = Problem(matrix, np.array(["a", "a", "b", "b"]), matrix[3:], np.array(["b"]))
     part = some_items(problem, 2)
     assert part.y_train.tolist() == ["a", "b"]
     assert part.X_train.toarray().tolist() == [[1, 2], [3, 0]]
@@ -170,7 +186,7 @@ class TestNothingHalfWritten:
         (tmp_path / "old.csv").write_text("old")
 
         def write():
-            with Folder(tmp_path).all_or_nothing() as stage:
+            with Folder(tmp_path, Page()).all_or_nothing() as stage:
                 (stage / "old.csv").write_text("new")
                 raise error
 
@@ -183,9 +199,10 @@ class TestNothingHalfWritten:
         def stop(*_):
             raise error("stopped")
 
-        monkeypatch.setattr(study.Study, "measure", lambda self, figure: {})
-        monkeypatch.setattr(drawing, "draw", lambda figure, measured, file: file.write_text("picture"))
-        monkeypatch.setattr(report, "write_curves", stop)
+        monkeypatch.setattr(Study, "measure", lambda self, figure: {})
+        monkeypatch.setattr(curve_report, "panels_of", lambda *_: [])
+        monkeypatch.setattr(curve_report, "draw", lambda panels, file, *_: file.write_text("picture"))
+        monkeypatch.setattr(pages, "write_rows", stop)
         result = CliRunner().invoke(
             reproduce_prox_qn.app, ["--figure", "digits", "--output", str(tmp_path / "out")]
         )
@@ -193,7 +210,7 @@ class TestNothingHalfWritten:
         assert list((tmp_path / "out").iterdir()) == []
 
     def test_sections_of_other_commands_stay(self, tmp_path):
-        folder = Folder(tmp_path)
+        folder = Folder(tmp_path, Page())
         for order, name in ((2, "second"), (1, "first"), (2, "second")):
             with folder.all_or_nothing() as stage:
                 folder.add(name, Section(order, name, f"make {name}", "a machine", f"text of {name}"), stage)
@@ -291,9 +308,9 @@ class TestStandIns:
 
     def test_notes_say_what_was_measured(self):
         there, here = Case(OCR, 1.0), Case(DIGITS, 1.0, 0.1, stands_for=OCR)
-        assert report.notes_on([there, there]) == [report.NOTES[OCR]]
-        assert report.notes_on([here])[0].startswith("OCR is not on this machine: digits, built in")
-        assert report.notes_on([Case(DIGITS, 1.0)]) == []
+        assert notes_on([there, there]) == [NOTES[OCR]]
+        assert notes_on([here])[0].startswith("OCR is not on this machine: digits, built in")
+        assert notes_on([Case(DIGITS, 1.0)]) == []
 
 
 class TestReport:
@@ -306,22 +323,23 @@ class TestReport:
     def test_better_of_two(self):
         first = Optimum("x", 8.0, 7.0, "a", 3, 0.5)
         second = Optimum("x", 9.0, 7.5, "b", 4, 0.6)
-        for best in (study.better(first, second), study.better(second, first)):
+        for best in (better(first, second), better(second, first)):
             assert best == replace(first, lower_bound=7.5)
         assert first.gap == 0.125
 
     def test_who_is_first(self):
         fast, slow = curve([20.0, 10.0, 10.0, 10.0]), curve([20.0, 20.0, 10.05, 10.0], solver="OWL-QN")
-        assert report.first_note(10.0, [fast, slow]) == (
+        assert first_note(10.0, [fast, slow]) == (
             "Prox-QN first to 1e-2: yes, OWL-QN took 1.5 times as long; "
             "1e-3: yes, OWL-QN took 2 times as long; 1e-4: yes, OWL-QN took 2 times as long."
         )
-        assert "1e-4: NO" in report.first_note(10.0, [replace(fast, seconds=10 * fast.seconds), slow])
+        assert "1e-4: NO" in first_note(10.0, [replace(fast, seconds=10 * fast.seconds), slow])
 
     @pytest.mark.parametrize(("name", "values"), [("1", ("2,542", "0.7366")), ("2", ("28,483", "0.2497"))])
     def test_tables_have_the_papers_values(self, name, values):
         cases = TABLES[name]
-        text = report.optimum_table(cases, {str(case): Optimum("", 1.0, 1.0, "", 7, 0.5) for case in cases})
+        optima = {str(case): Optimum("", 1.0, 1.0, "", 7, 0.5) for case in cases}
+        text = optimum_table(cases, optima).markdown()
         for value in (*values, "0.5000"):
             assert value in text
 
@@ -332,9 +350,11 @@ class TestReport:
 
 
 def test_weights_as_a_solver_lays_them_out():
-    model = Model.of(np.array([1, 5, 6, 9]), np.array([1.0, 2.0, 3.0, 4.0]), n_states=2, n_features=3)
-    assert model.weights.toarray().tolist() == [[0, 1, 0], [0, 0, 2]]
-    assert model.edges.tolist() == [[3, 0], [0, 4]]
+    weights, edges = weights_of(
+        np.array([1, 5, 6, 9]), np.array([1.0, 2.0, 3.0, 4.0]), n_states=2, n_features=3
+    )
+    assert weights.toarray().tolist() == [[0, 1, 0], [0, 0, 2]]
+    assert edges.tolist() == [[3, 0], [0, 4]]
 
 
 def test_without_shrinking_all_coordinates_are_active():

@@ -11,15 +11,13 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from benchmarks import crfsuite
-from benchmarks.items import stored
-from benchmarks.judge import judge
-from benchmarks.problem import Run
-from benchmarks.text import estimators, figures, report, training
-from benchmarks.text.measure import Measured, Training
-from benchmarks.text.problems import made_up
+from benchmarks import crfsuite, text, text_report
+from benchmarks.text import Measured, Training
+from harness.judging import judge
+from harness.problems import Run, stored
+from harness.texts import made_up
 
-PENALTY = training.PENALTIES[1]
+PENALTY = text.PENALTIES[1]
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +29,12 @@ def problem():
 def ours(problem):
     """A default fit, and one that went on to a target below its end."""
     with stored(problem) as path:
-        return training.train(path, PENALTY, False, 20.887, 20.0)
+        return text.train(path, PENALTY, False, 20.887, 20.0)
 
 
 def test_a_run_says_what_its_weights_are_worth(problem, ours):
     first, _ = ours
-    verdict = judge(problem, PENALTY.c1, first.weights, first.edges, 2 * PENALTY.c2)
+    verdict = judge(problem, first.weights, first.edges, l1=PENALTY.c1, l2=2 * PENALTY.c2)
     assert verdict.objective == pytest.approx(first.facts["value"], rel=1e-9)
     assert first.values[-1] == pytest.approx(verdict.objective, rel=1e-9)
     assert np.all(np.diff(first.seconds) >= 0)
@@ -46,8 +44,8 @@ def test_a_run_says_what_its_weights_are_worth(problem, ours):
 @pytest.mark.skipif(not crfsuite.is_installed(), reason="needs python-crfsuite")
 def test_both_minimise_the_same(problem, ours):
     with stored(problem) as path:
-        run = crfsuite.train_pairs(path, {"c1": PENALTY.c1, "c2": PENALTY.c2}, False)
-    verdict = judge(problem, PENALTY.c1, run.weights, run.edges, 2 * PENALTY.c2)
+        run = crfsuite.train(path, {"c1": PENALTY.c1, "c2": PENALTY.c2}, False, clock="processor_seconds")
+    verdict = judge(problem, run.weights, run.edges, l1=PENALTY.c1, l2=2 * PENALTY.c2)
     assert verdict.objective == pytest.approx(run.values[-1], rel=1e-6)
     assert verdict.objective == pytest.approx(ours[0].facts["value"], rel=2e-3)
 
@@ -73,27 +71,25 @@ def test_seconds_and_ratios():
     stopped = made_up_run("crfqn", [0.5, 1.0], [150.0, 100.05], estimated=[1e-2, 1e-4], gaps=[0.1, 0.05])
     on = made_up_run("crfqn", [0.6, 1.5, 2.0], [150.0, 100.05, 99.9])
     of = Training("company", "", PENALTY, False, [(stopped, on)], [peer], {})
-    assert [figures.speed_up(of, level) for level in report.LEVELS] == [4.0, 9.0, 6.5]
+    assert [text_report.speed_up(of, level) for level in text_report.LEVELS] == [4.0, 9.0, 6.5]
     assert of.optimum == 99.9
     never = replace(of, ours=[(stopped, None)])
-    assert figures.speed_up(never, 0.0) == 0.0
-    assert figures.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
-    asked = {figure.what: figure.is_met for figure in figures.training_figures([of])}
+    assert text_report.speed_up(never, 0.0) == 0.0
+    assert text_report.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
+    asked = {figure.what: figure.is_met for figure in text_report.training_promises([of])}
     assert asked["l1, to 1e-3 above CRFsuite's end: worst"]
     assert asked["l1, to CRFsuite's end: worst"]  # three times are enough on the small sets
     assert not asked["l1, to CRFsuite's end: median"]
     proof = made_up_run(
         "crfqn", [1.0, 2.0], [100.0, 99.9], estimated=np.array([0.3, 0.2]), gaps=np.array([0.1, 0.2])
     )
-    (row,) = report.certificate_table([replace(of, reference=proof)]).rows
+    (row,) = text_report.certificate_table([replace(of, reference=proof)]).rows
     assert row[2:] == ["1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "0.0e+00, 2.0e-03", "2.0"]
 
 
 def test_figures_of_uses():
-    slow, quick = (
-        estimators.Use(s, a, t, 1e-4, 1, "") for s, a, t in ((4.0, 0.9, 100.0), (1.0, 0.897, 300.0))
-    )
-    text = report.report(Measured(uses={"company": {"CRFsuite": slow, "crfqn": quick}})).markdown()
-    assert "4.00 (company)" in text
-    assert "| 0.30 (company)" in text  # more points lost than may be
-    assert "3.00 (company)" in text
+    slow, quick = (text.Use(s, a, t, 1e-4, 1, "") for s, a, t in ((4.0, 0.9, 100.0), (1.0, 0.897, 300.0)))
+    page = text_report.report(Measured(uses={"company": {"CRFsuite": slow, "crfqn": quick}})).markdown()
+    assert "4.00 (company)" in page
+    assert "| 0.30 (company)" in page  # more points lost than may be
+    assert "3.00 (company)" in page

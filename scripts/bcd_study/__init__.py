@@ -1,1 +1,0 @@
-"""What `scripts/reproduce_bcd.py` measures, draws and writes: a module for each of them."""

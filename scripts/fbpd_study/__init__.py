@@ -1,1 +1,0 @@
-"""The study of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015)."""

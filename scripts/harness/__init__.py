@@ -1,0 +1,1 @@
+"""What the benchmarks and the studies of papers share: problems, judges, runs, curves, pictures and pages."""

@@ -1,0 +1,358 @@
+"""Solvers' runs as curves: objective, non-zeros and test accuracy against seconds and passes; references first.
+
+A problem at a penalty is a case, which a study defines. What is asked of one:
+- `str(case)`; `case.data.title`; `case.source`, what its items depend on; `case.quick()`, a small part of it
+- `case.load()`: its `Problem`
+- `case.solver(name)`: a solver by the name of its method, None without settings for the data; `case.reference`: that
+  method which finds the optimum
+- `case.task(problem, n_threads)`: what a solver minimises over the items
+
+and of such a task:
+- `task.fit(solver, **limits)`: run it to a Result; `limits`: tol, max_iter, max_seconds, callback
+- `task.warm_up(solver, is_first)`: have everything compiled; not `is_first`: it was, by an earlier run in this process
+- `task.glance(weights)`: test accuracy and non-zeros; `task.verdict(weights)`: the judge's, its objective scaled
+- `task.scale`: of objectives as they are shown; 1 / items: means
+- `task.n_features`: 0: non-zeros are weights, at every row; else rows of so many, known where weights were looked at
+- `task.counts_samples`: whether seconds count that a solver spends on samples of the items
+
+A process begins with a short training on a part of the items, so that nothing is compiled on the clock, which stands
+still while a run's weights are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.result import Progress, Result
+from crfqn.solvers.protocols import Requirements, requirements
+from harness.measuring import quietly, run_alone, say
+from harness.pages import Folder, Optimum, better
+from harness.problems import Problem, first_row, read_stored, stored
+
+CLOSE = 1e-7  # a run ends when it is this near to the reference optimum
+CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
+PATIENCE = 10.0  # seconds that the reference may take, as a multiple of the other runs'
+UNLIMITED = 1_000_000
+SPACING = 1.15  # of the seconds between two looks
+Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
+WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
+
+
+class Limits(NamedTuple):
+    """When a run ends besides by its own rule: seconds, a (scaled) objective, a certified gap."""
+
+    seconds: float
+    value: float = -np.inf
+    tol: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """How a solver fared; arrays have an entry a row of its trace.
+
+    status : why the run ended
+    seconds, passes : since the first evaluation, which is a pass itself
+    values : the objective, penalty included, in nats; gaps : certified, nan where not known
+    n_nonzeros : weights, or rows, nan where not computed; accuracies : on the test part, nan where not computed
+    objective, accuracy, n_nonzero : of the best weights, recomputed by the judge
+    n_features : 0: non-zeros are weights, else rows of so many
+    """
+
+    solver: str
+    status: str
+    iterations: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    passes: NDArray[np.float64]
+    values: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    n_nonzeros: NDArray[Any]
+    accuracies: NDArray[np.float64]
+    objective: float
+    accuracy: float
+    n_nonzero: int
+    n_features: int = 0
+
+    @property
+    def lower_bound(self) -> float:
+        """The largest value that the optimum is proved to have; -inf: nothing is proved."""
+        bounds = np.minimum.accumulate(self.values) * (1.0 - self.gaps)
+        return float(np.nanmax(bounds)) if np.isfinite(bounds).any() else -np.inf
+
+    def row_at(self, optimum: float, level: float) -> int | None:
+        """The first row within `level` (relative) of the optimum; None: not reached."""
+        return first_row(self.values <= optimum * (1.0 + level))
+
+    def rows_at(self, seconds: float) -> float:
+        """Non-zeros at that time, as last seen."""
+        seen = np.isfinite(self.n_nonzeros) & (self.seconds <= seconds)
+        return float(self.n_nonzeros[seen][-1]) if seen.any() else 0.0
+
+    def columns(self, optimum: float) -> dict[str, Any]:
+        """What can be drawn, a number a row of the trace; rows are in per cent."""
+        counts = (
+            {"rows": 100.0 * self.n_nonzeros / self.n_features}
+            if self.n_features
+            else {"n_nonzero": self.n_nonzeros}
+        )
+        difference = (self.values - optimum) / optimum
+        times = {"seconds": self.seconds, "passes": self.passes, "relative_difference": difference}
+        return (
+            {**times, "accuracy": self.accuracies, **counts}
+            if self.n_features
+            else {**times, **counts, "accuracy": self.accuracies}
+        )
+
+
+Measured = Mapping[Any, tuple[float, Sequence[Curve]]]  # by case: the reference optimum, and the runs
+
+
+def as_they_are(weights: Weights) -> Any:
+    """Set the weights aside, to be looked at afterwards."""
+    return weights
+
+
+@dataclass(eq=False)
+class Recording:
+    """A solver whose weights are looked at: at each step, or in growing intervals of time.
+
+    look : what to keep of the weights
+    counts_samples : whether the seconds count that the solver spends on samples of the items
+    kept : by row of the trace
+    pauses : the seconds up to each row that do not count; lost : up to now
+    """
+
+    solver: Any
+    keeps_all: bool = False
+    look: Callable[[Weights], Any] = as_they_are
+    counts_samples: bool = True
+    kept: dict[int, Any] = field(default_factory=dict)
+    pauses: list[float] = field(default_factory=list)
+    lost: float = 0.0
+
+    def requires(self, objective: Any, penalty: Any) -> Requirements:
+        """Return what the solver asks for."""
+        return requirements(self.solver, objective, penalty)
+
+    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
+        """Those of the solver."""
+        states = self.solver.steps(objective, penalty, start)
+        del start
+        begin = latest = perf_counter()
+        due = 0.0
+        for state in states:
+            if state.sample_fraction == 1.0:
+                if (now := perf_counter() - begin - self.lost) >= due or self.keeps_all:
+                    self.kept[len(self.pauses)] = self.look((state.point.coords, state.point.weights))
+                    due = SPACING * now
+                    self.lost = perf_counter() - begin - now
+                self.pauses.append(self.lost)
+            elif not self.counts_samples:
+                self.lost += perf_counter() - latest
+            yield state
+            latest = perf_counter()
+
+
+@dataclass(eq=False)
+class Watch:
+    """Stops a run by its limits, the pauses of its recording left out; `scale` is that of the task."""
+
+    limits: Limits
+    recording: Recording
+    scale: float = 1.0
+    is_over_time: bool = False
+
+    def __call__(self, progress: Progress) -> bool:
+        if progress.sample_fraction == 1.0 and self.scale * progress.value <= self.limits.value:
+            return True
+        self.is_over_time = progress.seconds - self.recording.lost >= self.limits.seconds
+        return self.is_over_time
+
+    def why(self, result: Result) -> str:
+        """Why the run has ended, in few words; only this callback asks one to stop."""
+        if self.is_over_time:
+            return "seconds are over"
+        return "F* reached" if result.status.name == "CALLBACK" else result.message.partition(": ")[2]
+
+
+def run_case(
+    path: str, case: Any, names: Sequence[str], seconds: float, optimum: float | None, n_threads: int | None
+) -> tuple[Curve | None, list[Curve]]:
+    """Run methods on a stored problem, one after the other.
+
+    Returns a run far towards the optimum, None where that is known, and the curves; methods without settings for the
+    data are left out. `seconds`: the limit of each run.
+    """
+    problem, reference = read_stored(path), None
+    task = case.task(problem, n_threads)
+    if optimum is None:
+        limits = Limits(PATIENCE * seconds, tol=CERTIFIED)
+        reference = run(task, problem.is_chain, "reference", case.solver(case.reference), limits)
+        reference = replace(reference, solver=case.reference)
+        optimum = float(reference.values.min())
+    limits = Limits(seconds, optimum * (1.0 + CLOSE))
+    solvers = {name: case.solver(name) for name in names}
+    return reference, [
+        run(task, problem.is_chain, name, solver, limits)
+        for name, solver in solvers.items()
+        if solver is not None
+    ]
+
+
+def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Curve:
+    """Warm up, train on the clock, and judge."""
+    kind = is_chain, repr(solver)
+    recording = Recording(solver, look=task.glance, counts_samples=task.counts_samples)
+    watch = Watch(limits, recording, task.scale)
+    with quietly():
+        task.warm_up(solver, kind not in WARM)
+        WARM.add(kind)
+        result = task.fit(recording, tol=limits.tol, max_iter=UNLIMITED, callback=watch)
+    if result.status.name == "INTERRUPTED":
+        raise KeyboardInterrupt
+    curve = curve_of(task, name, result, recording, watch.why(result))
+    say(f"  {name}: {curve.seconds[-1]:.1f} s, {curve.values.min():,.8g}, {curve.status}")
+    return curve
+
+
+def curve_of(task: Any, name: str, result: Result, recording: Recording, status: str) -> Curve:
+    """What there is to say about a run."""
+    trace = result.trace
+    pauses = np.full(len(trace), recording.lost)  # a certificate at the end may be a row of its own
+    pauses[: len(recording.pauses)] = recording.pauses[: len(trace)]
+    glances = np.full((len(trace), 2), np.nan)
+    for row, glance in recording.kept.items():
+        if row < len(trace):
+            glances[row] = glance
+    verdict = task.verdict((result.coords, result.weights))
+    n_nonzero = verdict.n_rows if task.n_features else result.n_nonzero
+    glances[np.argmin(trace.value)] = verdict.accuracy, n_nonzero
+    return Curve(
+        solver=name,
+        status=status,
+        iterations=trace.iteration,
+        seconds=trace.seconds - pauses,
+        passes=trace.passes,
+        values=task.scale * trace.value,
+        gaps=trace.gap,
+        n_nonzeros=glances[:, 1] if task.n_features else trace.n_nonzero,
+        accuracies=glances[:, 0],
+        objective=verdict.objective,
+        accuracy=verdict.accuracy,
+        n_nonzero=n_nonzero,
+        n_features=task.n_features,
+    )
+
+
+class CurvePanel(NamedTuple):
+    """One diagram: `y` and `x` are columns of the CSV file; `title` may name the `{case}`."""
+
+    title: str
+    case: Any
+    y: str
+    x: str
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """A figure of a paper: its number, what it shows, the methods, the panels in two columns.
+
+    `is_comparison`: whether it asks who is first, of all methods.
+    """
+
+    number: str
+    title: str
+    solvers: Sequence[str]
+    panels: Sequence[CurvePanel]
+    is_comparison: bool = False
+
+    @property
+    def cases(self) -> list[Any]:
+        """The problems, each once."""
+        return list(dict.fromkeys(panel.case for panel in self.panels))
+
+    @property
+    def heading(self) -> str:
+        """The title, and the problem unless the panels tell."""
+        return f"{self.title}: {self.cases[0]}" if "{case}" not in self.panels[0].title else self.title
+
+    def quick(self) -> CurveFigure:
+        """The same on small parts of the data."""
+        return replace(self, panels=[panel._replace(case=panel.case.quick()) for panel in self.panels])
+
+
+@dataclass(eq=False)
+class Study:
+    """What has been measured so far: references first, then every method, each run once.
+
+    seconds : limit of a single run, looked at after every iteration
+    is_quick : all runs share this process; otherwise each has one of its own
+    """
+
+    folder: Folder
+    seconds: float
+    is_quick: bool
+    n_threads: int | None
+    curves: dict[tuple[Any, str], Curve] = field(default_factory=dict)
+    latest: tuple[Any, Any] | None = None
+
+    def alone(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        """Run in a process of its own unless the study is quick."""
+        return task(*arguments) if self.is_quick else run_alone(task, *arguments)
+
+    def problem(self, case: Any) -> Problem:
+        """The items of a case; those of the latest are kept."""
+        if self.latest is None or self.latest[0] != case.source:
+            say(f"{case.data.title}: preparing")
+            self.latest = case.source, case.load()
+        return self.latest[1]
+
+    def measure(self, figure: CurveFigure) -> Measured:
+        """The reference optimum of each problem, and the curves of the figure's methods."""
+        for case in figure.cases:
+            self.run(case, figure.solvers)
+        return {
+            case: (
+                self.folder.optima[str(case)].value,
+                [self.curves[case, name] for name in figure.solvers if (case, name) in self.curves],
+            )
+            for case in figure.cases
+        }
+
+    def run(self, case: Any, names: Sequence[str]) -> None:
+        """Run what has not been run yet; the folder remembers the best value."""
+        problem = self.problem(case)
+        missing = [name for name in names if (case, name) not in self.curves]
+        known = self.folder.optima.get(str(case))
+        is_known = known is not None and known.fingerprint == problem.cut
+        if not missing and is_known:
+            return
+        say(f"{case}")
+        with stored(problem) as path:
+            rounds: list[list[str]] = [[name] for name in missing]
+            if self.is_quick:
+                rounds = [missing]
+            elif not is_known:
+                rounds = [[], *rounds]
+            for some in rounds:
+                optimum = self.folder.optima[str(case)].value if is_known else None
+                task = path, case, some, self.seconds, optimum, self.n_threads
+                self.keep(case, problem.cut, *self.alone(run_case, *task))
+                is_known = True
+
+    def keep(self, case: Any, cut: str, reference: Curve | None, curves: list[Curve]) -> None:
+        """Take the curves, and what they tell of the optimum."""
+        optimum = None if reference else self.folder.optima[str(case)]
+        for curve in [*([reference] if reference else []), *curves]:
+            value, accuracy = float(np.min(curve.values)), curve.accuracy
+            seen = Optimum(cut, value, curve.lower_bound, curve.solver, curve.n_nonzero, accuracy)
+            optimum = seen if optimum is None else better(optimum, seen)
+        assert optimum is not None
+        if optimum != self.folder.optima.get(str(case)):
+            self.folder.remember(str(case), optimum)
+        self.curves.update({(case, curve.solver): curve for curve in curves})

@@ -1,0 +1,210 @@
+"""The sets of `defaults.py`: items to train on and to test on, the estimator for them, and what is scored.
+
+All but leukemia and those of the Mulan collection are in the registry (`crfqn data get`, or a folder that CRFQN_DATA
+names); these are in that folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.metrics import label_ranking_average_precision_score
+
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
+from crfqn.data.files.lines import text_lines
+from crfqn.datasets import dataset
+from crfqn.errors import DataUnavailableError, InputError
+from crfqn.metrics import chunk_f1_score
+from harness import data
+from harness.problems import Problem
+from harness.texts import Texts
+
+TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
+MNIST_ITEMS = 10_000
+CHUNKED = ("btc", "conll2000-500", "conll2000-2000")  # whose labels are IOB tags
+CHUNKS, ACCURACY, RANKS = "F1 of chunks", "accuracy", "label ranking average precision"
+VARIED = ("l1", "group_l1", "l2")  # the strengths that there are curves of
+
+
+@dataclass(frozen=True, eq=False)
+class TunedSet:
+    """A set: its items, the class of the estimator and its parameters besides the strengths.
+
+    measure : CHUNKS, ACCURACY or RANKS
+    varied : one of VARIED
+    """
+
+    items: Problem
+    estimator: type
+    settings: dict[str, Any] = field(default_factory=dict)
+    measure: str = ACCURACY
+    varied: str = "l1"
+
+    def varying(self, varied: str) -> TunedSet:
+        """The set with another strength that varies; for rows of weights, the estimator whose penalty they are."""
+        if varied == "group_l1" and self.estimator not in (MulticlassCRF, MultilabelRanker):
+            raise InputError(
+                f"group_l1: expected a set of flat labels, got one for {self.estimator.__name__}"
+            )
+        if varied != "group_l1" and self.estimator is MultilabelRanker:
+            raise InputError(
+                f"{varied}: expected a set of one label an item; of several there is group_l1 only"
+            )
+        rows = varied == "group_l1" and self.estimator is MulticlassCRF
+        return replace(self, varied=varied, estimator=MulticlassClassifier if rows else self.estimator)
+
+    def strengths(self, strength: Any, l2: float = 0.0) -> dict[str, Any]:
+        """The parameters of a strength that varies; l2 besides an l1."""
+        if self.varied == "l2":
+            return {"l1": 0.0, "l2": strength}
+        return {"l1": strength, "l2": l2} if self.varied == "l1" else {"group_l1": strength}
+
+    def model(self, **settings: Any) -> Any:
+        """A new estimator."""
+        return self.estimator(**self.settings, **settings)
+
+    def score(self, model: Any, X: Any, y: Any) -> float:
+        """The measure in percent."""
+        if self.measure == CHUNKS:
+            return 100.0 * chunk_f1_score(y, model.predict(X))
+        if self.measure == RANKS:
+            return 100.0 * float(label_ranking_average_precision_score(y, model.decision_function(X)))
+        return 100.0 * model.score(X, y)
+
+    @property
+    def n_labels(self) -> int:
+        """Labels that training items have."""
+        y = self.items.y_train
+        return int(y.any(axis=0).sum()) if self.measure == RANKS else len(self.items.classes)
+
+    @property
+    def n_items(self) -> int:
+        """Training items."""
+        return len(self.items.y_train)
+
+
+def words(name: str) -> TunedSet:
+    """A set of words to label, as the benchmark of texts has it, under all pairs of features and labels."""
+    return TunedSet(Texts.load(name).problem(), ChainCRF, measure=CHUNKS if name in CHUNKED else ACCURACY)
+
+
+def texts(name: str, vectorizer: Any) -> TunedSet:
+    """20 newsgroups by date, headers included, or BANKING77, questions to a bank of 77 intents; all words."""
+    return TunedSet(data.vectorised(data.split_of(name), vectorizer), MulticlassCRF)
+
+
+def docstrings(estimator: type, fewest: int = 8) -> TunedSet:
+    """Docstrings of the standard library, flat or in the tree of modules, as TF-IDF."""
+    from crfqn.readers.collections.texts import collect_docstrings
+
+    documents: Any = collect_docstrings(fewest)
+    settings: dict[str, Any] = {"taxonomy": documents.taxonomy} if estimator is TaxonomyCRF else {}
+    return TunedSet(data.vectorised(data.parts_of(documents), TfidfVectorizer()), estimator, settings)
+
+
+def web_pages() -> TunedSet:
+    """LSHTC1, Task 1: the validation part trains; word counts by their largest, in a taxonomy of 2387 nodes."""
+    items = Problem.of_recipe("models/lshtc1-task1")
+    return TunedSet(items, TaxonomyCRF, {"taxonomy": items.taxonomy})
+
+
+def mnist() -> TunedSet:
+    """The first 10,000 of MNIST's training images, grey values from 0 to 1, and all that test."""
+    return TunedSet(data.split_of("mnist").part(MNIST_ITEMS), MulticlassCRF)
+
+
+def digits(n_items: int | None = None) -> TunedSet:
+    """scikit-learn's 8 x 8 digits, values from 0 to 16, every fifth for testing; the first ones of both parts."""
+    x, y = load_digits(return_X_y=True)
+    is_test = np.arange(y.size) % TEST_EVERY == TEST_EVERY - 1
+    parts = (x[~is_test], y[~is_test], x[is_test], y[is_test])
+    return TunedSet(Problem(*(part[:n_items] for part in parts)), MulticlassCRF)
+
+
+def strings_of_digits(n_items: int) -> TunedSet:
+    """Handwritten dates and times of the registry as sequences of 8 x 8 pixels, from 0 to 16."""
+    labeled: Any = dataset("digits").load()
+    parts: list[Any] = []
+    for part in (range(n_items), range(labeled.n_train, labeled.n_train + n_items)):
+        items = [labeled.inputs[i] for i in part]
+        pixels = np.concatenate([item.reshape(len(item), -1) for item in items]).astype(np.float64)
+        parts += [Sequences(pixels, np.cumsum([0, *map(len, items)])), [labeled.labels[i] for i in part]]
+    return TunedSet(Problem(*parts), ChainCRF)
+
+
+def read_mulan(name: str) -> Problem:
+    """Features and tables of labels of the training and the test items, from the folder `mulan` below CRFQN_DATA."""
+    folder = Path(os.environ.get("CRFQN_DATA", "")) / "mulan"
+    if not (folder / f"{name}.xml").exists():
+        raise DataUnavailableError(
+            f"{folder}: expected {name}.xml, {name}-train.arff and {name}-test.arff (perhaps .gz), as the Mulan "
+            "collection has them"
+        )
+    labels = re.findall(r'name="([^"]+)"', (folder / f"{name}.xml").read_text(encoding="utf-8"))
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        file = folder / f"{name}-{part}.arff"
+        names, table = read_arff(file if file.exists() else file.with_suffix(".arff.gz"))
+        is_label = np.isin(names, labels)
+        parts += [table[:, ~is_label], table[:, is_label].toarray().astype(np.int64)]
+    return Problem(*parts)
+
+
+def read_arff(path: Path) -> tuple[list[str], Any]:
+    """Names of the attributes, and the rows, all numbers, as CSR."""
+    names: list[str] = []
+    columns: list[int] = []
+    values: list[float] = []
+    starts = [0]
+    for _, line in text_lines(path):
+        if line[:10].lower() == "@attribute":
+            names.append(line.split()[1])
+        if not line.strip() or line[0] in "%@":
+            continue
+        fields = line.strip().strip("{}").split(",")
+        pairs = [field.split() for field in fields] if line[0] == "{" else list(enumerate(fields))
+        columns += [int(column) for column, _ in pairs]
+        values += [float(value) for _, value in pairs]
+        starts.append(len(values))
+    table = csr_array((values, columns, starts), (len(starts) - 1, len(names)))
+    table.eliminate_zeros()
+    return names, table
+
+
+SETS: dict[str, Callable[[], TunedSet]] = {
+    "companies": lambda: words("company"),
+    "persons": lambda: words("person"),
+    "dutch": lambda: words("dutch-upos"),
+    "tweets": lambda: words("btc"),
+    "chunks-500": lambda: words("conll2000-500"),
+    "chunks-2000": lambda: words("conll2000-2000"),
+    "news-counts": lambda: texts("newsgroups", CountVectorizer()),
+    "news-tf-idf": lambda: texts("newsgroups", TfidfVectorizer()),
+    "banking-counts": lambda: texts("banking77", CountVectorizer()),
+    "banking-tf-idf": lambda: texts("banking77", TfidfVectorizer()),
+    "docstrings": lambda: docstrings(MulticlassCRF),
+    "docstrings-tree": lambda: docstrings(TaxonomyCRF),
+    "lshtc1": web_pages,
+    "mnist": mnist,
+    "digits": digits,
+    "leukemia": lambda: TunedSet(data.leukemia(), MulticlassCRF),
+}
+# Several labels an item: for group_l1 alone.
+MULTILABEL: dict[str, Callable[[], TunedSet]] = {
+    "yeast": lambda: TunedSet(read_mulan("yeast"), MultilabelRanker, measure=RANKS),
+    "bibtex": lambda: TunedSet(read_mulan("bibtex"), MultilabelRanker, measure=RANKS),
+}
+# Small parts of what comes with scikit-learn, for --quick.
+QUICK: dict[str, Callable[[], TunedSet]] = {
+    "few-digits": lambda: digits(240),
+    "few-strings": lambda: strings_of_digits(60),
+}

@@ -1,0 +1,191 @@
+"""The folder of a study's results: whole files or none, what is known of the optima, and one page over all there is.
+
+`page.md` says what each command has found; a command replaces its own sections and leaves the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from crfqn.errors import DataError, InputError
+from harness.measuring import say
+from harness.report import Table, machine, write_json
+
+PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
+LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
+BAD_INPUT, NO_DATA, INTERRUPTED = 2, 3, 130
+SEVERAL = "May be given several times."
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Say why in a line instead of a trace-back, and leave with the code that belongs to it."""
+    try:
+        yield
+    except (InputError, DataError) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(NO_DATA if isinstance(error, DataError) else BAD_INPUT) from None
+    except KeyboardInterrupt:
+        print("interrupted: what was finished before is in the folder", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best value seen of a problem, and the model that has it.
+
+    `lower_bound` is proved; `fingerprint` is that of the training items: another cut of the data is another problem.
+    """
+
+    fingerprint: str
+    value: float
+    lower_bound: float
+    found_by: str
+    n_nonzero: int
+    accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """How far the value can be above the true optimum, relative."""
+        return max(self.value - self.lower_bound, 0.0) / self.value
+
+
+def better(first: Optimum, second: Optimum) -> Optimum:
+    """The lower value, with the better of the bounds."""
+    best = second if second.value < first.value else first
+    return replace(best, lower_bound=max(first.lower_bound, second.lower_bound))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure or table on the page: `order` sorts, `command` has made it on `machine`."""
+
+    order: int
+    title: str
+    command: str
+    machine: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """How a study's page begins, and which command makes its sections, in their order."""
+
+    title: str = "A study"
+    introduction: str = ""
+    script: str = ""
+    order: Sequence[str] = ()
+
+
+class Folder:
+    """Where a study's results go.
+
+    path : made if it is not there
+    options : of the command besides the choice of figure or table, as the page tells them
+    """
+
+    def __init__(self, path: Path, page: Page, options: str = "") -> None:
+        self.path, self.page, self.options = path, page, options
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{path}: expected a folder to write into: {error.strerror}") from None
+        self.optima = {key: Optimum(**entry) for key, entry in self._read(OPTIMA).items()}
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError:
+            content = None
+        if not isinstance(content, dict):
+            raise InputError(f"{path}: expected JSON that this program has written; move it away")
+        return content
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[Path]:
+        """A folder for new files; they come into this one when the block ends well, else none does."""
+        stage = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.path))
+        try:
+            yield stage
+            for file in sorted(stage.iterdir()):
+                os.replace(file, self.path / file.name)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def remember(self, key: str, optimum: Optimum) -> None:
+        """Keep what is known of an optimum."""
+        self.optima[key] = optimum
+        with self.all_or_nothing() as stage:
+            write_json(stage / OPTIMA, {name: asdict(entry) for name, entry in self.optima.items()})
+
+    def publish(
+        self,
+        name: str,
+        title: str,
+        tables: Sequence[Table],
+        notes: Sequence[str] = (),
+        rows: tuple[Sequence[str], Iterable[Sequence[Any]]] | None = None,
+        picture: Callable[[Path], None] | None = None,
+        extra: str = "",
+    ) -> None:
+        """Make the files of a figure or table, all or none, and its section of the page.
+
+        name : "figure-2", which option `--figure 2` of the command makes
+        rows : head and rows of its CSV file; picture : draws its PNG file
+        extra : options of the command besides
+        """
+        command = f"python scripts/{self.page.script} --{name.replace('-', ' ')}{extra}{self.options}"
+        with self.all_or_nothing() as stage:
+            text = []
+            if picture is not None:
+                picture(stage / f"{name}.png")
+                text.append(f"![{title.partition(':')[0]}]({name}.png)")
+            if rows is not None:
+                write_rows(stage / f"{name}.csv", *rows)
+            text += [table.markdown(3) for table in tables] + ["\n".join(f"- {note}" for note in notes)]
+            order, whole = self.page.order.index(name), "\n\n".join(text).rstrip()
+            self.add(name, Section(order, title, command, facts(), whole), stage)
+        say(f"  {self.path / PAGE}: {title}")
+
+    def add(self, name: str, section: Section, stage: Path) -> None:
+        """Write the page anew, with a section, into `stage`."""
+        sections = self._read(SECTIONS) | {name: asdict(section)}
+        write_json(stage / SECTIONS, sections)
+        page = [f"# {self.page.title}", self.page.introduction]
+        for entry in sorted((Section(**each) for each in sections.values()), key=lambda each: each.order):
+            page += [f"## {entry.title}", f"    {entry.command}", entry.text, entry.machine]
+        (stage / PAGE).write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def facts() -> str:
+    """The machine, and versions."""
+    return "Machine: " + ", ".join(f"{name} {value}" for name, value in machine(LIBRARIES).items()) + "."
+
+
+def write_rows(file: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A CSV file; what is not known is left empty."""
+    with file.open("w", newline="", encoding="utf-8") as lines:
+        out = csv.writer(lines)
+        out.writerow(head)
+        out.writerows([*map(_cell, row)] for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, np.generic) and isfinite(value):
+        return value.item()
+    return "" if value != value else value

@@ -1,1 +1,0 @@
-"""What `scripts/reproduce_prox_qn.py` measures, draws and writes: a module for each of them."""

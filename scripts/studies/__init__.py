@@ -1,1 +1,0 @@
-"""What the studies of papers share: how runs are recorded, kept, drawn, and written down."""
