@@ -69,9 +69,8 @@ def learn_batch(
     start : weights of the objective's coordinates to begin with, where the model has no memory of a pass
     """
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
-    is_new = start is None or memory is not None
-    first = NO_WEIGHTS if is_new else centred_weights(features, start)
-    online = objective.state(PerceptronState, first)
+    begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
+    online = objective.state(PerceptronState, begins)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
     else:

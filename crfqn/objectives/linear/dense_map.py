@@ -20,7 +20,7 @@ from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
 from crfqn.threads import Pool
 
 NEAR = (
-    10.0  # a centre as far as this many times the values around it costs products one digit of their sixteen
+    10.0  # times the distances of values from a centre: as far as this it costs products one digit of sixteen
 )
 SAMPLE = 256  # positions that tell how far values lie around their centre
 SAME = 1e-12  # relative distance of a mean from a value that is rounding
