@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from crfqn.arrays import NO_WEIGHTS
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
@@ -74,9 +75,9 @@ class Run:
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
         self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
         self.n_iter = 0
-        is_cold = start.coords.size == 0
+        self.is_cold = start.coords.size == 0
         self.scale = (
-            np.nan if is_cold or penalty.dual_radius == 0 else penalty.dual_radius
+            np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
         self.passes_before = objective.n_passes
         self.started = time.perf_counter()
@@ -187,7 +188,7 @@ class Run:
         must not find the objective lower. Small problems are solved from there, whatever may end the run.
         """
         estimate = self.distance.after_step(self.value)
-        self.estimate = np.nan if self.is_discredited else estimate
+        self.estimate, self.is_near = np.nan if self.is_discredited else estimate, False
         asks = self.is_convex and self.excess is None and (self.may_estimate or self.to_rounding)
         if not (asks and self.distance.wants_look(estimate)):
             return state
@@ -203,8 +204,7 @@ class Run:
         )
         self.estimate += promise_of_zeros(seen) / abs(self.value) + found
         self.is_near = self.estimate <= self.tol
-        if not self.is_near:
-            self.distance.put_off()
+        self.distance.put_off()
         if found > GROSS * self.tol and self.penalty.dual_radius > 0:
             self.is_discredited, self.may_estimate, self.estimate = True, False, np.nan
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
@@ -317,7 +317,7 @@ class Run:
             can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
             if state.is_final or not (can_tell and np.isfinite(self.estimate)):
                 return Status.STATIONARY
-        if self.is_near:
+        if self.is_near and not self._is_contradicted:
             return Status.ESTIMATED
         if asked_to_stop:
             return Status.CALLBACK
@@ -326,6 +326,14 @@ class Run:
         if state.is_final:
             return Status.LINE_SEARCH_FAILED if state.has_failed else Status.STALLED
         return self._limit(progress)
+
+    @property
+    def _is_contradicted(self) -> bool:
+        """Whether all steps from zero have won less than the certificate leaves open: they may have gone nowhere."""
+        left = self.gap * abs(self.value)
+        if not self.is_cold or not left > self.trace.rows[0].value - self.value:
+            return False
+        return left > self.objective.at(*NO_WEIGHTS).value - self.value  # samples may have won most of it
 
     def _limit(self, progress: Progress) -> Status | None:
         if self.watch is not None and self.watch.is_over:

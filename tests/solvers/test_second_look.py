@@ -70,6 +70,16 @@ def test_a_proof_is_found_where_an_estimate_would_have_led_to_it():
     assert certificate.status is Status.CONVERGED
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_run_that_has_gone_nowhere_has_not_ended():
+    """So far from the origin that no gradient tells where to go: all steps win less than the bound leaves open."""
+    X, y = off_centre(1e6)
+    model = MulticlassCRF(l1=0.01, l2=1.0, penalty="elastic-net", solver="owl-qn", tol=1e-2, max_iter=40)
+    result = model.fit(X, y).result_
+    assert result.gap > 0.5
+    assert not result.status.is_success
+
+
 @pytest.mark.parametrize("name", ["multitask", "logistic", "ranking"])
 @pytest.mark.parametrize("strengths", [(0.0, 0.5, 0.0), (0.0, 0.1, 0.5)], ids=["l2", "rows"])
 def test_all_directions_lead_to_the_optimum(name, strengths):
