@@ -327,7 +327,7 @@ class TestSearch:
 
         group = GroupLasso(0.01, n_features=25, n_states=3)
         objective = problem.objective()
-        loss = Uphill(objective.at(np.empty(0, np.int64), np.empty(0)), objective.loss)
+        loss = Uphill(objective, objective.at(np.empty(0, np.int64), np.empty(0)))
         value = loss.value
         update = FeatureBCD().update(group, loss, 1, SweepRule(0.01, 0.5, 1e-10, 0.0, 0.0, noise=1e-12))
         assert (update.n_moved, update.n_failed) == (0, 1)

@@ -11,7 +11,8 @@ from problems import LEAVES, PARENTS, SHAPES
 from references import Forest
 
 from crfqn.errors import InputError
-from crfqn.kernels.taxonomy import WIDEST, marginals
+from crfqn.kernels import taxonomy as marginals
+from crfqn.kernels.taxonomy import WIDEST
 from crfqn.structures.flat import flat
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import N_PARTS, Pool
