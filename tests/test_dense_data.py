@@ -97,6 +97,7 @@ def peak_of(data) -> int:
     return peak
 
 
+@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
 def test_it_takes_less_memory_than_index_arrays():
     data = RNG.normal(size=(12_000, 200)).astype(np.float32)
     peak_of(data[:100])  # compiled

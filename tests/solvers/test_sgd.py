@@ -409,6 +409,7 @@ class TestEstimators:
             again, other = fit(3), fit(4)
         assert again.result_.value == model.result_.value != other.result_.value
 
+    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
     def test_intercepts_are_unpenalised(self):
         rng = np.random.default_rng(0)
         x = rng.normal(size=(60, 4))

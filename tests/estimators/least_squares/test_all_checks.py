@@ -20,5 +20,6 @@ SMALL = {"batch_size": 40, "max_iter": 4}
         StagewiseRegression(generator="subsets", **SMALL),
     ]
 )
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 def test_all_checks(estimator, check):
     check(estimator)
