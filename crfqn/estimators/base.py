@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.checks import check_nonnegative, check_size, is_number
+from crfqn.estimators.checks import check_flags, check_nonnegative, check_size, check_verbose, is_number
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.storage.saving import save
 from crfqn.estimators.strengths.automatic import Strengths, chosen_strengths, tell_strengths
@@ -204,6 +204,8 @@ class SparseCRF(Fitted):
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         self._check_strengths()
+        check_flags(self, "warm_start")
+        check_verbose(self.verbose)
         check_nonnegative("tol", self.tol)
         if self.stop not in STOPS:
             raise InputError(f"stop: expected one of {list(STOPS)}, got {self.stop!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,12 @@ def check_flags(model: Any, *names: str) -> None:
     for name in names:
         if not isinstance(getattr(model, name), (bool, np.bool_)):
             raise InputError(f"{name}: expected True or False, got {getattr(model, name)!r}")
+
+
+def check_verbose(value: Any) -> None:
+    """Raise InputError unless the parameter `verbose` is a whole number or a flag."""
+    if not isinstance(value, (Integral, np.bool_)):
+        raise InputError(f"verbose: expected a whole number, got {value!r}")
 
 
 def is_number(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
@@ -148,15 +149,15 @@ def chain_weights(
         )
     if lost:
         warn_caller(f"{format_name}: lost: {' and '.join(lost)}", UserWarning)
-    edges = model.edge_coef_.toarray()
+    edge = model.edge_coef_.tocoo()
     if model.rules_ is not None:
-        edges = np.where(model.rules_.transitions, edges, FORBIDDEN)
-    first, second = np.nonzero(edges)
+        edge = coo_array(np.where(model.rules_.transitions, edge.toarray(), FORBIDDEN))
+    is_edge = edge.data != 0
     return ChainWeights(
         [str(label) for label in model.classes_],
         _attribute_names(vocabulary, used, format_name),
         _sorted_table(rows, node.row[stays], node.data[stays]),
-        SparseTable(first, second, edges[first, second]),
+        _sorted_table(edge.row[is_edge], edge.col[is_edge], edge.data[is_edge]),
     )
 
 

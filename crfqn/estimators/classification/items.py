@@ -28,7 +28,7 @@ from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
-from crfqn.estimators.classification.labels.item_weights import item_weights
+from crfqn.estimators.classification.labels.item_weights import check_class_weight, item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.classification.scoring.node_scores import score_blocks
 from crfqn.estimators.features import centred, item_features
@@ -328,11 +328,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_flags(self, "fit_intercept", "penalize_intercept")
-        is_known = self.class_weight is None or isinstance(self.class_weight, Mapping)
-        if not is_known and not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
-            raise InputError(
-                f"class_weight: expected None, 'balanced' or a dict label -> weight, got {self.class_weight!r}"
-            )
+        check_class_weight(self.class_weight)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""

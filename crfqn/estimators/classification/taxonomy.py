@@ -164,6 +164,7 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
         super()._check_parameters()
         if not isinstance(self.labels, str) or self.labels not in LABELS:
             raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
+        check_separator(self.separator)
 
     def _check_hinge(self) -> None:
         super()._check_hinge()

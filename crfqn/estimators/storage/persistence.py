@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from os import PathLike
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -104,28 +103,13 @@ def _restore(file: ModelFile) -> SparseCRF | MulticlassSVC:
 
 
 def _unfitted(file: ModelFile) -> SparseCRF | MulticlassSVC:
-    """Return an estimator with the settings of the file; ModelFileError where one is none that `fit` would take."""
+    """Return an estimator with the settings of the file; ModelFileError for one that `fit` would not take."""
     model = KINDS[file.kind]._from_settings(file.table("settings"))
-    types = get_type_hints(type(model))
-    for name in (field.name for field in fields(model) if field.init):
-        value, expected = getattr(model, name), types[name]
-        if not _is_of_type(value, expected):
-            shown = str(getattr(expected, "__name__", expected))
-            raise ModelFileError(f"{file.path}: settings: {name}: expected {shown}, got {describe(value)}")
     try:
         model._check_parameters()
     except InputError as error:
         raise ModelFileError(f"{file.path}: settings: {error}") from None
     return model
-
-
-def _is_of_type(value: Any, expected: Any) -> bool:
-    """Return whether a value is one of a parameter's type; a whole number is a float too, a boolean no number."""
-    kinds = get_args(expected) if isinstance(expected, UnionType) else (expected,)
-    if Any in kinds or type(value) in kinds:
-        return True
-    allowed = tuple(get_origin(kind) or kind for kind in kinds) + (int,) * (float in kinds)
-    return not isinstance(value, bool) and isinstance(value, allowed)
 
 
 def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:

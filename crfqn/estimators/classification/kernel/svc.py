@@ -21,14 +21,18 @@ from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_nonnegative, is_number
+from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
 from crfqn.estimators.classification.kernel.kernel_functions import (
     NAMED,
     PRECOMPUTED,
     KernelFunction,
     resolve_gamma,
 )
-from crfqn.estimators.classification.labels.item_weights import check_item_weights, item_weights
+from crfqn.estimators.classification.labels.item_weights import (
+    check_class_weight,
+    check_item_weights,
+    item_weights,
+)
 from crfqn.estimators.storage.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.storage.saving import save
 from crfqn.model_file import ModelFile
@@ -287,6 +291,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         is_named = isinstance(self.gamma, str) and self.gamma in ("scale", "auto")
         if not (is_named or (is_number(self.gamma) and np.isfinite(self.gamma) and self.gamma > 0)):
             raise InputError(f"gamma: expected 'scale', 'auto' or a finite number > 0, got {self.gamma!r}")
+        check_class_weight(self.class_weight)
+        check_verbose(self.verbose)
         check_nonnegative("degree", self.degree)
         check_nonnegative("tol", self.tol)
         if not (is_number(self.coef0) and np.isfinite(self.coef0)):

@@ -270,7 +270,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_flags(self, "early_stopping", "warm_start")
+        check_flags(self, "early_stopping")
         if not (is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise InputError(
                 f"validation_fraction: expected a number between 0 and 1, got {self.validation_fraction!r}"
