@@ -67,7 +67,10 @@ class KernelFiles(IndexDataCacheFile):
     def _load_index(self) -> dict[Any, str]:
         try:
             return super()._load_index()
-        except (ImportError, AttributeError):  # of a version whose types stand elsewhere: obsolete, not damaged
+        except (
+            ImportError,
+            AttributeError,
+        ):  # of a version whose types stand elsewhere: obsolete, not damaged
             return {}
         except Exception as error:
             self._warn_damaged(error)
