@@ -1,20 +1,13 @@
 """Results to standard output or to a file: a file is written as a whole, or not at all."""
 
-import re
 import sys
-import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from crfqn.cli.exits import say
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.files.packing import pack
 from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
-
-NUMBERS = re.compile("([0-9]+)")
 
 
 def write_text(output: Path | None, parts: str | Iterable[str | bytes]) -> None:
@@ -63,22 +56,3 @@ def _feed(output: Path, pieces: Iterator[bytes]) -> None:
         raise
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
-
-
-@contextmanager
-def warnings_at_the_end() -> Iterator[None]:
-    """Say each warning that comes once, when all is done, instead of for each part of the input.
-
-    The numbers in a warning about a part are counts of its items, and those of warnings of one wording are added.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            sums: dict[tuple[str, ...], Counter[int]] = {}
-            for warning in caught:
-                words = NUMBERS.split(str(warning.message))
-                sums.setdefault(tuple(words[::2]), Counter()).update(dict(enumerate(map(int, words[1::2]))))
-            for parts, counts in sums.items():
-                say("warning: " + "".join(word + str(counts.get(i, "")) for i, word in enumerate(parts)))

@@ -13,7 +13,6 @@ from crfqn.cli.loading import (
     ranks_labels,
     tree_of,
 )
-from crfqn.cli.output import warnings_at_the_end
 from crfqn.cli.scores import (
     DocumentScores,
     LabelCounts,
@@ -51,11 +50,10 @@ def evaluate(path: Path, source: str | None, *, format: str | None = None, as_js
                     likelihoods.append(log_likelihood(model, observed.X, observed.y))
                 yield observed.y, predicted
 
-    with warnings_at_the_end():
-        try:
-            scores = score_parts(model, parts())
-        except InputError as error:
-            raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
+    try:
+        scores = score_parts(model, parts())
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
     total = None if likelihoods is None else math.fsum(likelihoods)
     if as_json:
         known = total is not None and math.isfinite(total)

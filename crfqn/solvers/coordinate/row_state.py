@@ -104,6 +104,7 @@ class RowBlocks(MethodState):
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
+        point = point.with_scores
         owner, loss = point.objective, point.objective.loss
         split, n_states = owner.split(point.coords), owner.n_states
         stored, row = np.unique(split.features, return_inverse=True)
