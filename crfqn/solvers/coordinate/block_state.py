@@ -77,9 +77,7 @@ class BlockState(MethodState):
 
     @classmethod
     def check(cls, objective: Any) -> None:
-        """Raise ViewError for other losses than likelihoods of chains and taxonomies, and for blocks of items."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
         loss = objective.loss
         if not (isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(
