@@ -15,7 +15,7 @@ from crfqn.data.labels.schemes import OUTSIDE, Scheme, find_scheme, fitting_sche
 from crfqn.errors import InputError
 
 if TYPE_CHECKING:
-    from crfqn.metrics.spans.scores import SpanCounts
+    from crfqn.metrics.spans import SpanCounts
     from crfqn.taxonomy.tree import LabelTree
 
 Labels = Sequence[str]
@@ -37,7 +37,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """Scores of the chunks, which count if found as a whole (see `crfqn.metrics.spans`), in all and by type."""
+    """Scores of the chunks, which count if found as a whole (see `crfqn.metrics`), in all and by type."""
 
     precision: float
     recall: float
@@ -151,7 +151,7 @@ class LabelCounts:
             self._add_spans(names.tolist(), given, predicted)
 
     def _add_spans(self, names: list[str], given: Sequence[Labels], predicted: Sequence[Labels]) -> None:
-        from crfqn.metrics.spans.scores import span_counts, sum_counts
+        from crfqn.metrics.spans import span_counts, sum_counts
 
         if not self._is_given:
             fitting = fitting_schemes(names)
@@ -182,7 +182,7 @@ class LabelCounts:
     def _chunks(self, names: set[str]) -> ChunkScores | None:
         if not self._schemes or not (names or self._is_given):
             return None
-        from crfqn.metrics.spans.scores import sum_counts
+        from crfqn.metrics.spans import sum_counts
 
         counts = sorted(self._spans[self._schemes[0].name].items())
         every = sum_counts([count for _, count in counts])

@@ -14,7 +14,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from crfqn.data.labels.schemes import Scheme, find_scheme, recognise_scheme
 from crfqn.errors import InputError
-from crfqn.metrics.spans.scores import span_counts, sum_counts
+from crfqn.metrics.spans import span_counts, sum_counts
 from crfqn.plot.matrices import ConfusionDisplay, flat_labels
 from crfqn.report.subject import Subject
 from crfqn.wording import describe
