@@ -15,13 +15,20 @@ from crfqn.data.files.whole_file import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
-from crfqn.report import overview, weights
-from crfqn.report.errors import worst_errors
-from crfqn.report.evaluation import Evaluation
-from crfqn.report.images import Pixels, characters
-from crfqn.report.pictures import SQUARE, Pictures
-from crfqn.report.subject import FeatureNames, Subject
-from crfqn.report.taxonomy import open_tree
+from crfqn.report import weights
+from crfqn.report.evaluation import Evaluation, worst_errors
+from crfqn.report.images import SQUARE, Pictures, Pixels
+from crfqn.report.subject import (
+    Fact,
+    FeatureNames,
+    Subject,
+    ending,
+    headline,
+    identity,
+    n_possible,
+    parameters,
+    versions,
+)
 from crfqn.wording import describe, printable
 
 if TYPE_CHECKING:
@@ -127,11 +134,11 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         subject=subject,
         found=found,
         result=model.result_,
-        headline=overview.headline(subject),
-        ending=overview.ending(model.result_, getattr(model, "stop", None), getattr(model, "tol", None)),
-        identity=overview.identity(subject, file_facts),
-        parameters=overview.parameters(model),
-        versions=overview.versions(),
+        headline=headline(subject),
+        ending=ending(model.result_, getattr(model, "stop", None), getattr(model, "tol", None)),
+        identity=identity(subject, file_facts),
+        parameters=parameters(model),
+        versions=versions(),
         **_of_training(subject, wanted),
         **_of_weights(subject, wanted, found),
         **_of_data(subject, wanted, found),
@@ -161,12 +168,12 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
 
 def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
     """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
-    content: dict[str, Any] = {"n_possible": overview.n_possible(subject), "features": [], "characters": []}
+    content: dict[str, Any] = {"n_possible": n_possible(subject), "features": [], "characters": []}
     if subject.weights is not None:
         pixels = Pixels.of(subject, wanted.image_shape)
         rows, n_left_out = weights.strongest(subject, wanted.n_features)
         content |= {"features": rows, "n_left_out": n_left_out, "densities": weights.densities(subject)}
-        content["characters"] = [] if pixels is None else characters(subject, pixels, found)
+        content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
         content["transitions"] = weights.transitions(subject)
@@ -175,7 +182,7 @@ def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) ->
     by_node: dict[str, list[Any]] = {}
     for row in content["features"] if subject.tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
-    return content | {"tree": open_tree(subject, found, by_node)}
+    return content | {"tree": weights.open_tree(subject, found, by_node)}
 
 
 def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
@@ -185,11 +192,10 @@ def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> di
     if wanted.texts is not None and len(wanted.texts) != len(found.given):
         raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
     pixels = Pixels.of(subject, wanted.image_shape)
-    display = found.confusion()
+    display, chunks = found.confusion(), found.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
-        "label_scores": found.by_label(),
-        "span_scores": found.spans(),
+        "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "mistakes": [] if found.has_sets else found.mistakes(),
         "confusion_pictures": [] if display is None else _prefixed("c", display, about),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
@@ -214,13 +220,13 @@ def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
     return rows[:MOST_PATH_ROWS]
 
 
-def _file_facts(path: Path) -> list[overview.Fact]:
+def _file_facts(path: Path) -> list[Fact]:
     try:
         content = path.read_bytes()
     except OSError:  # the reader of model files says why
         return []
     digest = hashlib.sha256(content).hexdigest()
-    return [overview.Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
+    return [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
 
 
 def _environment() -> Any:
