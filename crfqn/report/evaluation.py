@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple
@@ -188,8 +188,8 @@ class Error:
     number: int
     log_likelihood: float
     n_wrong: int
-    n_positions: int
-    positions: list[Position]
+    n_positions: int = 1
+    positions: list[Position] = field(default_factory=list)
     n_before: int = 0
     reasons: list[Reason] = field(default_factory=list)
 
@@ -206,32 +206,24 @@ class Error:
 def worst_errors(
     subject: Subject, found: Evaluation, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
 ) -> list[Error]:
-    """Return the wrong items whose given labels have the least probability, the least first.
+    """Return the wrong items, at most `n_errors`, whose given labels have the least probability, the least first.
 
-    Without probabilities: those with the most wrong positions.
-
-    Parameters
-    ----------
-    n_errors : so many at most
-    texts : how items read, optional: of sequences a str for each position, else a str an item
-    pixels : of models of images, to show these
+    Without probabilities: those with the most wrong positions. `texts` says how items read: of sequences a str for each
+    position, else a str an item; `pixels`, of models of images, shows these.
     """
-    wrong = [
-        i for i, (a, b) in enumerate(zip(found.given, found.predicted, strict=True)) if _differs(a, b, found)
-    ]
+    pairs = list(zip(found.given, found.predicted, strict=True))
+    wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if found.has_sets else a != b)]
     if not wrong:
         return []
     likelihoods = _likelihoods(subject, found, wrong)
-    n_wrong = np.array([_count_wrong(found.given[i], found.predicted[i]) for i in wrong])
+    n_wrong = np.array([_count_wrong(*pairs[i]) for i in wrong])
     order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
     items = [wrong[k] for k in order]
-    marginals = (
-        _marginals(subject, take(found.X, items)) if subject.has_probabilities else [None] * len(items)
-    )
-    made = _Errors(subject, found, texts, pixels)
-    make = made.of_sequence if subject.is_sequence else made.of_item
+    tables = subject.marginals(take(found.X, items)) if subject.has_probabilities else [None] * len(items)
+    make = _sequence_error if subject.is_sequence else _item_error
     return [
-        make(i, float(likelihoods[k]), table) for i, k, table in zip(items, order, marginals, strict=True)
+        make(subject, found, Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, texts, pixels)
+        for i, k, table in zip(items, order, tables, strict=True)
     ]
 
 
@@ -243,10 +235,6 @@ def take(X: Any, items: list[int]) -> Any:
         return X[np.array(items, np.int64)]
     values = X if hasattr(X, "__getitem__") else list(X)
     return [values[i] for i in items]
-
-
-def _differs(given: Any, predicted: Any, found: Evaluation) -> bool:
-    return set(given) != set(predicted) if found.has_sets else given != predicted
 
 
 def _count_wrong(given: Any, predicted: Any) -> int:
@@ -271,15 +259,8 @@ def _likelihoods(subject: Subject, found: Evaluation, items: list[int]) -> NDArr
     return values
 
 
-def _marginals(subject: Subject, X: Any) -> list[Any]:
-    model = subject.model
-    return list(model.predict_marginals(X) if subject.is_sequence else model.predict_proba(X))
-
-
 def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
     """Return the most probable labels of a position, and the given one if it is none of them."""
-    if row is None:
-        return []
     best = np.argsort(-row, kind="stable")[:TOP].tolist()
     labels = subject.labels
     if given in labels and labels.index(given) not in best:
@@ -287,53 +268,45 @@ def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
     return [Probable(labels[k], float(row[k])) for k in best]
 
 
-@dataclass(frozen=True)
-class _Errors:
-    """What errors are made of: the model, what it said, and how items read or look, where that is known."""
+def _sequence_error(
+    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+) -> Error:
+    """Return the error with its positions around the first wrong one."""
+    i = error.number - 1
+    given, predicted, item = found.given[i], found.predicted[i], take(found.X, [i])[0]
+    first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
+    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
 
-    subject: Subject
-    found: Evaluation
-    texts: Sequence[Any] | None
-    pixels: Pixels | None
+    def text(t: int) -> str:
+        if texts is not None:
+            return str(texts[i][t]) if t < len(texts[i]) else ""
+        return "" if pixels else _text(found.X, item, t)
 
-    def of_sequence(self, i: int, likelihood: float, marginals: Any) -> Error:
-        given, predicted = self.found.given[i], self.found.predicted[i]
-        first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
-        begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
-        item = take(self.found.X, [i])[0]
-        positions = [
-            Position(
-                given[t],
-                predicted[t],
-                self._text(i, item, t),
-                ink_of(self.pixels, self.found.X, item, t),
-                _probable(self.subject, None if marginals is None else marginals[t], given[t]),
-            )
-            for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
-        ]
-        return Error(i + 1, likelihood, _count_wrong(given, predicted), len(given), positions, begin)
-
-    def _text(self, i: int, item: Any, t: int) -> str:
-        if self.texts is not None:
-            return _read(self.texts, i, t)
-        return "" if self.pixels else _text(self.found.X, item, t)
-
-    def of_item(self, i: int, likelihood: float, probabilities: Any) -> Error:
-        given, predicted = self.found.given[i], self.found.predicted[i]
-        text = "" if self.texts is None else str(self.texts[i])
-        if not isinstance(given, str):
-            position = Position(", ".join(given), ", ".join(predicted), text)
-            return Error(i + 1, likelihood, _count_wrong(given, predicted), 1, [position])
-        row = take(self.found.X, [i])
-        image = ink_of(self.pixels, self.found.X, row, 0)
-        position = Position(given, predicted, text, image, _probable(self.subject, probabilities, given))
-        reasons = _reasons(self.subject, row, given, predicted)
-        return Error(i + 1, likelihood, 1, 1, [position], reasons=reasons)
+    positions = [
+        Position(
+            given[t],
+            predicted[t],
+            text(t),
+            ink_of(pixels, found.X, item, t),
+            [] if table is None else _probable(subject, table[t], given[t]),
+        )
+        for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
+    ]
+    return replace(error, n_positions=len(given), positions=positions, n_before=begin)
 
 
-def _read(texts: Sequence[Any], i: int, t: int) -> str:
-    """Return the text of a position that the caller gave, empty beyond its end."""
-    return str(texts[i][t]) if t < len(texts[i]) else ""
+def _item_error(
+    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+) -> Error:
+    """Return the error with its only position, and what spoke for the predicted label."""
+    i = error.number - 1
+    given, predicted, row = found.given[i], found.predicted[i], take(found.X, [i])
+    text = "" if texts is None else str(texts[i])
+    if found.has_sets:
+        return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), text)])
+    marginals = [] if table is None else _probable(subject, table, given)
+    position = Position(given, predicted, text, ink_of(pixels, found.X, row, 0), marginals)
+    return replace(error, positions=[position], reasons=_reasons(subject, row, given, predicted))
 
 
 def _text(X: Any, item: Any, t: int) -> str:
@@ -362,27 +335,12 @@ def _reasons(subject: Subject, row: Any, given: str, predicted: str) -> list[Rea
     if subject.weights is None or not {given, predicted} <= set(subject.rows):
         return []
     item = csr_array(np.asarray(row, np.float64) if not hasattr(row, "tocsr") else row)
-    gain = _row_weights(subject, predicted) - _row_weights(subject, given)
-    advantage = np.asarray(gain[item.indices] * item.data).ravel()
+    (more, constant), (less, own) = (subject.label_weights(label) for label in (predicted, given))
+    advantage = np.asarray((more - less)[item.indices] * item.data).ravel()
     order = np.argsort(-np.abs(advantage), kind="stable")[:MOST_REASONS]
     found = [
         Reason(subject.name_of(int(item.indices[k])), float(item.data[k]), float(advantage[k]))
         for k in order
         if advantage[k]
     ]
-    constant = _intercept(subject, predicted) - _intercept(subject, given)
-    return found + ([Reason(INTERCEPT, 1.0, constant)] if constant else [])
-
-
-def _nodes(subject: Subject, label: str) -> list[int]:
-    """Return the rows whose weights a label's score adds up: its own, and those of its ancestors."""
-    row = subject.rows.index(label)
-    return [row] if subject.tree is None else subject.tree.path(row).tolist()
-
-
-def _row_weights(subject: Subject, label: str) -> NDArray[np.float64]:
-    return np.asarray(subject.weights[_nodes(subject, label)].sum(axis=0)).ravel()
-
-
-def _intercept(subject: Subject, label: str) -> float:
-    return 0.0 if subject.intercepts is None else float(subject.intercepts[_nodes(subject, label)].sum())
+    return found + ([Reason(INTERCEPT, 1.0, constant - own)] if constant != own else [])

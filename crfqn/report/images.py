@@ -73,12 +73,8 @@ class Pictures:
         self._number = count(1)
 
     def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE) -> list[Markup]:
-        """Return a picture for each panel of a display.
+        """Return a picture for each panel of a display of `crfqn.plot`; `about` tells those who do not see them.
 
-        Parameters
-        ----------
-        display : display of `crfqn.plot`
-        about : what the pictures show, for those who do not see them
         size : width and height in inches; a picture grows and shrinks with the page
         """
         import matplotlib
@@ -144,14 +140,7 @@ class Pixels:
     def of(cls, subject: Subject, shape: tuple[int, int] | None = None) -> Self | None:
         """Return where the features lie; None for a model that is none of images.
 
-        Parameters
-        ----------
-        shape : rows and columns of an image; default: as large as the names of the features say
-
-        Raises
-        ------
-        InputError
-            A shape that is none, or that the features do not fit.
+        shape : rows and columns of an image, or InputError; default: as large as the names of the features say
         """
         if subject.weights is None:
             return None
@@ -164,12 +153,12 @@ class Pixels:
         found = {column: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for column, name in names.items()}
         is_named = bool(columns) and all(_is_pixels(name) for name in names.values())
         if is_named:
-            rows, width = shape or _extent(found.values())
-            if _extent(found.values())[0] > rows or _extent(found.values())[1] > width:
-                raise InputError(f"image_shape: expected at least {_extent(found.values())}, got {shape}")
-            return cls(
-                (rows, width), {c: [row * width + column for row, column in at] for c, at in found.items()}
-            )
+            least = _extent(found.values())
+            rows, width = shape or least
+            if least[0] > rows or least[1] > width:
+                raise InputError(f"image_shape: expected at least {least}, got {shape}")
+            places = {c: [row * width + column for row, column in at] for c, at in found.items()}
+            return cls((rows, width), places)
         if shape is None:
             return None
         n_pixels = shape[0] * shape[1]
@@ -208,11 +197,9 @@ def ink_of(pixels: Pixels | None, X: Any, item: Any, position: int) -> str:
     columns = None if pixels is None else pixels.columns_in(X)
     if pixels is None or columns is None:
         return ""
-    return ink_image(_dense(item[[position]])[:, columns].reshape(pixels.shape))
-
-
-def _dense(rows: Any) -> NDArray[np.float64]:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+    row = item[[position]]
+    ink = np.asarray(row.toarray() if hasattr(row, "toarray") else row, np.float64)
+    return ink_image(ink[:, columns].reshape(pixels.shape))
 
 
 def _is_shape(shape: Any) -> bool:

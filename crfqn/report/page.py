@@ -126,6 +126,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         model = load(model)
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else Evaluation.of(subject, data, wanted.source)
+    pixels = Pixels.of(subject, wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or subject.recipe.get("title") or f"A model of {type(model).__name__}",
@@ -140,8 +141,8 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         parameters=parameters(model),
         versions=versions(),
         **_of_training(subject, wanted),
-        **_of_weights(subject, wanted, found),
-        **_of_data(subject, wanted, found),
+        **_of_weights(subject, wanted, found, pixels),
+        **_of_data(subject, wanted, found, pixels),
     )
 
 
@@ -166,11 +167,12 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
     }
 
 
-def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+def _of_weights(
+    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+) -> dict[str, Any]:
     """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
     content: dict[str, Any] = {"n_possible": n_possible(subject), "features": [], "characters": []}
     if subject.weights is not None:
-        pixels = Pixels.of(subject, wanted.image_shape)
         rows, n_left_out = weights.strongest(subject, wanted.n_features)
         content |= {"features": rows, "n_left_out": n_left_out, "densities": weights.densities(subject)}
         content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
@@ -185,13 +187,14 @@ def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) ->
     return content | {"tree": weights.open_tree(subject, found, by_node)}
 
 
-def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+def _of_data(
+    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
     if found is None:
         return {}
     if wanted.texts is not None and len(wanted.texts) != len(found.given):
         raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
-    pixels = Pixels.of(subject, wanted.image_shape)
     display, chunks = found.confusion(), found.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.result import Result, Status
 from crfqn.taxonomy.tree import LabelTree
 
@@ -51,10 +50,10 @@ class Subject:
         """What was kept with the model in its file."""
         return getattr(self.model, "extra_", None) or {}
 
-    @cached_property
+    @property
     def is_sequence(self) -> bool:
         """Whether an item is a sequence with a label at each position."""
-        return isinstance(self.model, ChainCRF)
+        return self.transitions is not None
 
     @cached_property
     def tree(self) -> LabelTree | None:
@@ -90,6 +89,13 @@ class Subject:
         found = getattr(self.model, "intercept_", None)
         return None if found is None or not np.any(found) else np.asarray(found)
 
+    def label_weights(self, label: str) -> tuple[NDArray[np.float64], float]:
+        """Return what a label's score adds up: weights (features,) and constant of its row and those above it."""
+        row = self.rows.index(label)
+        rows = [row] if self.tree is None else self.tree.path(row).tolist()
+        constant = 0.0 if self.intercepts is None else float(self.intercepts[rows].sum())
+        return np.asarray(self.weights[rows].sum(axis=0)).ravel(), constant
+
     def name_of(self, column: int) -> str:
         """Return the name of a feature; that of a model without names is its number."""
         names = self.feature_names
@@ -103,6 +109,10 @@ class Subject:
     def has_probabilities(self) -> bool:
         """Whether the model gives probabilities of labels; margins are none."""
         return hasattr(self.model, "predict_marginals" if self.is_sequence else "predict_proba")
+
+    def marginals(self, X: Any) -> list[Any]:
+        """Return the probabilities of labels of each item, of sequences by position."""
+        return list(self.model.predict_marginals(X) if self.is_sequence else self.model.predict_proba(X))
 
     @property
     def n_features(self) -> int:
@@ -127,7 +137,7 @@ class Fact(NamedTuple):
 
 def headline(subject: Subject) -> list[Fact]:
     """Return the few figures that stand in large letters."""
-    result = subject.model.result_
+    result, possible = subject.model.result_, n_possible(subject)
     facts = [
         Fact("objective", _number(result.value, ",.6g"), "loss and penalty, in nats"),
         Fact("certified gap", _number(result.gap, ".2e"), "the optimum is at most this share lower: proved"),
@@ -136,12 +146,8 @@ def headline(subject: Subject) -> list[Fact]:
             _number(result.estimated_gap, ".2e"),
             "the same by an estimate, which is no bound",
         ),
-        Fact(
-            "non-zero weights",
-            f"{result.n_nonzero:,}",
-            f"of {n_possible(subject):,}" if n_possible(subject) else "",
-        ),
-        Fact("labels", f"{len(subject.labels):,}", ""),
+        Fact("non-zero weights", f"{result.n_nonzero:,}", f"of {possible:,}" if possible else ""),
+        Fact("labels", f"{len(subject.labels):,}"),
         Fact("passes over the data", _number(result.passes, ",.1f"), f"{result.seconds:.2f} s of wall time"),
     ]
     return [fact for fact in facts if fact.value != UNKNOWN or fact.name.endswith("gap")]
@@ -190,12 +196,8 @@ def identity(subject: Subject, file_facts: list[Fact]) -> list[Fact]:
     facts.append(Fact("labels", f"{len(subject.labels):,}: {names}"))
     if subject.tree is not None:
         tree = subject.tree
-        facts.append(
-            Fact(
-                "taxonomy",
-                f"{tree.n_nodes:,} nodes, {tree.leaves.size:,} leaves, {int(tree.depths[-1]) + 1} levels",
-            )
-        )
+        sizes = f"{tree.n_nodes:,} nodes, {tree.leaves.size:,} leaves, {int(tree.depths[-1]) + 1} levels"
+        facts.append(Fact("taxonomy", sizes))
     used = ""
     if subject.weights is not None:
         used = f", of which {np.unique(subject.weights.indices).size:,} have a weight"

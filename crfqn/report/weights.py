@@ -50,14 +50,8 @@ class Density(NamedTuple):
 
 
 def strongest(subject: Subject, n_features: int) -> tuple[list[Weighted], int]:
-    """Return the strongest features of each label or node, and how many of these have weights but are left out.
+    """Return the `n_features` strongest features of each label or node, and how many labels with weights are left out.
 
-    Parameters
-    ----------
-    n_features : of each label, the largest in size
-
-    Notes
-    -----
     Labels come in the model's order; beyond MOST_ROWS those with few weights are left out.
     """
     counts = _counts(subject)
@@ -164,8 +158,6 @@ class Tree(NamedTuple):
 def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, list[Weighted]]) -> Tree | None:
     """Return the tree of a taxonomy; None without one. Of a large tree it has the upper nodes, MOST_NODES of them.
 
-    Parameters
-    ----------
     features : the strongest features by name of the node
     """
     tree = subject.tree
