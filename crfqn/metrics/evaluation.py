@@ -48,14 +48,7 @@ class ChunkScores:
 class HierarchyScores:
     """Scores that count how near predictions are to the right labels in the taxonomy; see `crfqn.metrics.hierarchy`.
 
-    Attributes
-    ----------
-    precision, recall, f1, lca_f1 : float
-        Hierarchical precision, recall and F1, and the F1 of LCA.
-    tree_induced_error : float
-        Mean number of edges between the right and the predicted label.
-    level_accuracy : list of float or None
-        From the tops downwards; None for a level that no label reaches.
+    level_accuracy : from the tops downwards; None for a level that no label reaches
     """
 
     precision: float
@@ -70,21 +63,12 @@ class HierarchyScores:
 class Scores:
     """Scores of predicted against given labels: of sequences, of one label an item, or of a set of labels an item.
 
-    Attributes
-    ----------
-    n_items : int
-    n_positions : int or None
-        None for items that are no sequences.
-    accuracy : float
-        Share of positions or items with the right label; of sets, of those that are right as a whole.
-    item_accuracy : float
-        Share of items that are right as a whole.
-    labels : list of LabelScore
-        Every label that was given or predicted, sorted.
-    chunks : ChunkScores or None
-        Where the labels of sequences are of a scheme: O, B-..., I-... and the like.
-    hierarchy : HierarchyScores or None
-        Where labels are nodes of a taxonomy.
+    n_positions : None for items that are no sequences
+    accuracy : share of positions or items with the right label
+    item_accuracy : share of items, sequences or sets, that are right as a whole
+    labels : every label that was given or predicted, sorted
+    chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
+    hierarchy : where labels are nodes of a taxonomy
     """
 
     n_items: int
@@ -104,10 +88,7 @@ class Scores:
 class LabelCounts:
     """Counts that the scores of sequences are made of; items are added in parts, and not kept.
 
-    Parameters
-    ----------
-    scheme : Scheme or str, optional
-        What spans are written in; default: what the labels tell (`recognise_scheme`).
+    scheme : what spans are written in; default: what the labels tell (`recognise_scheme`)
     """
 
     def __init__(self, scheme: Scheme | str | None = None) -> None:
@@ -181,26 +162,14 @@ class _LabelTable:
 def score_labels(
     given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
 ) -> Scores:
-    """Compare predicted with given labels of sequences; parameters as of `LabelCounts`.
-
-    Raises
-    ------
-    InputError
-        Nothing to compare, or lengths that differ.
-    """
+    """Compare predicted with given labels of sequences; InputError for none, or lengths that differ."""
     counts = LabelCounts(scheme)
     counts.add(given, predicted)
     return counts.scores()
 
 
 def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
-    """Compare predicted with given labels, one an item.
-
-    Raises
-    ------
-    InputError
-        Nothing to compare, numbers of items that differ, labels that are no nodes of the taxonomy.
-    """
+    """Compare predicted with given labels, one an item; InputError for none, or a given one that is no node."""
     _check_items(given, predicted, "labels")
     if taxonomy is not None:
         taxonomy.nodes_of(given)  # or an error that names the unknown ones
@@ -211,13 +180,7 @@ def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None
 
 
 def score_sets(given: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
-    """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole.
-
-    Raises
-    ------
-    InputError
-        Nothing to compare, or numbers of items that differ.
-    """
+    """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole."""
     _check_items(given, predicted, "label sets")
     table, n_right = _LabelTable(), 0
     for known, found in ((set(a), set(b)) for a, b in zip(given, predicted, strict=True)):

@@ -226,15 +226,9 @@ def level_accuracy(
 class ComparedPaths:
     """Tree paths from the top down to the true and to the predicted node of each item, both ends included.
 
-    Attributes
-    ----------
-    tree : LabelTree
-    n_shared, n_predicted, n_true : ndarray of int64, shape (I,)
-        Nodes on both paths, on the predicted one, on the true one.
-    weights : ndarray of float64, shape (I,)
-    has_root : bool
-        Whether the first node of every path is the taxonomy's only top. A taxonomy that is made up from the labels
-        has none: other labels could have other tops.
+    n_shared, n_predicted, n_true : nodes on both paths, on the predicted one, on the true one, shape (I,)
+    has_root : whether the first node of every path is the taxonomy's only top. A taxonomy that is made up from the
+        labels has none: other labels could have other tops.
     """
 
     tree: LabelTree
@@ -248,14 +242,7 @@ class ComparedPaths:
 def compare_paths(
     y_true: Any, y_pred: Any, taxonomy: Any, sample_weight: Any, separator: str
 ) -> ComparedPaths:
-    """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory.
-
-    Raises
-    ------
-    InputError
-        No items, different numbers of items, labels that are no nodes, weights out of range, and whatever
-        `open_taxonomy` refuses. What is wrong with a label begins with "y_true:" or "y_pred:".
-    """
+    """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory."""
     with _errors_in("y_true"):
         true = PathLabels.of(y_true, separator)
     with _errors_in("y_pred"):

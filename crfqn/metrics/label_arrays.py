@@ -26,13 +26,9 @@ SOME = "x"  # the type of labels that only their roles part
 
 
 class LabelCodes(NamedTuple):
-    """Given and predicted labels as numbers.
+    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming.
 
-    Attributes
-    ----------
-    true, predicted : int32 (N,), places in `labels`
     starts : int64 (I,), where items with at least one position begin
-    labels : list of the K distinct labels, in the order of their coming
     """
 
     true: NDArray[np.int32]
@@ -52,10 +48,7 @@ class _Numbers(dict):
 def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     """Return the labels of two lists of I label sequences as numbers; a flat list of N labels is one item.
 
-    Raises
-    ------
-    InputError (a ValueError)
-        No positions, other numbers of items or of labels in an item (which is named), or no label sequences.
+    InputError for no positions, other numbers of items or of labels in an item (which is named), no label sequences.
     """
     true, true_lengths = _by_item("y_true", y_true)
     predicted, lengths = _by_item("y_pred", y_pred)
@@ -109,25 +102,20 @@ def _raise_lengths(expected: NDArray[np.int64], got: NDArray[np.int64]) -> None:
     )
 
 
-class Spans(NamedTuple):
+class SpanArrays(NamedTuple):
     """Spans in the order of their first positions; starts, stops (one behind the last), types : int64 (S,)."""
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
     types: NDArray[np.int64]
 
-    def take(self, which: NDArray[Any]) -> Spans:
+    def take(self, which: NDArray[Any]) -> SpanArrays:
         """Return some of the spans, by number or by mask."""
-        return Spans(*(array[which] for array in self))
+        return SpanArrays(*(array[which] for array in self))
 
 
 class SpanReader:
-    """Reader of the spans in codes of `labels`; InputError for a label that the scheme does not have.
-
-    Attributes
-    ----------
-    types : list of the types of the labels, sorted
-    """
+    """Reader of the spans in codes of `labels`; InputError for a label that the scheme does not have."""
 
     def __init__(self, labels: list[Any], scheme: Scheme, strict: bool) -> None:
         tags = [scheme.parse(label) for label in labels]
@@ -149,7 +137,7 @@ class SpanReader:
         self._is_inside = self._type >= 0
         self._joins = continues[self._role[:, None], self._role] & (self._type[:, None] == self._type)
 
-    def read(self, codes: NDArray[np.int32], item_starts: NDArray[np.int64]) -> Spans:
+    def read(self, codes: NDArray[np.int32], item_starts: NDArray[np.int64]) -> SpanArrays:
         """Return the spans in labels by position, of items that begin at `item_starts`."""
         n_positions = codes.size
         is_first = np.zeros(n_positions + 1, bool)
@@ -161,7 +149,7 @@ class SpanReader:
         is_inside = self._is_inside.take(codes)
         starts = np.flatnonzero(is_inside & ~goes_on[:-1])
         lasts = np.flatnonzero(is_inside & ~goes_on[1:])
-        found = Spans(starts, lasts + 1, self._type[codes[starts]])
+        found = SpanArrays(starts, lasts + 1, self._type[codes[starts]])
         if not self.strict:
             return found
         before, behind = codes[starts - 1], codes[np.minimum(lasts + 1, n_positions - 1)]
@@ -171,13 +159,13 @@ class SpanReader:
         return found.take(opens & self._closes[touches_behind.astype(np.intp), self._role[codes[lasts]]])
 
 
-def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
+def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[SpanArrays, SpanArrays, list[str]]:
     """Return the given spans, the predicted ones, and the names of their types."""
     reader = SpanReader(codes.labels, scheme, strict)
     return reader.read(codes.true, codes.starts), reader.read(codes.predicted, codes.starts), reader.types
 
 
-def same_borders(true: Spans, predicted: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def same_borders(true: SpanArrays, predicted: SpanArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of the given and of the predicted spans that begin and end at the same positions."""
     place = np.full(1 + max(true.starts.max(initial=0), predicted.starts.max(initial=0)), -1)
     place[predicted.starts] = np.arange(predicted.starts.size)

@@ -259,18 +259,13 @@ def label_score(y_true: Any, y_pred: Any, *, name: str, sample_weight: Any = Non
 
     sample_weight : array-like (n_items,), optional; of sequences the weight of each position of the item
     """
-    if not _are_sequences(y_true):
+    is_table = isinstance(y_true, np.ndarray) and y_true.dtype != object
+    if is_table or not any(isinstance(item, (list, tuple, np.ndarray)) for item in y_true):
         return float(LABEL_SCORES[name](y_true, y_pred, sample_weight=sample_weight))
     if sample_weight is not None:
         sample_weight = np.repeat(sample_weight, [len(item) for item in y_true])
     codes = encode_pair(y_true, y_pred)
     return float(LABEL_SCORES[name](codes.true, codes.predicted, sample_weight=sample_weight))
-
-
-def _are_sequences(y: Any) -> bool:
-    """Return whether labels come as one list an item."""
-    is_table = isinstance(y, np.ndarray) and y.dtype != object
-    return not is_table and any(isinstance(item, (list, tuple, np.ndarray)) for item in y)
 
 
 def _span_score(y_true: Any, y_pred: Any, *, scheme: str, measure: str, average: str, strict: bool) -> float:

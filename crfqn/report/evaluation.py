@@ -41,13 +41,10 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Given and predicted labels of items, as text.
+    """Given and predicted labels of items, as text, and their scores.
 
-    Attributes
-    ----------
     X : features of the items, as the model takes them
     given, predicted : of each item a str, or a list of str for sequences and sets of labels
-    scores : of the predictions
     has_sets : whether an item may have several labels
     source : where the data is from, for people; may be empty
     scheme : what the labels write spans in, if they do
@@ -63,13 +60,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, subject: Subject, data: Any, source: str = "") -> Evaluation:
-        """Return the evaluation of a model on a pair (X, y).
-
-        Raises
-        ------
-        InputError
-            No pair, no items, or X and y of different lengths.
-        """
+        """Return the evaluation of a model on a pair (X, y); InputError unless it is one of the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
@@ -176,11 +167,8 @@ class Position:
 class Error:
     """Item that was labelled wrongly.
 
-    Attributes
-    ----------
     number : of the item in the data, from 1
     log_likelihood : of the given labels in nats; nan where the model has none, -inf for labels unknown to it
-    n_wrong, n_positions : int
     positions : those that are shown; n_before of them are left out at the start
     reasons : of single items, what spoke for the predicted label
     """

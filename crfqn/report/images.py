@@ -125,11 +125,8 @@ def _png(colours: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Places of features in an image.
+    """Places of features in an image of `shape`, rows and columns.
 
-    Attributes
-    ----------
-    shape : rows and columns of an image
     places : of each feature that has a weight, by column: the pixels it looks at, numbered row by row
     """
 
@@ -144,7 +141,8 @@ class Pixels:
         """
         if subject.weights is None:
             return None
-        if shape is not None and not _is_shape(shape):
+        is_pair = isinstance(shape, Sequence) and len(shape) == 2
+        if shape is not None and not (is_pair and all(isinstance(n, int) and n >= 1 for n in shape)):
             raise InputError(
                 f"image_shape: expected rows and columns, two integers >= 1, got {describe(shape)}"
             )
@@ -200,12 +198,6 @@ def ink_of(pixels: Pixels | None, X: Any, item: Any, position: int) -> str:
     row = item[[position]]
     ink = np.asarray(row.toarray() if hasattr(row, "toarray") else row, np.float64)
     return ink_image(ink[:, columns].reshape(pixels.shape))
-
-
-def _is_shape(shape: Any) -> bool:
-    return (
-        isinstance(shape, Sequence) and len(shape) == 2 and all(isinstance(n, int) and n >= 1 for n in shape)
-    )
 
 
 def _is_pixels(name: str) -> bool:

@@ -20,7 +20,6 @@ from crfqn.report.evaluation import Evaluation, worst_errors
 from crfqn.report.images import SQUARE, Pictures, Pixels
 from crfqn.report.subject import (
     Fact,
-    FeatureNames,
     Subject,
     ending,
     headline,
@@ -62,7 +61,7 @@ class Contents:
     """
 
     title: str | None = None
-    feature_names: FeatureNames | None = None
+    feature_names: Any = None
     texts: Sequence[Any] | None = None
     source: str = ""
     regularization_path: Any = None
@@ -154,15 +153,12 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
     about = (
         "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
     )
+    about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
     return {
         "convergence": [] if by_passes is None else pictures.panels(by_passes, about),
         "trace": trace.rows,
         "path": path,
-        "path_pictures": pictures.panels(
-            PathDisplay.from_rows(path), "Regularisation path: score, non-zeros, gap and seconds by strength"
-        )
-        if path
-        else [],
+        "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
         "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
     }
 
@@ -180,7 +176,7 @@ def _of_weights(
         display = TransitionsDisplay.of(subject.model)
         content["transitions"] = weights.transitions(subject)
         about = "Weights of transitions from the label of a row to the label of a column"
-        content["transition_pictures"] = _prefixed("t", display, about)
+        content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}
     for row in content["features"] if subject.tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
@@ -200,13 +196,9 @@ def _of_data(
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "mistakes": [] if found.has_sets else found.mistakes(),
-        "confusion_pictures": [] if display is None else _prefixed("c", display, about),
+        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
     }
-
-
-def _prefixed(prefix: str, display: Any, about: str) -> list[Markup]:
-    return Pictures(prefix).panels(display, about, SQUARE)
 
 
 def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +22,15 @@ SILENT = ("callback", "taxonomy", "verbose", "warm_start")  # parameters that sa
 UNKNOWN = "not known"
 
 
-class FeatureNames(Protocol):
-    """Names of features by column, such as a list."""
-
-    def __getitem__(self, column: int, /) -> Any: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Fitted estimator with names for whatever it has.
+    """Fitted estimator of crfqn with names for whatever it has.
 
-    Parameters
-    ----------
-    model : fitted estimator of crfqn
-    feature_names : names by column, optional; default: those that the model has, else numbers
+    feature_names : names by column, such as a list; default: those that the model has, else numbers
     """
 
     model: Any
-    feature_names: FeatureNames | None = None
+    feature_names: Any = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.model, "result_"):
