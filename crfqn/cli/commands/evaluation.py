@@ -28,9 +28,9 @@ MOST_ROWS = 50  # labels in a table; JSON has all
 
 def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
-    model = load_model(path)
     from crfqn.metrics.evaluation import log_likelihood
 
+    model = load_model(path)
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format)
     likelihoods: list[float] | None = [] if hasattr(model, "log_likelihood") else None  # of probabilities
