@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from crfqn.cli.commands.training import recipe_of
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.options import DataOptions
-from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.terminal import to_json
 from crfqn.errors import InputError
 from crfqn.recipes import Prepared, build_estimator, prepare
+
+if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import Scores
 
 SEED = 0  # for the order of the items before they are cut into folds
 COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")
@@ -76,10 +78,10 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
         yield row_of(score(own, fold.X_test, fold.y_test), own.result_)
 
 
-def row_of(scores: Scores | DocumentScores, result: Any) -> dict[str, float | None]:
+def row_of(scores: "Scores", result: Any) -> dict[str, float | None]:
     """Return what a fold's line shows, by column; None for what the structure does not have."""
     row: dict[str, float | None] = {"accuracy": scores.accuracy, "whole items": None, "F1": None}
-    if isinstance(scores, Scores):
+    if scores.n_positions is not None:
         row["whole items"] = scores.item_accuracy
         row["F1"] = None if scores.chunks is None else scores.chunks.f1
     elif scores.hierarchy is not None:

@@ -16,7 +16,6 @@ from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.options import DataOptions
-from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.terminal import to_json
 from crfqn.data.files.whole_file import check_writable
 from crfqn.datasets import dataset
@@ -25,6 +24,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, obse
 from crfqn.recipes.from_options import recipe_of_options
 
 if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import Scores
     from crfqn.recipes.schema import Recipe
     from crfqn.result import Result
 
@@ -266,7 +266,7 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
     )
 
 
-def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
+def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     from crfqn.estimators.strengths.automatic import described, is_auto
     from crfqn.result import Status
 
@@ -288,9 +288,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
-def summary_json(
-    model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
-) -> str:
+def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
     from crfqn.estimators.storage.saving import held_out_content
 
@@ -323,9 +321,9 @@ def _weights(model: Any) -> str:
     return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
 
 
-def describe_accuracy(scores: Scores | DocumentScores) -> str:
+def describe_accuracy(scores: "Scores") -> str:
     """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
-    if isinstance(scores, Scores):
+    if scores.n_positions is not None:
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
             f"{scores.n_items:,} whole items"

@@ -27,7 +27,7 @@ from crfqn.metrics import (
     token_accuracy,
     token_confusion,
 )
-from crfqn.metrics.label_scores import LABEL_SCORES
+from crfqn.metrics.scorers import LABEL_SCORES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
