@@ -13,8 +13,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.classification.items import ItemModel, Targets
 from crfqn.estimators.classification.labels.label_space import LabelSpace
-from crfqn.estimators.least_squares.base import LeastSquaresModel
-from crfqn.estimators.least_squares.clipping import clipped
+from crfqn.estimators.least_squares.base import LeastSquaresModel, clipped
 from crfqn.estimators.ranking.label_sets import SetSpace
 from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.objectives.losses.link import Link

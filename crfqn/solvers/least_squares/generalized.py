@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.objectives.protocols import GramView
-from crfqn.solvers.least_squares.factor import metric
+from crfqn.solvers.gram_factor import metric
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.lbfgs import Evaluated

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from crfqn import CalibratedLeastSquares, StagewiseRegression
-from crfqn.estimators.least_squares import staged
+from crfqn.estimators import least_squares
 
-FOLDER = str(Path(staged.__file__).parent)
+FOLDER = str(Path(least_squares.__file__).parent)
 X = np.random.default_rng(0).normal(size=(30, 4))
 Y = X[:, :3].argmax(axis=1)
 MODELS = [
@@ -27,7 +27,7 @@ def interrupted(moment):
 
     def enter(frame, event, _):
         nonlocal is_learning
-        is_learning = is_learning or frame.f_code.co_name == "learner"
+        is_learning = is_learning or frame.f_code.co_name == "_add_stages"
         return line if is_learning and frame.f_code.co_filename.startswith(FOLDER) else None
 
     def line(frame, event, _):

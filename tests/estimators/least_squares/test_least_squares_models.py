@@ -17,7 +17,7 @@ from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassCla
 from crfqn.data.generators.projections import RandomFourier, RandomProjections, median_distance
 from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.least_squares.clipping import onto_simplex
+from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.training.automatic_solver import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 
@@ -50,7 +50,7 @@ class TestGeneralized:
         np.testing.assert_allclose(model.decision_function(X[TEST]), ridge.predict(X[TEST]), atol=1e-8)
         assert model.result_.status.name == "CONVERGED"
         p = model.predict_proba(X[TEST])
-        np.testing.assert_allclose(p, onto_simplex(ridge.predict(X[TEST]).T).T, atol=1e-8)
+        np.testing.assert_allclose(p, clipped(ridge.predict(X[TEST]).T, True).T, atol=1e-8)
 
     def test_the_softmax_is_logistic_regression(self):
         model = GeneralizedLeastSquares(l2=2.0, tol=1e-5).fit(X[TRAIN], Y[TRAIN])
