@@ -23,7 +23,6 @@ from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of
-from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.threads import Pool
@@ -42,20 +41,17 @@ class Calibration(StageList):
 
     @property
     def n_features(self) -> int:
-        """Number of features of the items, constant included; 0 before the first stage."""
         return self.residual_tables[0].shape[1] if self.residual_tables else 0
 
     def prepare(self, rows: Any, pool: Pool) -> FeatureMap:
-        """Return the features of rows."""
         return item_features(rows, self.has_constant, pool)
 
     def advance(self, prepared: FeatureMap, number: int, predictions: Vector) -> Vector:
-        """Return the predictions after stage `number`, (K, N), given those before it."""
         between = predictions + scores_of(prepared, self.residual_tables[number])
         return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
 
     def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
-        """Add a stage fitted to items for each answer; all use one factorisation of sum_i c_i x_i x_i' + l2."""
+        """All stages use one factorisation of sum_i c_i x_i x_i' + l2."""
         maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
         (moments,) = maps.sums(maps.moments)
         factor = ridge_factor(moments, self.l2, self.is_constant_free)
@@ -71,8 +67,7 @@ class Calibration(StageList):
             yield predictions
 
     def probabilities(self, predictions: Vector) -> Vector:
-        """Return the predictions, which are within 0 and 1 already."""
-        return predictions
+        return predictions  # within 0 and 1 already
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -145,9 +140,6 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     @property
     def _stopping_tolerance(self) -> float:
         return self.tol
-
-    def _add_weights(self, content: Content) -> None:
-        self.stages_.add_to(content)
 
     def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
         stages = self._new_stages((), self._is_exclusive)

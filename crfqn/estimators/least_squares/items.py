@@ -30,20 +30,12 @@ Blocks = Iterable[tuple[Any, Any]]  # (X, y), the same ones each time
 
 @dataclass(eq=False)
 class Items:
-    """Rows, targets and weights of the items that a model is trained on.
+    """Rows, targets and weights of the items that a model is trained on."""
 
-    Attributes
-    ----------
-    blocks : returns the rows, block by block, the same ones at each call
-    targets : float64 (K, I), points of the simplex or the hypercube
-    weights : float64 (I,)
-    is_whole : whether all rows come in one block that stays in memory
-    """
-
-    blocks: Callable[[], Iterator[Any]]
-    targets: Vector
-    weights: Vector
-    is_whole: bool
+    blocks: Callable[[], Iterator[Any]]  # the rows, block by block, the same ones at each call
+    targets: Vector  # (K, I), points of the simplex or the hypercube
+    weights: Vector  # (I,)
+    is_whole: bool  # all rows come in one block that stays in memory
     pool: Pool
 
     def parts(self) -> Iterator[tuple[Any, slice]]:
@@ -99,18 +91,11 @@ def joined(labels: list[Any]) -> Any:
 
 @dataclass(eq=False)
 class Held:
-    """Held-out items, with their predictions after the stages so far.
-
-    Attributes
-    ----------
-    rows : matrix of I rows
-    targets : float64 (K, I), of 0 and 1
-    is_exclusive : bool, whether an item has one label
-    """
+    """Held-out items, with their predictions after the stages so far."""
 
     rows: Any
-    targets: Vector
-    is_exclusive: bool
+    targets: Vector  # (K, I), of 0 and 1
+    is_exclusive: bool  # an item has one label
     _predictions: Vector = field(init=False)
     _prepared: Any = field(default=None, init=False)
     _number: int = field(default=0, init=False)

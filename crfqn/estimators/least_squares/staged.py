@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_flags, check_size, is_number
+from crfqn.estimators.checks import check_flags, check_size
 from crfqn.estimators.classification.items import adopt_columns
 from crfqn.estimators.classification.labels.item_weights import set_weights
 from crfqn.estimators.features import item_features
@@ -47,6 +46,7 @@ from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.model_file import ModelFile
 from crfqn.result import Progress, Result, Status, Trace
+from crfqn.solvers.settings import check_integers, check_shares
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
@@ -55,24 +55,16 @@ SOLVED = 1e-6  # of the first loss: what is left over is no matter for another s
 
 @dataclass(eq=False, kw_only=True)
 class StageList(ABC):
-    """Stages: their weights, and how predictions go through them.
+    """Stages: their weights, and how predictions go through them."""
 
-    Attributes
-    ----------
-    l2 : float, ridge of a stage's weights
-    has_constant, is_constant_penalised : bool, whether a feature is a constant 1, and is penalised
-    basis : Basis, functions of the predictions
-    is_exclusive : bool, whether an item has one label, so that predictions lie on the simplex
-    """
-
+    # Lists of tables (K, ...), one a stage: name in model files -> attribute.
     TABLES: ClassVar[dict[str, str]]
-    """Attributes that are lists of a table a stage, float64 (K, ...), by their names in model files."""
 
-    l2: float
-    has_constant: bool
-    is_constant_penalised: bool
-    basis: Basis
-    is_exclusive: bool
+    l2: float  # ridge of a stage's weights
+    has_constant: bool  # the last feature is a constant 1
+    is_constant_free: bool  # of a ridge
+    basis: Basis  # functions of the predictions
+    is_exclusive: bool  # an item has one label, so that predictions lie on the simplex
 
     @property
     @abstractmethod
@@ -94,11 +86,6 @@ class StageList(ABC):
     @abstractmethod
     def probabilities(self, predictions: Vector) -> Vector:
         """Return probabilities, (K, N), from predictions or margins."""
-
-    @property
-    def is_constant_free(self) -> bool:
-        """Whether the last feature is a constant without penalty."""
-        return self.has_constant and not self.is_constant_penalised
 
     @property
     def _lists(self) -> list[list[Vector]]:
@@ -164,29 +151,16 @@ StagesT = TypeVar("StagesT", bound=StageList)
 
 @dataclass(eq=False)
 class Monitor:
-    """Record of a staged training, and the rules by which it ends.
-
-    Attributes
-    ----------
-    most_stages : int
-    seconds : float, limit of time, or None
-    patience : int, stages in succession without a better held-out score, or None
-    tol : float, relative decrease of the training loss below which a stage is the last, or None
-    callback : called with every `Progress`; a true answer stops the training
-    first : int, stages before this training (warm start)
-    trace : Trace, a row for each stage, and one before them
-    scores : list of float, held-out scores, one for each row of the trace; empty without held-out items
-    started : float, `time.perf_counter` at the start, in seconds
-    """
+    """Record of a staged training, and the rules by which it ends."""
 
     most_stages: int
-    seconds: float | None
-    patience: int | None
-    tol: float | None
-    callback: Callable[[Progress], object]
-    first: int
-    trace: Trace = field(default_factory=Trace)
-    scores: list[float] = field(default_factory=list)
+    seconds: float | None  # limit of time
+    patience: int | None  # stages in succession without a better held-out score
+    tol: float | None  # relative decrease of the training loss below which a stage is the last
+    callback: Callable[[Progress], object]  # a true answer stops the training
+    first: int  # stages before this training (warm start)
+    trace: Trace = field(default_factory=Trace)  # a row for each stage, and one before them
+    scores: list[float] = field(default_factory=list)  # held-out, one for each row of the trace, or none
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -256,7 +230,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         return {
             "l2": self._strengths["l2"],
             "has_constant": bool(self.fit_intercept),
-            "is_constant_penalised": bool(self.penalize_intercept),
+            "is_constant_free": bool(self._has_free_intercept),
             "basis": Basis(self.basis),
         }
 
@@ -465,11 +439,11 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         super()._check_parameters()
         check_basis(self.basis)
         check_flags(self, "early_stopping")
-        if not (is_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
-            raise InputError(
-                f"validation_fraction: expected a number between 0 and 1, got {self.validation_fraction!r}"
-            )
-        check_count("n_iter_no_change", self.n_iter_no_change)
+        check_shares(self, "validation_fraction")
+        check_integers(self, 1, "n_iter_no_change")
+
+    def _add_weights(self, content: Content) -> None:
+        self.stages_.add_to(content)
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"basis": stored_basis(self.basis)}
@@ -477,9 +451,3 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         return super()._from_settings(settings).set_params(basis=restored_basis(settings["basis"]))
-
-
-def check_count(name: str, value: Any) -> None:
-    """Refuse a parameter that is no whole number from 1 on."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}: expected an integer >= 1, got {value!r}")

@@ -27,7 +27,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.classification.items import intercept_coords
 from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.least_squares.items import Items
-from crfqn.estimators.least_squares.staged import StagedModel, StageList, check_count
+from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
 from crfqn.estimators.storage.content import Content
@@ -39,6 +39,7 @@ from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
+from crfqn.solvers.settings import check_integers
 from crfqn.threads import Pool
 
 UPDATES = ("calibrated", "linear", "logistic")
@@ -48,29 +49,19 @@ SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 @dataclass(eq=False, kw_only=True)
 class Stages(StageList):
-    """Stages of stagewise regression.
-
-    Attributes
-    ----------
-    source : Source, makes the features of each stage
-    update : one of UPDATES; a calibrated one has the basis' functions among its features
-    batch_size : int, features of a batch, p
-    most_steps, tol : of logistic updates, steps of Algorithm 1 at most, and the gradient's decrease that ends them
-    weights : list of float64 (K, p + ...), one a stage
-    """
+    """Stages of stagewise regression."""
 
     TABLES: ClassVar[dict[str, str]] = {"stage": "weights"}
 
-    source: Source
-    update: str
-    batch_size: int
-    most_steps: int
-    tol: float
-    weights: list[Vector] = field(default_factory=list)
+    source: Source  # makes the features of each stage
+    update: str  # one of UPDATES; a calibrated one has the basis' functions among its features
+    batch_size: int  # features of a batch, p
+    most_steps: int  # of Algorithm 1 in a logistic update
+    tol: float  # decrease of its gradient that ends them sooner
+    weights: list[Vector] = field(default_factory=list)  # (K, p + ...)
 
     @property
     def n_features(self) -> int:
-        """Number of features of all stages together."""
         return sum(table.shape[1] for table in self.weights)
 
     @property
@@ -79,7 +70,6 @@ class Stages(StageList):
         return LINKS[LINK_OF[self.is_exclusive]]
 
     def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
-        """Return rows and threads."""
         return rows, pool
 
     def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
@@ -93,7 +83,6 @@ class Stages(StageList):
         return JoinedMap([made.kept() if keeps else made, given], self.has_constant)
 
     def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
-        """Return the predictions (logistic: the margins) after stage `number`, (K, N), given those before it."""
         rows, pool = prepared
         features = self.features(rows, number, predictions, pool, keeps=False)
         return self._after(predictions + scores_of(features, self.weights[number]))
@@ -102,7 +91,6 @@ class Stages(StageList):
         return clipped(predictions, self.is_exclusive) if self.update == "calibrated" else predictions
 
     def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
-        """Add a stage fitted to items for each answer, the predictions (logistic: the margins) after it, (K, I)."""
         while True:
             predictions = self._learn_stage(items, predictions)
             yield predictions
@@ -124,7 +112,6 @@ class Stages(StageList):
         return self._after(after)
 
     def probabilities(self, predictions: Vector) -> Vector:
-        """Return probabilities, (K, N), from predictions (logistic: margins)."""
         if self.update == "logistic":
             return self.potential.gradient(predictions)
         return clipped(predictions, self.is_exclusive)
@@ -232,8 +219,7 @@ class StagewiseRegression(StagedModel[Stages]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("batch_size", self.batch_size)
-        check_count("inner_iter", self.inner_iter)
+        check_integers(self, 1, "batch_size", "inner_iter")
         if not isinstance(self.update, str) or self.update not in UPDATES:
             raise InputError(f"update: expected one of {[*UPDATES]}, got {self.update!r}")
         as_generator(self.generator)
@@ -248,10 +234,10 @@ class StagewiseRegression(StagedModel[Stages]):
         )
 
     def _add_weights(self, content: Content) -> None:
+        super()._add_weights(content)
         table, arrays = self.stages_.source.content()
         content.metadata["source"] = {"kind": self.stages_.source.KIND, **table}
         content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
-        self.stages_.add_to(content)
 
     def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
         table = file.table("source")

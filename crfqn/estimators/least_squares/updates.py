@@ -28,16 +28,11 @@ from crfqn.solvers.least_squares.generalized import GLS
 
 
 class PartMaps:
-    """The features of the items, part by part: kept where all items are one part, otherwise made anew in every pass.
-
-    Parameters
-    ----------
-    items : Items
-    make : returns the map of some rows and of the part of the items that they are
-    """
+    """The features of the items, part by part: kept where all items are one part, otherwise made anew in every pass."""
 
     def __init__(self, items: Items, make: Callable[[Any, slice], FeatureMap]) -> None:
-        self.items, self.make = items, make
+        self.items = items
+        self.make = make  # the features of some rows, and of the part of the items that they are
         self._kept: list[tuple[FeatureMap, slice]] | None = None
 
     def __iter__(self) -> Iterator[tuple[FeatureMap, slice]]:
@@ -130,23 +125,16 @@ def fit_margins(
 
 @dataclass(frozen=True, eq=False)
 class StreamedObjective:
-    """The sum of objectives over all weights (K, F) that are made anew in every pass: what GLS asks of one.
-
-    Attributes
-    ----------
-    blocks : returns the objectives one after the other, the same ones at each call
-    """
+    """The sum of objectives over all weights (K, F) that are made anew in every pass: what GLS asks of one."""
 
     blocks: Callable[[], Iterator[Objective]]
     n_states: int
     n_features: int
 
     def all_coords(self) -> Coords:
-        """Return every coordinate."""
         return np.arange(self.n_states * self.n_features)
 
     def at(self, coords: Coords, weights: Vector) -> StreamedPoint:
-        """Evaluate at the sparse weights (sorted coordinates, values), when something is asked for."""
         return StreamedPoint(self, coords, weights)
 
     def view(self, kind: type) -> Gram:
@@ -177,11 +165,9 @@ class StreamedPoint:
 
     @property
     def value(self) -> float:
-        """The loss."""
         return self._sums[0]
 
     def gradient(self, coords: Coords) -> Vector:
-        """Return the partial derivatives at `coords`."""
         return self._sums[1][coords]
 
     def dual_value(self, scale: float) -> float:
@@ -189,24 +175,21 @@ class StreamedPoint:
         return -np.inf
 
     def view(self, kind: type) -> Any:
-        """Refuse: there is nothing else to see at a point."""
         raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
 
     def along(self, coords: Coords, direction: Vector) -> StreamedRay:
-        """Return the ray w + step * direction."""
         return StreamedRay(self, coords, direction)
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedRay:
-    """A point and a direction."""
+    """The points w + step * direction."""
 
     origin: StreamedPoint
     coords: Coords
     direction: Vector
 
     def at(self, step: float) -> StreamedPoint:
-        """Return the point w + step * direction."""
         start = self.origin
         found = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
         return start.objective.at(*found)
