@@ -64,6 +64,7 @@ class Calibration(StageList):
             self.calibration_tables.append(calibration)
             self.residual_tables.append(table)  # with which the stage counts
             predictions = clipped(calibration @ functions, self.is_exclusive)
+            del functions  # three times as large as the predictions
             yield predictions
 
     def probabilities(self, predictions: Vector) -> Vector:
