@@ -19,6 +19,7 @@ from crfqn.estimators.ranking.set_labels import SetLabels
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 
+LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
 NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
 HALF = 0.5  # of a label's probability: from there on an item has it
 

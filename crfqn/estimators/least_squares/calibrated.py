@@ -51,7 +51,7 @@ class Calibration(StageList):
         return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
 
     def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
-        """All stages use one factorisation of sum_i c_i x_i x_i' + l2."""
+        """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all."""
         maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
         (moments,) = maps.sums(maps.moments)
         factor = ridge_factor(moments, self.l2, self.is_constant_free)
@@ -64,7 +64,7 @@ class Calibration(StageList):
             self.calibration_tables.append(calibration)
             self.residual_tables.append(table)  # with which the stage counts
             predictions = clipped(calibration @ functions, self.is_exclusive)
-            del functions  # three times as large as the predictions
+            del functions  # several times as large as the predictions, and of no use to the next stage
             yield predictions
 
     def probabilities(self, predictions: Vector) -> Vector:

@@ -62,7 +62,7 @@ class StageList(ABC):
 
     l2: float  # ridge of a stage's weights
     has_constant: bool  # the last feature is a constant 1
-    is_constant_free: bool  # of a ridge
+    is_constant_free: bool  # not penalised
     basis: Basis  # functions of the predictions
     is_exclusive: bool  # an item has one label, so that predictions lie on the simplex
 
@@ -81,7 +81,7 @@ class StageList(ABC):
 
     @abstractmethod
     def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
-        """Add a stage fitted to items for each answer, the predictions after it, (K, I), from those so far."""
+        """Fit stages to items without end; yield the predictions after each, (K, I), from those so far."""
 
     @abstractmethod
     def probabilities(self, predictions: Vector) -> Vector:
@@ -98,7 +98,7 @@ class StageList(ABC):
 
     @property
     def tables(self) -> list[Vector]:
-        """The weights of all stages, for counting and storing."""
+        """The weights of all stages."""
         return [table for tables in self._lists for table in tables]
 
     def keep(self, n_stages: int) -> None:

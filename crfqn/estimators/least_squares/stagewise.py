@@ -25,7 +25,7 @@ from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Source
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.classification.items import intercept_coords
-from crfqn.estimators.least_squares.base import clipped
+from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
@@ -43,7 +43,6 @@ from crfqn.solvers.settings import check_integers
 from crfqn.threads import Pool
 
 UPDATES = ("calibrated", "linear", "logistic")
-LINK_OF = {True: "softmax", False: "sigmoid"}  # of logistic updates, by whether an item has one label
 SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 
