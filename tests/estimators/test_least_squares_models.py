@@ -1,8 +1,11 @@
-"""Generalised, calibrated and stagewise least squares: what they minimise, stages, streams, files, refusals."""
+"""Generalised, calibrated and stagewise least squares: what they minimise, stages, streams, files, refusals, Ctrl-C."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +14,15 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
 from crfqn.data.generators.projections import RandomFourier, RandomProjections, median_distance
 from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.least_squares.clipping import onto_simplex
+from crfqn.estimators import least_squares
+from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.training.automatic_solver import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 
@@ -50,7 +55,7 @@ class TestGeneralized:
         np.testing.assert_allclose(model.decision_function(X[TEST]), ridge.predict(X[TEST]), atol=1e-8)
         assert model.result_.status.name == "CONVERGED"
         p = model.predict_proba(X[TEST])
-        np.testing.assert_allclose(p, onto_simplex(ridge.predict(X[TEST]).T).T, atol=1e-8)
+        np.testing.assert_allclose(p, clipped(ridge.predict(X[TEST]).T, True).T, atol=1e-8)
 
     def test_the_softmax_is_logistic_regression(self):
         model = GeneralizedLeastSquares(l2=2.0, tol=1e-5).fit(X[TRAIN], Y[TRAIN])
@@ -135,6 +140,15 @@ class TestStages:
         model = fitted(model)
         twin = type(model)(**model.get_params()).fit_blocks(Blocks())
         np.testing.assert_allclose(twin.predict_proba(X[TEST]), model.predict_proba(X[TEST]), atol=1e-5)
+
+    @pytest.mark.parametrize(
+        "form", [np.array, sp.csr_array, lambda y: [set(np.flatnonzero(row)) for row in y]]
+    )
+    def test_blocks_of_several_labels(self, form):
+        model = StagewiseRegression(batch_size=10, max_iter=3, update="logistic", early_stopping=True)
+        parts = [(SET_X[i : i + 30], form(SETS[i : i + 30])) for i in range(0, 90, 30)]
+        model.fit_blocks(parts, validation=(SET_X, form(SETS)))
+        assert model.score(SET_X, form(SETS)) == model.validation_score_.max() > 0.8
 
     @pytest.mark.parametrize("model", STAGED[:2], ids=str)
     def test_sparse_rows_several_labels_and_weights(self, model):
@@ -312,3 +326,77 @@ class TestRefusals:
 
         with pytest.raises(InputError, match="the same 399 items in every pass, got"):
             StagewiseRegression(batch_size=10).fit_blocks(Shrinking())
+
+
+CODE = str(Path(least_squares.__file__).parent)
+ROWS = np.random.default_rng(0).normal(size=(30, 4))
+LABELS = ROWS[:, :3].argmax(axis=1)
+INTERRUPTED = [
+    CalibratedLeastSquares(max_iter=2, n_threads=1),
+    StagewiseRegression(batch_size=5, max_iter=2, n_threads=1),
+    StagewiseRegression(batch_size=5, max_iter=3, n_threads=1, early_stopping=True),
+]
+
+
+@contextmanager
+def interrupted(moment):
+    """Raise KeyboardInterrupt before line number `moment` that is run in the folder, from the learning of stages on."""
+    count, is_learning = 0, False
+
+    def enter(frame, event, _):
+        nonlocal is_learning
+        is_learning = is_learning or frame.f_code.co_name == "_add_stages"
+        return line if is_learning and frame.f_code.co_filename.startswith(CODE) else None
+
+    def line(frame, event, _):
+        nonlocal count
+        count += event == "line"
+        if event == "line" and count == moment:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("model", INTERRUPTED, ids=lambda model: type(model).__name__)
+def test_ctrl_c_at_every_moment_leaves_the_stages_so_far(model):
+    statuses = []
+    for moment in range(1, 1000, 7):
+        twin = model.__class__(**model.get_params())
+        try:
+            with interrupted(moment):
+                twin.fit(ROWS, LABELS)
+        except KeyboardInterrupt:
+            statuses.append(twin.result_.status.name)
+            assert twin.predict(ROWS).shape == (30,)
+            assert twin.n_iter_ == twin.stages_.n_stages
+        else:
+            break
+    assert len(statuses) > 20
+    assert set(statuses[:-1]) == {"INTERRUPTED"}
+
+
+SMALL = {"batch_size": 40, "max_iter": 4}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [
+        GeneralizedLeastSquares(),
+        GeneralizedLeastSquares(link="identity", fit_intercept=False),
+        CalibratedLeastSquares(max_iter=20),
+        *(StagewiseRegression(update=update, **SMALL) for update in ("calibrated", "linear")),
+        StagewiseRegression(update="logistic", inner_iter=1, **SMALL),  # a check sets max_iter to 1000
+        StagewiseRegression(generator="subsets", **SMALL),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
+def test_all_checks(estimator, check):
+    check(estimator)
