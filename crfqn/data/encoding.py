@@ -14,7 +14,6 @@ import numpy as np
 from crfqn.data.columns import check_sparse, is_matrix
 from crfqn.data.features import check_not_empty
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
@@ -67,7 +66,7 @@ def encode_sequences(
         n_features = len(vocabulary)
     if isinstance(X, Sequences):
         sequences = X
-    elif isinstance(vocabulary, TemplateVocabulary):
+    elif vocabulary is not None and vocabulary.encodes_items:
         sequences = vocabulary.encode(X)
     else:
         sequences = _encode_items(_as_items(X), vocabulary, n_features)
@@ -84,7 +83,7 @@ def encode_new(
     `find_names` returns those names of the vocabulary that matter. Other parameters and errors as in
     `encode_sequences`; items may be empty.
     """
-    if isinstance(X, Sequences) or vocabulary is None or isinstance(vocabulary, TemplateVocabulary):
+    if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
     items = _as_items(X)
     first = _first_filled(items)

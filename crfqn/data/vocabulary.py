@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import check_names
+from crfqn.data.sequences import Sequences, check_names
 
 UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`: nowhere in a name
@@ -222,6 +222,12 @@ class Vocabulary(KnownNames):
         if [*starts.values()] == self.value_starts.tolist():
             return self
         return type(self)([*starts], [*starts.values()])
+
+    encodes_items = False
+
+    def encode(self, items: Any) -> Sequences:
+        """Return items in the columns of a vocabulary that has a form of items of its own (`encodes_items`)."""
+        raise NotImplementedError
 
     def named(self, items: Any) -> Any:
         """Return items in a form whose names are those of the vocabulary: as they are, by default."""
