@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from crfqn.atomic_write import replace_file
 from crfqn.cli.exits import say
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.files.packing import pack
-from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
 
 NUMBERS = re.compile("([0-9]+)")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.columns import check_sparse, is_matrix
-from crfqn.data.features import check_not_empty
+from crfqn.data.csc_builder import check_matrix, is_matrix
+from crfqn.data.items import check_not_empty
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
@@ -166,17 +166,12 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
         if not is_matrix(item):
             raise InputError(f"item {i}: expected a matrix like the items before, got {describe(item)}")
         matrix = item if hasattr(item, "tocsr") else np.asarray(item)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise InputError(
-                f"item {i}: expected a 2-D matrix (positions x features) of booleans or real numbers, "
-                f"got shape {matrix.shape} and dtype {matrix.dtype}"
-            )
-        if not matrix.shape[1] and matrix.shape[0]:
-            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         try:
-            check_sparse(matrix)
+            check_matrix(matrix)
         except InputError as error:
             raise InputError(f"item {i}: {error}") from None
+        if not matrix.shape[1] and matrix.shape[0]:
+            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
             raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.columns import check_sparse
-from crfqn.data.features import check_offsets
-from crfqn.data.items import Items
+from crfqn.data.csc_builder import check_matrix
+from crfqn.data.items import Items, check_offsets, positions_of
 from crfqn.errors import InputError
 
 
@@ -157,9 +156,7 @@ class Sequences(Items):
         return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
 
     def _take(self, items: NDArray[np.integer]) -> "Sequences":
-        lengths = self.lengths[items]
-        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        rows = np.arange(cuts[-1]) + np.repeat(self.offsets[items] - cuts[:-1], lengths)
+        rows, cuts = positions_of(self.offsets, items)
         return self._with(self.matrix[rows], cuts)
 
     def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
@@ -195,13 +192,7 @@ def _as_rows(matrix: Any) -> Any:
             raise InputError(
                 "expected a 2-D matrix (positions x features), got rows of different lengths"
             ) from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise InputError(
-            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
-            f"got shape {matrix.shape} and dtype {matrix.dtype}"
-        )
-    if is_sparse:
-        check_sparse(matrix)
+    check_matrix(matrix)
     return matrix.tocsr() if is_sparse else matrix
 
 

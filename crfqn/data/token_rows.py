@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.columns import BLOCK, is_matrix
+from crfqn.data.csc_builder import BLOCK, is_matrix
 from crfqn.data.items import Items
 from crfqn.data.vocabulary import (
     UNSEEN,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.features import locate
+from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.features import locate
+from crfqn.data.items import locate
 from crfqn.data.labels.codes import encode_labels, flat_labels
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten

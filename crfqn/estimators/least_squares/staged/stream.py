@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from crfqn.arrays import Vector
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.labels.item_weights import set_weights
