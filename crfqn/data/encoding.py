@@ -26,41 +26,23 @@ def encode_sequences(
     allow_empty: bool = False,
     n_features: int | None = None,
 ) -> tuple[Sequences, Vocabulary | None]:
-    """Return the input of an estimator as Sequences, with the vocabulary of its columns.
+    """Return the input of an estimator as Sequences, with the vocabulary of its columns, sorted; None for matrices.
 
-    Parameters
-    ----------
-    X : Sequences, or list of items
-        Each item a 2-D array or sparse matrix (positions x features), or a list of positions. A position is
+    An item is a 2-D array or sparse matrix (positions x features), or a list of positions. A position is
 
-        - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or
-          boolean equal to 0 leaves no entry (though the column exists), a string gives column `name=value`
-          the value 1 (the convention of scikit-learn's DictVectorizer); a list, tuple or set of strings gives each
-          column `name:string` the value 1, and a dict is read like one, under `name:` (as CRFsuite's bindings have it);
-        - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
+    - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or boolean equal to 0
+      leaves no entry (though the column exists), a string gives column `name=value` the value 1 (the convention of
+      scikit-learn's DictVectorizer); a list, tuple or set of strings gives each column `name:string` the value 1, and a
+      dict is read like one, under `name:` (as CRFsuite's bindings have it);
+    - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
 
-        Where the vocabulary is that of templates, items are token columns (`TokenColumns.from_items`).
+    Where the vocabulary encodes items itself, that of templates, they are token columns (`TokenColumns.from_items`).
 
-        Entries of one position that meet in one column are summed: a string listed twice counts 2 (the
-        convention of CRFsuite and of scikit-learn's FeatureHasher).
-    vocabulary : Vocabulary, optional
-        The columns to use (prediction): names that it lacks are ignored.
-    allow_empty : bool
-        Accept items without positions, and no items at all (prediction does).
-    n_features : int, optional
-        The number of columns that a model without vocabulary expects (prediction).
-
-    Returns
-    -------
-    sequences : Sequences
-        Matrix float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays.
-    vocabulary : Vocabulary or None
-        Columns sorted by name; None for matrices without names.
-
-    Raises
-    ------
-    InputError
-        Names the item, the position, the feature and what came, for anything else.
+    Entries of one position that meet in one column are summed: a string listed twice counts 2 (the convention of
+    CRFsuite and of scikit-learn's FeatureHasher). In prediction names that `vocabulary` lacks are ignored, `n_features`
+    is the number of columns of a model without names, and `allow_empty` accepts items without positions and no items at
+    all. The matrix is float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays. InputError
+    names the item, the position, the feature and what came, for anything else.
     """
     if vocabulary is not None:
         n_features = len(vocabulary)

@@ -34,21 +34,13 @@ from crfqn.threads import N_PARTS, Pool, cut_into_parts
 class FeatureStore:
     """Store of the features of all positions, by feature and (on request) by position; build it with `from_matrix`.
 
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (F + 1,)
-        Feature f has the entries indptr[f] ... indptr[f + 1].
-    indices : ndarray of int32, shape (nnz,)
-        Their positions, ascending within a feature (int64 if N >= 2**31).
-    values : ndarray of float64, shape (n,) with n = nnz, or n = 0 if every value is 1
-    offsets : ndarray of int64, shape (I + 1,)
-        Item i is made of the positions offsets[i] ... offsets[i + 1].
+    Feature f has the entries indptr[f] ... indptr[f + 1] - 1; item i the positions offsets[i] ... offsets[i + 1] - 1.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.integer]
-    values: NDArray[np.float64]
-    offsets: NDArray[np.int64]
+    indptr: NDArray[np.int64]  # (F + 1,)
+    indices: NDArray[np.integer]  # (nnz,) positions, ascending within a feature: int32, int64 if N >= 2**31
+    values: NDArray[np.float64]  # (nnz,), or (0,) if every value is 1
+    offsets: NDArray[np.int64]  # (I + 1,)
 
     @classmethod
     def from_matrix(

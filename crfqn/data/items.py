@@ -10,13 +10,7 @@ from crfqn.errors import InputError
 
 
 class Items:
-    """Base of lists of items that are stored by position.
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (I + 1,)
-        Item i is made of the positions offsets[i] ... offsets[i + 1].
-    """
+    """Base of lists of items that are stored by position: item i is offsets[i] ... offsets[i + 1] - 1."""
 
     offsets: NDArray[np.int64]
 

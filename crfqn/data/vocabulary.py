@@ -86,12 +86,7 @@ class GrowingValues(dict[object, int]):
     """Map from value to column, for one name; UNSEEN for what leaves no entry.
 
     A string value has the column `name=value`; 1 and True that of `name`; 0 and False none, though `name` gets its
-    column.
-
-    Raises
-    ------
-    Unplain
-        For any other value, from a look-up.
+    column. A look-up of any other value raises Unplain.
     """
 
     __slots__ = ("columns", "name")
@@ -161,10 +156,7 @@ NO_VALUES = KnownValues()
 
 
 class KnownNames:
-    """Names that have a column, for looking them up.
-
-    columns : the column of each name
-    """
+    """Names that have a column, for looking them up."""
 
     columns: dict[str, int]
 
@@ -183,19 +175,9 @@ class KnownNames:
 
 
 class Vocabulary(KnownNames):
-    """Vocabulary of feature names: the names of the columns, and the column of each name.
+    """Vocabulary of feature names: distinct strings in the order of the columns, and the column of each.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct, in the order of the columns.
-    value_starts : sequence of int, optional
-        Where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
-
-    Raises
-    ------
-    InputError
-        For names that are no strings or come twice.
+    `value_starts`: where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
     """
 
     def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:

@@ -70,14 +70,10 @@ class Numbering(NamedTuple):
 
 @dataclass(frozen=True)
 class Combinations:
-    """Table from combinations of numbers to columns.
+    """Table from combinations of k numbers to columns; number i is in 0 ... sizes[i] - 1.
 
-    Attributes
-    ----------
-    sizes : tuple of k int
-        Number i of a combination is in 0 ... sizes[i] - 1.
-    stages : tuple of (first, stop, Numbering)
-        Digits first ... stop - 1, behind what the stage before found, make the keys of a stage.
+    Of a stage (first, stop, Numbering), the digits first ... stop - 1, behind what the stage before found, make the
+    keys.
     """
 
     sizes: tuple[int, ...]

@@ -91,12 +91,10 @@ class Encoder:
 
     @classmethod
     def fit(cls, settings: Settings, columns: TokenColumns) -> Encoder:
-        """Return the encoder of the features that occur in `columns`.
+        """Return the encoder of the features that occur in `columns`: O(N log N) time a pattern.
 
-        Notes
-        -----
-        Columns are in the order of the patterns and, within one, of the texts, so that the order of the items does not
-        matter. O(N log N) time a pattern.
+        Columns are in the order of the patterns and, within one, of the texts, so that that of the items does not
+        matter.
         """
         if settings.n_hashed is not None:
             return cls(settings, {}, [], settings.n_hashed)
@@ -124,10 +122,7 @@ class Encoder:
     def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
         """Return the encoder whose column f is the feature names[f], as a model file keeps it.
 
-        Raises
-        ------
-        InputError
-            A name that none of the patterns has, or that comes twice.
+        InputError for a name that none of the patterns has, or that comes twice.
         """
         check_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
