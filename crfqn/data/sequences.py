@@ -7,6 +7,7 @@ Shapes: I items, N positions, F features.
 """
 
 import operator
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -210,15 +211,6 @@ def check_names(names: Sequence[str], n_features: int) -> list[str]:
                 f"{type(name).__name__}: {name!r}"
             )
     if len(set(found)) != n_features:
-        raise InputError(f"feature_names must be distinct, but {_first_repeated(found)!r} comes twice")
+        ((repeated, _),) = Counter(found).most_common(1)
+        raise InputError(f"feature_names must be distinct, but {repeated!r} comes twice")
     return found
-
-
-def _first_repeated(names: list[str]) -> str:
-    """Return the first name of a list that an earlier entry has too."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    raise LookupError("all names are distinct")

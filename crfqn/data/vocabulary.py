@@ -156,22 +156,17 @@ NO_VALUES = KnownValues()
 
 
 class KnownNames:
-    """Names that have a column, for looking them up."""
+    """Names that have a column, for looking them up; `n_features` counts the columns without a name here, too."""
 
     columns: dict[str, int]
 
     def __init__(self, columns: KnownColumns, n_features: int) -> None:
-        self.columns, self._n_features = columns, n_features
+        self.columns, self.n_features = columns, n_features
 
     @cached_property
     def pairs(self) -> KnownPairs:
         """Columns by name and value."""
         return KnownPairs(self.columns)
-
-    @property
-    def n_features(self) -> int:
-        """Number of all columns, those included that have no name here."""
-        return self._n_features
 
 
 class Vocabulary(KnownNames):
@@ -184,12 +179,8 @@ class Vocabulary(KnownNames):
         self.names = check_names(names, len(names))
         starts = np.zeros(len(self.names)) if value_starts is None else value_starts
         self.value_starts: NDArray[np.int32] = np.asarray(starts, np.int32)
-        self.columns = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self)
+        n_features = len(self.names)
+        super().__init__(KnownColumns(zip(self.names, range(n_features), strict=True)), n_features)
 
     def some(self, columns: Iterable[int]) -> KnownNames:
         """Return the names of some columns."""
@@ -205,10 +196,10 @@ class Vocabulary(KnownNames):
             return self
         return type(self)([*starts], [*starts.values()])
 
-    encodes_items = False
+    encodes_items = False  # whether items have a form of the vocabulary's own, which `encode` takes
 
     def encode(self, items: Any) -> Sequences:
-        """Return items in the columns of a vocabulary that has a form of items of its own (`encodes_items`)."""
+        """Return items of the vocabulary's own form in its columns."""
         raise NotImplementedError
 
     def named(self, items: Any) -> Any:
@@ -231,10 +222,10 @@ class Vocabulary(KnownNames):
         return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self.n_features
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.names == other.names
+        return self is other or (isinstance(other, Vocabulary) and self.names == other.names)
 
     __hash__ = None  # type: ignore[assignment]
 

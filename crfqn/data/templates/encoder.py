@@ -81,7 +81,6 @@ class Encoder:
     n_features: int
     function_column: dict[str, int] = field(default_factory=dict)  # of the features that functions give
     _tables: list[Combinations] = field(init=False, repr=False)
-    _names: list[str] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._tables = [
@@ -162,21 +161,18 @@ class Encoder:
         return Sequences.from_checked(matrix, columns.offsets, None)
 
     def names(self) -> list[str]:
-        """Return the names of all columns; made at the first call, and kept. InputError where features are hashed."""
+        """Return the names of all columns; made anew at each call. InputError where features are hashed."""
         if self.settings.n_hashed is not None:
             raise InputError("hashed features have no names")
-        if self._names is None:
-            named = [""] * self.n_features
-            for name, own in self.function_column.items():
-                named[own] = name
-            texts = _texts(self.value_number)
-            for pattern, found in zip(self.settings.patterns, self.found, strict=True):
-                for column, name in zip(
-                    found.columns.tolist(), _names(pattern, found.digits, texts), strict=True
-                ):
-                    named[column] = name
-            self._names = named
-        return self._names
+        named = [""] * self.n_features
+        for name, column in self.function_column.items():
+            named[column] = name
+        texts = _texts(self.value_number)
+        for pattern, found in zip(self.settings.patterns, self.found, strict=True):
+            own_names = _names(pattern, found.digits, texts)
+            for column, name in zip(found.columns.tolist(), own_names, strict=True):
+                named[column] = name
+        return named
 
     def _function_column(self, name: str) -> int | None:
         if self.settings.n_hashed is not None:

@@ -6,7 +6,7 @@ encodes token columns itself, with names when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -31,8 +31,11 @@ LARGEST_WIDTH = 2**31 - 1
 class TemplateVocabulary(Vocabulary):
     """Vocabulary of an encoder's features; `source`: what the templates were made of, as a model file keeps it."""
 
+    encodes_items = True
+
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
         self.encoder, self.source = encoder, source
+        self.n_features = encoder.n_features
 
     @cached_property
     def names(self) -> list[str]:  # type: ignore[override]
@@ -51,8 +54,6 @@ class TemplateVocabulary(Vocabulary):
         """Names stand for themselves."""
         return np.full(len(self), NO_VALUE, np.int32)
 
-    encodes_items = True
-
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
         columns = TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
@@ -67,17 +68,6 @@ class TemplateVocabulary(Vocabulary):
                 f"a model file keeps no code, and features come from functions ({names}): pickle the pipeline"
             )
         return self.source
-
-    def __len__(self) -> int:
-        return self.encoder.n_features
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Vocabulary) and self.names == other.names)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.encoder, self.source)
