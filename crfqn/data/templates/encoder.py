@@ -125,18 +125,18 @@ class Encoder:
         """
         check_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
-        named: list[list[tuple[int, str]]] = [[] for _ in settings.patterns]
+        columns: list[list[int]] = [[] for _ in settings.patterns]
         numbers_of = _by_start(settings.patterns)
         for column, name in enumerate(names):
             for number in numbers_of(name):
-                named[number].append((column, name))
+                columns[number].append(column)
         found = [
-            _readings(pattern, own, value_number)
-            for pattern, own in zip(settings.patterns, named, strict=True)
+            _readings(pattern, [names[column] for column in own], own, value_number)
+            for pattern, own in zip(settings.patterns, columns, strict=True)
         ]
         is_read = np.zeros(len(names), bool)
-        for own in found:
-            is_read[own.columns] = True
+        for one in found:
+            is_read[one.columns] = True
         if not is_read.all():
             raise InputError(f"no template has a feature {names[int(np.argmin(is_read))]!r}")
         return cls(settings, value_number, found, len(names))
@@ -212,10 +212,10 @@ def _names(pattern: Pattern, digits: NDArray[np.int64], texts: Texts) -> Iterabl
     """Return the names of the features of a pattern."""
     if not pattern.macros:
         return [pattern.literals[0]] * len(digits)
-    columns = [
-        map(texts[macro.view].__getitem__, numbers)
-        for macro, numbers in zip(pattern.macros, digits.T.tolist(), strict=True)
-    ]
+    columns = []
+    for macro, numbers in zip(pattern.macros, digits.T.tolist(), strict=True):
+        own = texts[macro.view]
+        columns.append([own[number] for number in numbers])
     return map(pattern.name, zip(*columns, strict=True))
 
 
@@ -244,25 +244,27 @@ def _columns(
         found.append(Found(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32)))
         n_features += len(digits)
     names = [name for name, times in counts.items() if times >= settings.min_count]
-    named = list(enumerate(names, start=n_features))
+    new = range(n_features, n_features + len(names))
     for number in by_name:
-        digits, columns = _readings(settings.patterns[number], named, value_number)
+        digits, columns = _readings(settings.patterns[number], names, new, value_number)
         own = found[number]
         found[number] = Found(np.concatenate([own.digits, digits]), np.append(own.columns, columns))
     return found, n_features + len(names)
 
 
 def _readings(
-    pattern: Pattern, named: Iterable[tuple[int, str]], value_number: dict[View, dict[str, int]]
+    pattern: Pattern, names: Sequence[str], columns: Sequence[int], value_number: dict[View, dict[str, int]]
 ) -> Found:
     """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
     numbers = [value_number[macro.view] for macro in pattern.macros]
-    rows, columns = [], []
-    for column, name in named:
+    digits: list[int] = []
+    found: list[int] = []
+    for name, column in zip(names, columns, strict=True):
         for values in pattern.readings(name):
-            rows.append([own.setdefault(v, len(own)) for own, v in zip(numbers, values, strict=True)])
-            columns.append(column)
-    return Found(np.array(rows, np.int64).reshape(len(rows), len(numbers)), np.array(columns, np.int32))
+            found.append(column)
+            for own, value in zip(numbers, values, strict=True):
+                digits.append(own.setdefault(value, len(own)))
+    return Found(np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32))
 
 
 def _sharing(patterns: Sequence[Pattern]) -> set[int]:
