@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from crfqn.atomic_write import replace_file
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.files.packing import pack
-from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
 
 

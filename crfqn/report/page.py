@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.data.files.whole_file import check_writable, replace_file
+from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.atomic_write import check_writable
 from crfqn.cli.commands.evaluation import score
 from crfqn.cli.commands.training import describe_accuracy, recipe_facts, recipe_of, save_model
 from crfqn.cli.exits import ExitCode, say
 from crfqn.cli.interrupts import Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
-from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import RecipeError
 from crfqn.recipes import Prepared, build_estimator, prepare
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import say
 from crfqn.cli.loading import FeatureNames, load_model, read_input, recipe_of
 from crfqn.cli.terminal import printable, to_json
 from crfqn.data.files.lines import shown_name
-from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import CrfqnError, InputError
 from crfqn.recipes import Observed
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.templates.encoding.window_features import WindowFeatures
+from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.formats.registry import FORMATS
 from crfqn.recipes.schema.keys import check_names, read_section, read_table, shown

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crfqn.data.templates.patterns.windows import CHUNKING
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.recipes.schema.keys import key
 
 SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
@@ -57,10 +57,10 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.templates.patterns.windows`. `templates`: `templates` names a pattern
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern
     file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
     the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
-    with their neighbours, see `crfqn.data.templates.patterns.words`. `given`: the numbers of the data, if need be each
+    with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
     feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
     `crfqn.recipes.text_features`.
     """

@@ -1,24 +1,38 @@
-"""Numbers of combinations of values: a tuple of small integers becomes the column of a feature, exactly.
+"""Columns of combinations of values: a tuple of small integers becomes the column of a feature, exactly or by hashing.
 
 The values of a pattern's macros at a position are pairs, triples, ... of numbers; written as digits of a number in a
 mixed base they are one integer, whose place in a table is the feature. Where the digits do not fit into 62 bits,
 what came so far is numbered anew first. No text takes part.
 
+Hashed features need no table and no fit, and have no names. A text is hashed once (BLAKE2b), a combination by mixing
+the hashes of its values, so that a feature has the same column in every batch, process and machine. Features that meet
+in a column are one feature.
+
 Shapes: P positions, k macros, M combinations.
+
+References
+----------
+Weinberger, Dasgupta, Langford, Smola, Attenberg: Feature hashing for large scale multitask learning. ICML 2009.
+Steele, Lea, Flood: Fast splittable pseudorandom number generators. OOPSLA 2014 (the mixing of 64 bits).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-NONE = -1
+from crfqn.data.templates.batch import NONE
+from crfqn.data.templates.patterns import Pattern
+
 LARGEST = 2**62
 DENSE = 1 << 20  # a table of all keys is kept where there are no more of them: 4 MB
+FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+MISSING = np.uint64(0)  # of a text without a value; no hash is 0
 
 
 class Numbering(NamedTuple):
@@ -56,14 +70,10 @@ class Numbering(NamedTuple):
 
 @dataclass(frozen=True)
 class Combinations:
-    """Table from combinations of numbers to columns.
+    """Table from combinations of k numbers to columns; number i is in 0 ... sizes[i] - 1.
 
-    Attributes
-    ----------
-    sizes : tuple of k int
-        Number i of a combination is in 0 ... sizes[i] - 1.
-    stages : tuple of (first, stop, Numbering)
-        Digits first ... stop - 1, behind what the stage before found, make the keys of a stage.
+    Of a stage (first, stop, Numbering), the digits first ... stop - 1, behind what the stage before found, make the
+    keys.
     """
 
     sizes: tuple[int, ...]
@@ -133,3 +143,32 @@ def distinct(
     for i, column in enumerate(values):
         digits[:, i] = column[examples]
     return digits, counts
+
+
+def hashed_columns(
+    pattern: Pattern, values: Sequence[NDArray[np.uint64]], n_positions: int, n_columns: int
+) -> NDArray[np.int32]:
+    """Return the column at each of P positions, where macro i has the hash values[i], (P,), or MISSING."""
+    codes = np.full(n_positions, text_hash("\0".join(pattern.literals)), np.uint64)
+    is_there = np.ones(n_positions, bool)
+    for hashes in values:
+        is_there &= hashes != MISSING
+        codes = _mixed(codes + hashes)
+    columns = (codes % np.uint64(n_columns)).astype(np.int32)
+    columns[~is_there] = NONE
+    return columns
+
+
+def text_hash(text: str | None) -> np.uint64:
+    """Return the hash of a text, MISSING for None."""
+    if text is None:
+        return MISSING
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.uint64(int.from_bytes(digest, "little") | 1)
+
+
+def _mixed(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64-bit numbers with their bits mixed (SplitMix64's finaliser)."""
+    codes = (codes ^ (codes >> np.uint64(30))) * FIRST_FACTOR
+    codes = (codes ^ (codes >> np.uint64(27))) * SECOND_FACTOR
+    return codes ^ (codes >> np.uint64(31))

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
 
-from crfqn.data.templates.patterns.pattern import Macro, Pattern
-from crfqn.data.templates.patterns.views import TEXT, View, translate
+from crfqn.data.templates.patterns import TEXT, Macro, Pattern, View, translate
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
@@ -32,39 +32,20 @@ MACRO = re.compile(
 ONLY_WAPITI = re.compile(r"^[ub*]|%[XtTmM]\[|%x\[@")
 
 
-@dataclass(frozen=True)
-class PatternFile:
-    """Patterns of a file.
-
-    Attributes
-    ----------
-    patterns : tuple of Pattern
-    has_edges : bool
-        Whether pairs of neighbouring labels have weights (`B`).
-    dialect : {"crf++", "wapiti"}
-    """
+class PatternFile(NamedTuple):
+    """Patterns of a file."""
 
     patterns: tuple[Pattern, ...]
-    has_edges: bool
-    dialect: str
+    has_edges: bool  # pairs of neighbouring labels have weights (`B`)
+    dialect: str  # "crf++" or "wapiti"
 
 
 def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None) -> PatternFile:
-    """Read the text of a pattern file.
+    """Read the text of a pattern file; its columns are numbered from 0.
 
-    Parameters
-    ----------
-    text : str
-    columns : sequence of str
-        The columns by their numbers from 0.
-    dialect : {"crf++", "wapiti"}, optional
-        By default the one whose means are used, CRF++'s where both have them.
-
-    Raises
-    ------
-    InputError
-        Names the line: a pattern that is none, an unknown column or macro, a `B` pattern over columns, which would
-        need a weight for each pair of labels and feature; or no pattern at all.
+    The dialect is by default the one whose means are used, CRF++'s where both have them. InputError names the line of a
+    pattern that is none, of an unknown column or macro, of a `B` pattern over columns, which would need a weight for
+    each pair of labels and feature; it says when there is no pattern at all.
     """
     lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), start=1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
@@ -116,22 +97,20 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Patter
 
 
 def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:
-    literals, macros, end = [""], [], 0
-    for match in MACRO.finditer(line):
-        literals[-1] = _literal(line[end : match.start()], line)
-        macros.append(_macro(match, columns, dialect))
-        literals.append("")
-        end = match.end()
-    literals[-1] = _literal(line[end:], line)
-    return Pattern(tuple(literals), tuple(macros))
-
-
-def _literal(text: str, line: str) -> str:
-    if "%" in text:
-        raise InputError(
-            f'expected macros like %x[-1,0], %t[0,0,"\\d"] or %m[0,0,"^.?"], got {shorten(text)} in {shorten(line)}'
-        )
-    return text
+    matches = list(MACRO.finditer(line))
+    ends = [0, *(match.end() for match in matches)]
+    starts = [*(match.start() for match in matches), len(line)]
+    literals = tuple(line[end:start] for end, start in zip(ends, starts, strict=True))
+    macros = []
+    for literal, match in zip_longest(literals, matches):
+        if "%" in literal:
+            raise InputError(
+                f'expected macros like %x[-1,0], %t[0,0,"\\d"] or %m[0,0,"^.?"], got {shorten(literal)} '
+                f"in {shorten(line)}"
+            )
+        if match:
+            macros.append(_macro(match, columns, dialect))
+    return Pattern(literals, tuple(macros))
 
 
 def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:

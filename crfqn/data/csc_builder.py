@@ -1,4 +1,4 @@
-"""Sorting of a matrix's entries by column: from dense or sparse rows, of any dtype, to the arrays of a store.
+"""Building of CSC arrays: a matrix's entries sorted by column, from dense or sparse rows of any dtype.
 
 For `features.FeatureStore`. Entries are read in blocks of rows, converted and checked on the way, so that the result is
 the only large array; zeros are left out, duplicates summed, and a matrix of ones keeps no values.
@@ -57,6 +57,10 @@ def values_or_ones(data: NDArray) -> NDArray[np.float64]:
     """Return a block's values as float64, or an empty array if all of them are 1."""
     if (data[:1] == 1).all() and (data == 1).all():
         return ALL_ONES
+    return _as_floats(data)
+
+
+def _as_floats(data: NDArray) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
         return np.require(data, np.float64, ["C", "A", "W"])
 
@@ -127,7 +131,7 @@ class DenseRows:
         return self.n_rows * np.arange(n_parts + 1) // n_parts
 
     def count(self, first: int, last: int, counts: NDArray[np.integer]) -> bool:
-        rows = self._part(first, last)
+        rows = _as_floats(self.array[first:last])
         is_binary, fault = count_entries(rows, counts)
         if fault >= 0:
             row, column = divmod(fault, self.n_columns)
@@ -135,13 +139,7 @@ class DenseRows:
         return is_binary
 
     def scatter(self, first: int, last: int, heads: NDArray[np.integer], result: Compressed) -> None:
-        scatter_entries(self._part(first, last), first, heads, result.indices, result.values)
-
-    def _part(self, first: int, last: int) -> NDArray[np.float64]:
-        with np.errstate(
-            over="ignore"
-        ):  # a long double beyond float64 becomes infinite, and is refused as such
-            return np.require(self.array[first:last], np.float64, ["C", "A", "W"])
+        scatter_entries(_as_floats(self.array[first:last]), first, heads, result.indices, result.values)
 
 
 def is_matrix(item: Any) -> bool:
@@ -151,16 +149,21 @@ def is_matrix(item: Any) -> bool:
     return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
 
 
+def check_matrix(matrix: Any) -> None:
+    """Raise InputError for an array or sparse matrix that is not 2-D and real, or that is damaged."""
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
+            f"got shape {matrix.shape} and dtype {matrix.dtype}"
+        )
+    check_sparse(matrix)
+
+
 def check_sparse(matrix: Any) -> None:
-    """Check that the index arrays of a sparse matrix stay within it; anything else than a sparse matrix passes.
+    """Raise InputError where the index arrays of a sparse matrix do not stay within it; anything else passes.
 
     scipy and the kernels read and write where the indices say, without a check of their own: this one comes before
     either. O(nnz), of which a row costs some microseconds.
-
-    Raises
-    ------
-    InputError
-        Says which index, or that the pointers do not fit.
     """
     layout = getattr(matrix, "format", None)
     if getattr(matrix, "ndim", None) != 2:
@@ -198,14 +201,9 @@ def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
     """Return a matrix of any kind as rows to be read block by block; InputError if it is not 2-D and real."""
     is_sparse = hasattr(matrix, "tocsr")
     found: Any = matrix if is_sparse else np.asarray(matrix)
-    if found.ndim != 2 or found.dtype.kind not in "biuf":
-        raise InputError(
-            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
-            f"got shape {found.shape} and dtype {found.dtype}"
-        )
+    check_matrix(found)
     if not is_sparse:
         return DenseRows(found)
-    check_sparse(found)
     if found.format not in ("csr", "csc"):
         found = found.tocsr()
     is_by_feature = found.format == "csc"

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from crfqn.data.files import whole_file
-from crfqn.data.files.whole_file import check_writable, replace_data_file, replace_file
+from crfqn import atomic_write
+from crfqn.atomic_write import check_writable, replace_data_file, replace_file
 from crfqn.errors import DataError, ModelFileError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks and folders of POSIX")
 KILLED = """
 import os, signal, sys
-from crfqn.data.files.whole_file import replace_file
+from crfqn.atomic_write import replace_file
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 replace_file(sys.argv[1], b"new")
 """
@@ -56,13 +56,13 @@ def test_what_another_is_writing_stays(tmp_path, monkeypatch):
 
 
 def test_a_new_file_taken_for_a_dead_one_before_it_is_locked(tmp_path, monkeypatch):
-    path, flock = tmp_path / "m", whole_file.fcntl.flock
+    path, flock = tmp_path / "m", atomic_write.fcntl.flock
 
     def too_late(stream, how):
         os.unlink(stream.name)
-        monkeypatch.setattr(whole_file.fcntl, "flock", flock)
+        monkeypatch.setattr(atomic_write.fcntl, "flock", flock)
 
-    monkeypatch.setattr(whole_file.fcntl, "flock", too_late)
+    monkeypatch.setattr(atomic_write.fcntl, "flock", too_late)
     replace_file(path, b"content")
     assert path.read_bytes() == b"content"
 
@@ -71,7 +71,7 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
     def refuse(stream, how):
         raise OSError("no locks available")
 
-    monkeypatch.setattr(whole_file.fcntl, "flock", refuse)
+    monkeypatch.setattr(atomic_write.fcntl, "flock", refuse)
     (tmp_path / ".m.0123456789ab.part").touch()
     replace_file(tmp_path / "m", b"content")
     assert sorted(each.name for each in tmp_path.iterdir()) == [".m.0123456789ab.part", "m"]
