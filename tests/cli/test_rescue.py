@@ -4,7 +4,7 @@ import tempfile
 
 import pytest
 
-from crfqn.cli.commands.training import save_model
+from crfqn.cli.training import save_model
 from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import ModelFileError
 

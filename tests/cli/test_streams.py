@@ -13,7 +13,7 @@ import warnings
 import pytest
 from command_line import run_here
 
-from crfqn.cli.commands import prediction
+from crfqn.cli import prediction
 from crfqn.cli.output import warnings_at_the_end
 from crfqn.data.files import parts
 

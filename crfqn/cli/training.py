@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.cli.commands.evaluation import score
-from crfqn.cli.exits import ExitCode, say
-from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.evaluation import score
+from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.options import DataOptions
+from crfqn.cli.output import say, to_json
 from crfqn.cli.scores import DocumentScores, Scores
-from crfqn.cli.terminal import to_json
 from crfqn.data.files.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError

@@ -13,7 +13,7 @@ from crfqn.cli.loading import (
     ranks_labels,
     tree_of,
 )
-from crfqn.cli.output import warnings_at_the_end
+from crfqn.cli.output import to_json, warnings_at_the_end
 from crfqn.cli.scores import (
     DocumentScores,
     LabelCounts,
@@ -23,11 +23,11 @@ from crfqn.cli.scores import (
     score_documents,
     score_sets,
 )
-from crfqn.cli.terminal import printable, to_json
 from crfqn.data.files.lines import shown_name
 from crfqn.errors import InputError
 from crfqn.recipes import Observed
 from crfqn.taxonomy.reading import extend_taxonomy
+from crfqn.wording import printable
 
 MOST_ROWS = 50  # labels in a table; JSON has all
 
