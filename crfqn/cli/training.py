@@ -21,7 +21,7 @@ from crfqn.data.files.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
-from crfqn.recipes.from_options import recipe_of_options
+from crfqn.recipes.finding import recipe_of_options
 
 if TYPE_CHECKING:
     from crfqn.recipes.schema import Recipe
@@ -58,13 +58,7 @@ def train(
 
 
 def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
-    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any.
-
-    Raises
-    ------
-    InputError
-        The file has items without labels.
-    """
+    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any."""
     path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
     if path is None:
         return None
@@ -84,19 +78,13 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
     if options.data is None:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
     kind = options.features or ("windows" if options.templates else None)
-    features = {
-        "kind": kind,
-        "columns": options.columns,
-        "templates": options.templates,
-        "min_count": options.min_count,
-        "n_hashed": options.n_hashed,
-    }
+    names = ("columns", "templates", "min_count", "n_hashed")
     return recipe_of_options(
         options.data,
         options.test,
         options.format,
         options.structure,
-        {name: value for name, value in features.items() if value is not None},
+        ({"kind": kind} if kind else {}) | {name: chosen[name] for name in names if name in chosen},
         {name: chosen[name] for name in ("label", "sentence") if name in chosen},
     )
 

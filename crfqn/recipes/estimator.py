@@ -3,9 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from crfqn.errors import InputError, RecipeError
-from crfqn.recipes.schema import Recipe
-from crfqn.recipes.schema.recipe import OBJECTIVE_KEYS, STRENGTHS
-from crfqn.recipes.schema.sections import LEAST_SQUARES
+from crfqn.recipes.schema import LEAST_SQUARES, OBJECTIVE_KEYS, STRENGTHS, Recipe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF

@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from crfqn.errors import InputError
-from crfqn.recipes.schema.recipe import (
+from crfqn.recipes.schema import (
     FEATURES_OF,
     SECTIONS,
     Data,
