@@ -7,79 +7,87 @@ a RecipeError that names file, section and key, what came and what is allowed.
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from crfqn.errors import RecipeError
 
-KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "number": (int, float),
-    "integer": (int,),
-    "true or false": (bool,),
-}
+KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}  # by the first of a key's types
 Section = TypeVar("Section")
 
 
 def key(
-    kind: str,
-    default: Any = MISSING,
+    default: Any,
+    says: str,
     *,
     choices: tuple[str, ...] = (),
     low: float | None = None,
     above: float | None = None,
     words: tuple[str, ...] = (),
-    says: str = "",
+    of: str = "",
 ) -> Any:
-    """Declare a key of a section: its kind, default, choices, range (>= `low`, > `above`), `words` instead of it.
+    """Declare a key of a section: its default and what it means, in a few words.
 
-    `says`: what it means, in a few words.
+    Beside its type it may have `choices`, a range (>= `low`, > `above`), `words` instead of a number, and the kinds
+    `of` features or structures, separated by blanks, that alone have it.
     """
-    rule = {"kind": kind, "choices": choices, "low": low, "above": above, "words": words, "says": says}
+    rule = {"says": says, "choices": choices, "low": low, "above": above, "words": words, "of": of.split()}
     return field(default=default, metadata=rule)
+
+
+def keys_in(cls: type, kind: str | None = None) -> dict[str, Field[Any]]:
+    """Return the keys of a section by name, or those that it has for a kind of features or structure."""
+    rules = {rule.name: rule for rule in fields(cls) if "says" in rule.metadata}
+    return {
+        name: rule
+        for name, rule in rules.items()
+        if kind is None or not rule.metadata["of"] or kind in rule.metadata["of"]
+    }
 
 
 def read_section(
     cls: type[Section], source: str | Path, where: str, table: Mapping[str, Any], **ready: Any
 ) -> Section:
     """Return a section as a dataclass, read from its table; `ready` are fields that were read before."""
-    rules = {rule.name: rule for rule in fields(cls) if "kind" in rule.metadata}  # type: ignore[arg-type]
+    rules = keys_in(cls)
     check_names(source, where, table, tuple(rules))
     values = {}
     for name, rule in rules.items():
         if name in table:
-            values[name] = _checked(f"{source}: {where} {name}", table[name], rule.metadata)
+            values[name] = _checked(f"{source}: {where} {name}", table[name], rule)
         elif rule.default is MISSING:
-            raise RecipeError(f"{source}: {where} lacks the key {name}: expected {_expected(rule.metadata)}")
+            raise RecipeError(f"{source}: {where} lacks the key {name}: expected {_expected(rule)}")
     return cls(**values, **ready)
 
 
-def _checked(where: str, value: Any, rule: Mapping[str, Any]) -> Any:
-    if isinstance(value, str) and value in rule["words"]:
+def _type_of(rule: Field[Any]) -> type:
+    types = get_args(rule.type) or (rule.type,)
+    return next(kind for kind in KINDS if kind in types)
+
+
+def _checked(where: str, value: Any, rule: Field[Any]) -> Any:
+    limits, kind = rule.metadata, _type_of(rule)
+    if isinstance(value, str) and value in limits["words"]:
         return value
-    kinds = KINDS[rule["kind"]]
-    is_right = isinstance(value, kinds) and (isinstance(value, bool) <= (bool in kinds))
-    if is_right and rule["choices"]:
-        is_right = value in rule["choices"]
-    if is_right and float in kinds:
-        is_right = math.isfinite(value)
-    if is_right and rule["low"] is not None:
-        is_right = value >= rule["low"]
-    if is_right and rule["above"] is not None:
-        is_right = value > rule["above"]
-    if not is_right:
+    is_right = isinstance(value, (int, float) if kind is float else kind)
+    is_right = is_right and (kind is bool or not isinstance(value, bool))
+    is_right = is_right and (not limits["choices"] or value in limits["choices"])
+    is_right = is_right and (kind is not float or math.isfinite(value))
+    is_right = is_right and (limits["low"] is None or value >= limits["low"])
+    if not is_right or (limits["above"] is not None and value <= limits["above"]):
         raise RecipeError(f"{where} = {shown(value)}: expected {_expected(rule)}")
-    return float(value) if float in kinds else value
+    return float(value) if kind is float else value
 
 
-def _expected(rule: Mapping[str, Any]) -> str:
-    if rule["choices"]:
-        return "one of " + ", ".join(f'"{choice}"' for choice in rule["choices"])
-    kind = "".join(f'"{word}" or ' for word in rule["words"]) + rule["kind"]
-    if rule["low"] is not None:
-        return f"{kind} >= {rule['low']:g}"
-    return f"{kind} > {rule['above']:g}" if rule["above"] is not None else kind
+def _expected(rule: Field[Any]) -> str:
+    limits = rule.metadata
+    if limits["choices"]:
+        return "one of " + ", ".join(f'"{choice}"' for choice in limits["choices"])
+    kind = "".join(f'"{word}" or ' for word in limits["words"]) + KINDS[_type_of(rule)]
+    if limits["low"] is not None:
+        return f"{kind} >= {limits['low']:g}"
+    return f"{kind} > {limits['above']:g}" if limits["above"] is not None else kind
 
 
 def read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError th
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from crfqn.data.templates.encoding.window_features import WindowFeatures
 from crfqn.data.templates.patterns.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.formats.registry import FORMATS
-from crfqn.recipes.keys import check_names, key, read_section, read_table, shown
+from crfqn.recipes.keys import check_names, key, keys_in, read_section, read_table, shown
 
-SPARSE_LOSSES = ("logistic", "squared-hinge", "multitask-squared-hinge", "hinge")
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
 # Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
 
@@ -27,12 +27,12 @@ class Split:
     """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
 
     kind: str = key(
-        "text",
+        MISSING,
+        "given: the parts of the data set itself; permutation: `train` items of a seeded order",
         choices=("permutation", "given"),
-        says="given: the parts of the data set itself; permutation: `train` items of a seeded order",
     )
-    seed: int | None = key("integer", None, low=0, says="of the permutation")
-    train: int | None = key("integer", None, low=1, says="items for training, of the permutation")
+    seed: int | None = key(None, "of the permutation", low=0)
+    train: int | None = key(None, "items for training, of the permutation", low=1)
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,14 @@ class Data:
     for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
-    dataset: str = key("text", "", says="a name of `crfqn data list`, in the place of files")
-    train: str = key("text", "", says="a file to train on, relative to this one")
-    test: str = key("text", "", says="a file to score the model on; there need be none")
-    dev: str = key(
-        "text", "", says="a file that the training is stopped by; [solver] has scoring and patience"
-    )
-    format: str = key("text", "", says="of the files; default: what their names tell, or the features need")
-    label: str = key(
-        "text", "", says="column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos"
-    )
+    dataset: str = key("", "a name of `crfqn data list`, in the place of files")
+    train: str = key("", "a file to train on, relative to this one")
+    test: str = key("", "a file to score the model on; there need be none")
+    dev: str = key("", "a file that the training is stopped by; [solver] has scoring and patience")
+    format: str = key("", "of the files; default: what their names tell, or the features need")
+    label: str = key("", "column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos")
     sentence: str = key(
-        "text", "", says="column of tables that tells the items apart; default: sentence, ... or blank lines"
+        "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
     )
     split: Split = Split("given")
 
@@ -73,43 +69,55 @@ class Features:
     """
 
     kind: str = key(
-        "text",
+        MISSING,
+        "how observations become numbers",
         choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text"),
-        says="how observations become numbers",
     )
-    threshold: float = key("number", 1.0, says="grey values from here on are on")
-    bias: bool = key("true or false", True, says="one feature more, which is always on")
+    threshold: float = key(1.0, "grey values from here on are on", of="pixel-pairs")
+    bias: bool = key(True, "one feature more, which is always on", of="pixel-pairs")
     columns: str = key(
-        "text", "", says="names of the columns before the label; default: those of the file, w pos of windows"
+        "",
+        "names of the columns before the label; default: those of the file, w pos of windows",
+        of="windows templates words",
     )
     templates: str = key(
-        "text", CHUNKING, says="features of the columns: w[-1] is the word before, w[-1]|w[0] the pair"
+        CHUNKING,
+        "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
+        of="windows templates",
     )
     ends: bool = key(
-        "true or false", True, says="whether places beyond the ends of an item have a value of their own"
+        True, "whether places beyond the ends of an item have a value of their own", of="windows"
     )
-    shapes: str = key("text", "", says="columns whose forms are features: prefixes, suffixes, shape, ...")
-    min_count: int = key("integer", 1, low=1, says="leave out features at fewer positions")
+    shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
+    min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
     n_hashed: int | None = key(
-        "integer", None, low=1, says="so many columns for all features, by hashing, without names"
+        None, "so many columns for all features, by hashing, without names", low=1, of="templates words"
     )
     scale: str = key(
-        "text",
         "none",
+        "max-abs divides each feature by its largest size in the training part",
         choices=("none", "max-abs"),
-        says="max-abs divides each feature by its largest size in the training part",
+        of="given",
     )
     weighting: str = key(
-        "text", "tf-idf", choices=("tf-idf", "count", "binary"), says="what a word in a text counts"
+        "tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text"
     )
-    norm: str = key("text", "l2", choices=("l2", "none"), says="l2 makes all texts equally long")
-    min_df: int = key("integer", 1, low=1, says="leave out words of fewer texts")
-    sublinear_tf: bool = key("true or false", False, says="1 + log(count) in the place of counts")
+    norm: str = key("l2", "l2 makes all texts equally long", choices=("l2", "none"), of="text")
+    min_df: int = key(1, "leave out words of fewer texts", low=1, of="text")
+    sublinear_tf: bool = key(False, "1 + log(count) in the place of counts", of="text")
 
     @property
     def column_names(self) -> list[str]:
         """Names of the columns that are read, without the label; [] for all that the data have."""
         return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
+
+
+FEATURES_OF = {
+    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
+    "taxonomy": ("given", "text"),
+    "flat": ("given", "text"),
+    "ranking": ("given", "text"),
+}
 
 
 @dataclass(frozen=True)
@@ -123,15 +131,14 @@ class Structure:
     the labels are paths in the taxonomy, their parts separated by `separator`.
     """
 
-    kind: str = key(
-        "text", "chain", choices=("chain", "taxonomy", "flat", "ranking"), says="how labels hang together"
-    )
-    labels: str = key("text", "leaves", choices=("leaves", "nodes"), says="what an item can be labelled by")
-    taxonomy: str | None = key("text", None, says="a file with the tree; without it labels are paths in it")
-    separator: str | None = key("text", None, says="between the parts of such a path; default: /")
+    kind: str = key("chain", "how labels hang together", choices=(*FEATURES_OF,))
+    labels: str = key("leaves", "what an item can be labelled by", choices=("leaves", "nodes"), of="taxonomy")
+    taxonomy: str | None = key(None, "a file with the tree; without it labels are paths in it", of="taxonomy")
+    separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
 
 
-FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
+STRENGTHS = ("l1", "l2", "group_l1")
+OF_ITEMS = "taxonomy flat ranking"
 
 
 @dataclass(frozen=True)
@@ -141,42 +148,38 @@ class Objective:
     Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
     """
 
-    l1: float | str | None = key(
-        "number", None, low=0.0, words=("auto",), says="L1 penalty: larger means fewer weights"
-    )
-    l2: float | None = key("number", None, low=0.0, says="L2 penalty: larger means smaller weights")
+    l1: float | str | None = key(None, "L1 penalty: larger means fewer weights", low=0.0, words=("auto",))
+    l2: float | None = key(None, "L2 penalty: larger means smaller weights", low=0.0)
     group_l1: float | str | None = key(
-        "number", None, low=0.0, words=("auto",), says="penalty of whole features: larger means fewer of them"
+        None, "penalty of whole features: larger means fewer of them", low=0.0, words=("auto",)
     )
     loss: str = key(
-        "text",
         "logistic",
-        choices=(*SPARSE_LOSSES, *LEAST_SQUARES),
-        says="what is minimised besides the penalty",
+        "what is minimised besides the penalty",
+        choices=("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES),
+        of="chain taxonomy flat",
     )
     penalty: str | None = key(
-        "text",
         None,
+        "of single weights, or of the rows of features",
         choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
-        says="of single weights, or of the rows of features",
+        of="flat ranking",
     )
-    threshold: str = key("text", "item", choices=("item", "label"), says="how a set is cut off a ranking")
+    threshold: str = key("item", "how a set is cut off a ranking", choices=("item", "label"), of="ranking")
     group_norm: str = key(
-        "text", "l2", choices=("l2", "linf"), says="the norm of a feature's weights in group_l1"
+        "l2", "the norm of a feature's weights in group_l1", choices=("l2", "linf"), of="chain taxonomy"
     )
     all_possible_states: bool = key(
-        "true or false", True, says="weights also for pairs of feature and label that never occur"
+        True, "weights also for pairs of feature and label that never occur", of="chain"
     )
-    all_possible_transitions: bool = key(
-        "true or false", True, says="the same for pairs of neighbouring labels"
-    )
-    fit_intercept: bool = key("true or false", False, says="a constant for each label")
-    penalize_intercept: bool = key("true or false", False, says="whether the penalty is on it too")
+    all_possible_transitions: bool = key(True, "the same for pairs of neighbouring labels", of="chain")
+    fit_intercept: bool = key(False, "a constant for each label", of=OF_ITEMS)
+    penalize_intercept: bool = key(False, "whether the penalty is on it too", of=OF_ITEMS)
     class_weight: str = key(
-        "text",
         "none",
+        "balanced: rare labels count as much as frequent ones",
         choices=("none", "balanced"),
-        says="balanced: rare labels count as much as frequent ones",
+        of=OF_ITEMS,
     )
 
 
@@ -184,12 +187,10 @@ class Objective:
 class Solver:
     """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
-    name: str = key("text", "auto", says="auto chooses by penalty, sizes and density")
-    tol: float = key("number", 1e-3, above=0.0, says="relative distance from the optimum")
-    stop: str = key(
-        "text", "estimate", choices=("estimate", "certificate"), says="certificate: by a proof only"
-    )
-    max_iter: int = key("integer", 500, low=1, says="iterations at most")
+    name: str = key("auto", "auto chooses by penalty, sizes and density")
+    tol: float = key(1e-3, "relative distance from the optimum", above=0.0)
+    stop: str = key("estimate", "certificate: by a proof only", choices=("estimate", "certificate"))
+    max_iter: int = key(500, "iterations at most", low=1)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -197,7 +198,17 @@ class Solver:
 class Output:
     """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
 
-    path: str = key("text", "", says="the model file; default: NAME.crfqn")
+    path: str = key("", "the model file; default: NAME.crfqn")
+
+
+SECTIONS: dict[str, type] = {
+    "data": Data,
+    "features": Features,
+    "structure": Structure,
+    "objective": Objective,
+    "solver": Solver,
+    "output": Output,
+}
 
 
 @dataclass(frozen=True)
@@ -229,39 +240,6 @@ class Recipe:
         return _without_none(table)
 
 
-# Keys that some kinds have and others have not, and which features go with which structure.
-FEATURE_KEYS = {
-    "pixel-pairs": ("kind", "threshold", "bias"),
-    "attributes": ("kind",),
-    "windows": ("kind", "columns", "templates", "ends"),
-    "templates": ("kind", "columns", "templates", "shapes", "min_count", "n_hashed"),
-    "words": ("kind", "columns", "min_count", "n_hashed"),
-    "given": ("kind", "scale"),
-    "text": ("kind", "weighting", "norm", "min_df", "sublinear_tf"),
-}
-STRUCTURE_KEYS = {
-    "chain": ("kind",),
-    "taxonomy": ("kind", "labels", "taxonomy", "separator"),
-    "flat": ("kind",),
-    "ranking": ("kind",),
-}
-STRENGTHS = ("l1", "l2", "group_l1")
-OF_ITEMS = ("fit_intercept", "penalize_intercept", "class_weight")
-OBJECTIVE_KEYS = {
-    "chain": ("loss", *STRENGTHS, "group_norm", "all_possible_states", "all_possible_transitions"),
-    "taxonomy": ("loss", *STRENGTHS, "group_norm", *OF_ITEMS),
-    "flat": ("loss", "penalty", *STRENGTHS, *OF_ITEMS),
-    "ranking": ("penalty", *STRENGTHS, "threshold", *OF_ITEMS),
-}
-FEATURES_OF = {
-    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
-    "taxonomy": ("given", "text"),
-    "flat": ("given", "text"),
-    "ranking": ("given", "text"),
-}
-SECTIONS = ("data", "features", "structure", "objective", "solver", "output")
-
-
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
     """Return the `Recipe` that a table read from TOML (or from a model file) describes, after checking it.
 
@@ -279,43 +257,37 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
             )
     parts = {name: read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
     split = read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
-    data = read_section(
-        Data, source, "[data]", parts["data"], split=read_section(Split, source, "[data.split]", split)
-    )
-    features = read_section(Features, source, "[features]", parts["features"])
-    structure = read_section(Structure, source, "[structure]", parts["structure"])
-    objective = read_section(Objective, source, "[objective]", parts["objective"])
-    _check_data(source, data)
-    _check_kinds(source, data, features, structure, objective)
-    _check_keys(source, parts, structure.kind, features.kind)
-    if features.kind == "windows":
-        _check_templates(source, features)
-    if features.kind == "templates" and "templates" not in parts["features"]:
+    names = keys_in(Solver)
+    settings = {name: parts["solver"].pop(name) for name in [*parts["solver"]] if name not in names}
+    ready: dict[str, dict[str, Any]] = {
+        "data": {"split": read_section(Split, source, "[data.split]", split)},
+        "solver": {"settings": settings},
+    }
+    sections: dict[str, Any] = {
+        name: read_section(cls, source, f"[{name}]", parts[name], **ready.get(name, {}))
+        for name, cls in SECTIONS.items()
+    }
+    recipe = Recipe(table["name"], table["title"], **sections, source=Path(source))
+    _check_data(source, recipe.data)
+    _check_kinds(source, recipe.data, recipe.features, recipe.structure, recipe.objective)
+    _check_keys(source, parts, recipe.structure.kind, recipe.features.kind)
+    if recipe.features.kind == "windows":
+        _check_templates(source, recipe.features)
+    if recipe.features.kind == "templates" and "templates" not in parts["features"]:
         raise RecipeError(
             f"{source}: [features] lacks the key templates: expected the name of a pattern file"
         )
-    solver = parts["solver"]
-    known = {name: solver.pop(name) for name in [*solver] if name in ("name", "tol", "stop", "max_iter")}
-    settings = _pass_through(source, solver)
-    return Recipe(
-        name=table["name"],
-        title=table["title"],
-        data=data,
-        features=features,
-        structure=structure,
-        objective=objective,
-        solver=read_section(Solver, source, "[solver]", known, settings=settings),
-        output=read_section(Output, source, "[output]", parts["output"]),
-        source=Path(source),
-    )
+    _check_settings(source, settings)
+    return recipe
 
 
 def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     """Return the keys of the sections that depend on the kinds of structure and features."""
+    objective = sorted(keys_in(Objective, structure), key=lambda name: name not in ("loss", "penalty"))
     return {
-        "features": FEATURE_KEYS[features],
-        "structure": STRUCTURE_KEYS[structure],
-        "objective": OBJECTIVE_KEYS[structure],
+        "features": (*keys_in(Features, features),),
+        "structure": (*keys_in(Structure, structure),),
+        "objective": (*objective,),
     }
 
 
@@ -402,13 +374,12 @@ def _check_templates(source: str | Path, features: Features) -> None:
         raise RecipeError(f"{source}: [features] templates: {error}") from error
 
 
-def _pass_through(source: str | Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _check_settings(source: str | Path, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if not isinstance(value, (str, int, float, bool)):
             raise RecipeError(
                 f"{source}: [solver] {name} = {shown(value)}: expected a number, a text, true or false"
             )
-    return dict(settings)
 
 
 def _without_none(value: Any) -> Any:
