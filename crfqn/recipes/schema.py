@@ -3,8 +3,9 @@
 A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -268,16 +269,15 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
         for name, cls in SECTIONS.items()
     }
     recipe = Recipe(table["name"], table["title"], **sections, source=Path(source))
-    _check_data(source, recipe.data)
-    _check_kinds(source, recipe.data, recipe.features, recipe.structure, recipe.objective)
+    for text in chain(_mistakes_in_data(recipe.data), _mistakes_of_kinds(recipe)):
+        raise RecipeError(f"{source}: {text}")
     _check_keys(source, parts, recipe.structure.kind, recipe.features.kind)
-    if recipe.features.kind == "windows":
-        _check_templates(source, recipe.features)
-    if recipe.features.kind == "templates" and "templates" not in parts["features"]:
-        raise RecipeError(
-            f"{source}: [features] lacks the key templates: expected the name of a pattern file"
-        )
-    _check_settings(source, settings)
+    for text in _mistakes_in_templates(recipe.features, "templates" in parts["features"]):
+        raise RecipeError(f"{source}: {text}")
+    for name, value in settings.items():
+        if not isinstance(value, (str, int, float, bool)):
+            found = f"[solver] {name} = {shown(value)}"
+            raise RecipeError(f"{source}: {found}: expected a number, a text, true or false")
     return recipe
 
 
@@ -299,87 +299,66 @@ def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, fe
         check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
 
 
-def _check_data(source: str | Path, data: Data) -> None:
-    """Check the rules that span several keys of [data]."""
-    has_files = bool(data.train or data.test)
+def _mistakes_in_data(data: Data) -> Iterator[str]:
+    """Yield what is wrong with several keys of [data]."""
+    has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:
-        raise RecipeError(f"{source}: [data] needs either dataset, or train and test (names of two files)")
+        yield "[data] needs either dataset, or train and test (names of two files)"
     if has_files and not data.train:
-        raise RecipeError(f"{source}: [data] has a test file and no train, a file to train on")
+        yield "[data] has a test file and no train, a file to train on"
     if data.format and not has_files:
-        raise RecipeError(f"{source}: [data] format is that of files (train, test), not of a dataset")
+        yield "[data] format is that of files (train, test), not of a dataset"
     if data.format and data.format not in FORMATS:
-        raise RecipeError(
-            f"{source}: [data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
-        )
-    split = data.split
+        yield f"[data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
     if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
-        raise RecipeError(
-            f'{source}: [data.split] kind = "permutation" needs seed and train (items for training) and a '
-            f"dataset in [data]"
-        )
+        yield '[data.split] kind = "permutation" needs seed and train (items for training) and a dataset in [data]'
     if split.kind == "given" and (split.seed is not None or split.train is not None):
-        raise RecipeError(
-            f'{source}: [data.split] seed and train belong to kind = "permutation", not to "given"'
-        )
+        yield '[data.split] seed and train belong to kind = "permutation", not to "given"'
 
 
-def _check_kinds(
-    source: str | Path, data: Data, features: Features, structure: Structure, objective: Objective
-) -> None:
-    """Check that the kinds of features, structure, data and loss go together."""
-    choices = FEATURES_OF[structure.kind]
-    if structure.kind == "chain" and features.kind not in choices:
-        raise RecipeError(
-            f'{source}: [features] kind = "{features.kind}" is for single items, not for sequences; expected '
-            f'[structure] kind = "taxonomy", "flat" or "ranking", got "chain"'
-        )
-    if features.kind not in choices:
-        raise RecipeError(
-            f'{source}: [features] kind = "{features.kind}" is for sequences, not for [structure] kind = '
-            f'"{structure.kind}"; use "given" (numbers) or "text"'
+def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
+    """Yield which kinds of features, structure, data and loss do not go together."""
+    data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
+    is_chain, kind = structure.kind == "chain", recipe.features.kind
+    of_kind = f'[features] kind = "{kind}"'
+    if kind not in FEATURES_OF[structure.kind]:
+        yield (
+            f'{of_kind} is for single items, not for sequences; expected [structure] kind = "taxonomy", "flat" or '
+            f'"ranking", got "chain"'
+            if is_chain
+            else f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers) '
+            f'or "text"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
-    if structure.kind == "chain" and features.kind not in (fitting, "windows", "templates", "words"):
-        what = (
-            "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
-        )
+    if is_chain and kind not in (fitting, "windows", "templates", "words"):
+        has = "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         columns = "for files of columns" if data.train else "if it has columns"
-        or_columns = f'or "windows", "templates" or "words" {columns}'
-        raise RecipeError(
-            f'{source}: [features] kind = "{features.kind}": {what}; use "{fitting}", {or_columns}'
-        )
-    flat = (*FLAT_LOSSES, *LEAST_SQUARES)
-    if objective.loss in flat and structure.kind in ("chain", "taxonomy"):
-        raise RecipeError(
-            f'{source}: [objective] loss = "{objective.loss}" is for [structure] kind = "flat"; expected "logistic" or '
-            f'"hinge" for "{structure.kind}"'
+        yield f'{of_kind}: {has}; use "{fitting}", or "windows", "templates" or "words" {columns}'
+    if loss in (*FLAT_LOSSES, *LEAST_SQUARES) and structure.kind in ("chain", "taxonomy"):
+        yield (
+            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected "logistic" or "hinge" for '
+            f'"{structure.kind}"'
         )
     for name in ("taxonomy", "separator"):
         value = getattr(structure, name)
         if value is not None and data.dataset:
-            raise RecipeError(
-                f'{source}: [structure] {name} = "{value}" is for files of your own; the dataset '
-                f"{data.dataset!r} brings its taxonomy"
+            yield (
+                f'[structure] {name} = "{value}" is for files of your own; the dataset {data.dataset!r} brings its '
+                "taxonomy"
             )
         if value == "":
-            raise RecipeError(f'{source}: [structure] {name} = "": expected a text that is not empty')
+            yield f'[structure] {name} = "": expected a text that is not empty'
 
 
-def _check_templates(source: str | Path, features: Features) -> None:
-    """Check that the window templates can be read, and ask for columns that are there."""
-    try:
-        WindowFeatures.parse(features.templates, features.column_names)
-    except InputError as error:
-        raise RecipeError(f"{source}: [features] templates: {error}") from error
-
-
-def _check_settings(source: str | Path, settings: Mapping[str, Any]) -> None:
-    for name, value in settings.items():
-        if not isinstance(value, (str, int, float, bool)):
-            raise RecipeError(
-                f"{source}: [solver] {name} = {shown(value)}: expected a number, a text, true or false"
-            )
+def _mistakes_in_templates(features: Features, has_templates: bool) -> Iterator[str]:
+    """Yield why window templates cannot be read, or ask for columns that are not there; or that there are none."""
+    if features.kind == "windows":
+        try:
+            WindowFeatures.parse(features.templates, features.column_names)
+        except InputError as error:
+            yield f"[features] templates: {error}"
+    if features.kind == "templates" and not has_templates:
+        yield "[features] lacks the key templates: expected the name of a pattern file"
 
 
 def _without_none(value: Any) -> Any:
