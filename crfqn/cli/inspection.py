@@ -1,7 +1,7 @@
 """`crfqn inspect` and `crfqn report`: a model's largest weights, sizes, settings and origin; a page about it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import CrfqnError, InputError
 from crfqn.model_file import null_for_nan
 from crfqn.recipes import Observed
+from crfqn.recipes.schema import Recipe
 from crfqn.report.subject import Subject
 from crfqn.result import Status
 from crfqn.wording import printable
-
-if TYPE_CHECKING:
-    from crfqn.recipes.schema import Recipe
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
@@ -90,7 +88,7 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
     return np.sort(heaviest).tolist(), int(np.count_nonzero(n_weights)) - MOST_NODES
 
 
-def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
+def _facts(model: Any, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
     parameters |= model._fitted_strengths

@@ -43,13 +43,7 @@ def say(message: str = "") -> None:
 
 
 def write_text(output: Path | None, parts: str | Iterable[str | bytes]) -> None:
-    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`).
-
-    Raises
-    ------
-    ModelFileError, InputError
-        It cannot be written; a file has not changed then.
-    """
+    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`)."""
     parts = [parts] if isinstance(parts, str) else parts
     if output is None or str(output) == STANDARD_INPUT:
         _print(parts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.finding import recipe_of_options
-
-if TYPE_CHECKING:
-    from crfqn.recipes.schema import Recipe
-    from crfqn.result import Result
+from crfqn.recipes.schema import Recipe
+from crfqn.result import Result, Status
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
@@ -57,7 +55,7 @@ def train(
         )
 
 
-def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
+def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
     """Return features and labels of the file `dev`, else of the recipe's dev file, None without any."""
     path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
     if path is None:
@@ -68,7 +66,7 @@ def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[An
     return observed.X, observed.y
 
 
-def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
+def recipe_of(name_or_path: str | None, options: DataOptions) -> Recipe:
     """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
     chosen = {name: value for name, value in asdict(options).items() if value is not None}
     if name_or_path is not None:
@@ -77,16 +75,7 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
         return load_recipe(name_or_path)
     if options.data is None:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
-    kind = options.features or ("windows" if options.templates else None)
-    names = ("columns", "templates", "min_count", "n_hashed")
-    return recipe_of_options(
-        options.data,
-        options.test,
-        options.format,
-        options.structure,
-        ({"kind": kind} if kind else {}) | {name: chosen[name] for name in names if name in chosen},
-        {name: chosen[name] for name in ("label", "sentence") if name in chosen},
-    )
+    return recipe_of_options(**chosen)
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:
@@ -113,7 +102,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = Fa
     return code
 
 
-def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
+def _first_data(tell: Callable[[str], None]) -> tuple[Recipe, Prepared]:
     words = dataset(FIRST_CHOICE)
     try:
         if words.locate() is None:
@@ -131,7 +120,7 @@ def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
 
 
 def _fit_and_save(
-    recipe: "Recipe",
+    recipe: Recipe,
     prepared: Prepared,
     output: Path,
     settings: Mapping[str, Any],
@@ -210,7 +199,7 @@ def _rescue(save: Callable[[Path], None], name: str) -> str:
     return f"the model is in {folder / name} instead"
 
 
-def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
+def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, Any]:
     """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
     extra: dict[str, Any] = {
         "recipe": recipe.as_dict(),
@@ -230,7 +219,7 @@ def used_features(model: Any) -> Any:
     return np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
 
 
-def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths.automatic import described
 
     if labels_sequences(model):
@@ -255,7 +244,6 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
 
 def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
     from crfqn.estimators.strengths.automatic import described, is_auto
-    from crfqn.result import Status
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
@@ -321,7 +309,7 @@ def describe_accuracy(scores: Scores | DocumentScores) -> str:
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
 
-def _gap(result: "Result") -> str:
+def _gap(result: Result) -> str:
     gap = result.gap
     if not math.isnan(gap):
         return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
@@ -330,7 +318,7 @@ def _gap(result: "Result") -> str:
     return "unknown: no certificate exists for this objective"
 
 
-def _estimated(result: "Result") -> str:
+def _estimated(result: Result) -> str:
     estimate = result.estimated_gap
     return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
 

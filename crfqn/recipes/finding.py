@@ -68,13 +68,13 @@ def recipe_of_options(
     test: str | None = None,
     format: str | None = None,
     structure: str | None = None,
-    features: dict[str, Any] | None = None,
-    named: dict[str, str] | None = None,
+    features: str | None = None,
+    **keys: Any,
 ) -> Recipe:
     """Return the recipe of a training on a file, `-` for standard input.
 
     By default the name of `data` tells the format, and the format the structure (a chain for sequences, flat for
-    documents) and the features. `features`: keys of the recipe's section; `named`: `label` and `sentence` of [data].
+    documents) and the kind of features. `keys`: of the recipe's [features], and `label` and `sentence` of its [data].
     """
     found = find_format(format, data)
     if structure is None:
@@ -83,21 +83,22 @@ def recipe_of_options(
                 f"format {found.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
             )
         structure = {SEQUENCES: "chain", DOCUMENTS: "flat"}[found.holds[0]]
-    kind = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
-    chosen = {"kind": kind} | (features or {})
-    if found.name == "conll" and chosen["kind"] == "windows" and "columns" not in chosen:
+    named = {name: keys.pop(name) for name in ("label", "sentence") if name in keys}
+    by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
+    kind = features or ("windows" if keys.get("templates") else by_format)
+    if found.name == "conll" and kind == "windows" and "columns" not in keys:
         if data == STANDARD_INPUT:
             raise InputError(
                 'the columns of standard input are not known; say --columns "w pos", without the label'
             )
         with own_files():
-            chosen["columns"] = " ".join(columns_of(own_file(Path(data))))
+            keys["columns"] = " ".join(columns_of(own_file(Path(data))))
     files = {name: _whole_path(path) for name, path in (("train", data), ("test", test)) if path}
     table = {
         "name": "model" if data == STANDARD_INPUT else Path(data).name.split(".")[0] or "model",
         "title": f"{data}: {found.title}",
-        "data": files | {"format": found.name} | (named or {}),
-        "features": chosen,
+        "data": files | {"format": found.name} | named,
+        "features": {"kind": kind} | keys,
         "structure": {"kind": structure},
     }
     return parse_recipe(table, Path.cwd() / SOURCE)
