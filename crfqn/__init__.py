@@ -28,7 +28,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],
         "data.token_columns": ["TokenColumns"],
-        "data.templates.patterns.words": ["word_features"],
+        "data.templates.windows": ["word_features"],
         "estimators.sequence.templates": ["Templates"],
         "report": ["write_report"],
     },

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files.whole_file import StrPath, replace_file
+from crfqn.atomic_write import StrPath, replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.wording import describe
 

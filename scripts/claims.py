@@ -302,6 +302,10 @@ def table_of(found: list[Judged]) -> str:
     return "\n".join([head, *rows])
 
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
     fits: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the cases.")] = 0,
@@ -320,4 +324,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

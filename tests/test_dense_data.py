@@ -54,7 +54,12 @@ def test_the_models_are_those_of_index_arrays(name, kind, n_stores):
     assert n_stores() > 0
     gaps = max(dense.result_.gap, 0.0) + max(sparse.result_.gap, 0.0) + 1e-12
     assert abs(dense.result_.value - sparse.result_.value) <= gaps * sparse.result_.value
-    np.testing.assert_allclose(dense.coef_.toarray(), sparse.coef_.toarray(), atol=5e-3)
+    if (
+        name == "taxonomy"
+    ):  # a shift of the weights of all tops is free within kinks: several weights are optimal
+        np.testing.assert_allclose(dense.predict_proba(data), sparse.predict_proba(data), atol=5e-3)
+    else:
+        np.testing.assert_allclose(dense.coef_.toarray(), sparse.coef_.toarray(), atol=5e-3)
     np.testing.assert_array_equal(found, sparse.predict(sp.csr_array(data)))
 
 

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from crfqn import model_file
-from crfqn.data.files.whole_file import check_writable
+from crfqn.atomic_write import check_writable
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model_file import read_model, write_model
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crfqn.cli.loading import (
     labels_sequences,
@@ -13,27 +13,23 @@ from crfqn.cli.loading import (
     ranks_labels,
     tree_of,
 )
-from crfqn.cli.output import to_json, warnings_at_the_end
-from crfqn.cli.scores import (
-    DocumentScores,
-    LabelCounts,
-    LabelScore,
-    Scores,
-    log_likelihood,
-    score_documents,
-    score_sets,
-)
+from crfqn.cli.output import to_json
 from crfqn.data.files.lines import shown_name
 from crfqn.errors import InputError
 from crfqn.recipes import Observed
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.wording import printable
 
+if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import LabelScore, Scores
+
 MOST_ROWS = 50  # labels in a table; JSON has all
 
 
 def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
+    from crfqn.metrics.evaluation import log_likelihood
+
     model = load_model(path)
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format)
@@ -51,11 +47,10 @@ def evaluate(path: Path, source: str | None, *, format: str | None = None, as_js
                     likelihoods.append(log_likelihood(model, observed.X, observed.y))
                 yield observed.y, predicted
 
-    with warnings_at_the_end():
-        try:
-            scores = score_parts(model, parts())
-        except InputError as error:
-            raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
+    try:
+        scores = score_parts(model, parts())
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
     total = None if likelihoods is None else math.fsum(likelihoods)
     if as_json:
         known = total is not None and math.isfinite(total)
@@ -76,13 +71,15 @@ def _check_labels(observed: Observed, name: str, is_first: bool) -> None:
         raise InputError(f"{place}: no label to compare with")
 
 
-def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores | DocumentScores:
+def score(model: Any, inputs: Any, given: Sequence[Any]) -> "Scores":
     """Return the scores of the model's predictions for `inputs` against the given labels."""
     return score_parts(model, [(given, predict_labels(model, inputs))])
 
 
-def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores | DocumentScores:
+def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> "Scores":
     """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
+    from crfqn.metrics.evaluation import LabelCounts, score_documents, score_sets
+
     if labels_sequences(model):
         counts = LabelCounts(model.scheme)
         for part in parts:
@@ -103,14 +100,16 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     return score_documents(given, predicted, tree)
 
 
-def _table(scores: Scores | DocumentScores, likelihood: float | None) -> str:
-    if isinstance(scores, DocumentScores):
+def _table(scores: "Scores", likelihood: float | None) -> str:
+    if scores.n_positions is None:
         return _document_table(scores, likelihood)
+    found = scores.chunks
+    chunks = [] if found is None else [*_label_rows([*found.types, found.every], "chunks"), ""]
     return "\n".join(
         [
             *_label_rows(scores.labels, "positions"),
             "",
-            *_chunk_rows(scores),
+            *chunks,
             f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
             f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
             *_likelihood_rows(likelihood, scores.n_positions, "a position"),
@@ -118,7 +117,7 @@ def _table(scores: Scores | DocumentScores, likelihood: float | None) -> str:
     )
 
 
-def _document_table(scores: DocumentScores, likelihood: float | None) -> str:
+def _document_table(scores: "Scores", likelihood: float | None) -> str:
     lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
     if len(scores.labels) <= MOST_ROWS:
         lines = _label_rows(scores.labels, "items")
@@ -138,7 +137,7 @@ def _document_table(scores: DocumentScores, likelihood: float | None) -> str:
     return "\n".join([*lines, *_likelihood_rows(likelihood, scores.n_items, "an item")])
 
 
-def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
+def _label_rows(labels: "Sequence[LabelScore]", counted: str) -> list[str]:
     names = [printable(row.label) for row in labels]
     width = max(5, *map(len, names))
     lines = [f"{'label':<{width}}  precision  recall      F1  {counted:>9}"]
@@ -146,15 +145,6 @@ def _label_rows(labels: Sequence[LabelScore], counted: str) -> list[str]:
         f"{name:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
         for name, row in zip(names, labels, strict=True)
     ]
-
-
-def _chunk_rows(scores: Scores) -> list[str]:
-    found = scores.chunks
-    if found is None:
-        return []
-    n = sum(row.support for row in found.types)
-    every = LabelScore("all", found.precision, found.recall, found.f1, n)
-    return [*_label_rows([*found.types, every], "chunks"), ""]
 
 
 def _likelihood_rows(likelihood: float | None, n: int, each: str) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from crfqn.cli.output import say, to_json
 from crfqn.data.files.lines import STANDARD_INPUT, Part
 from crfqn.data.files.parts import Cut, read_parts
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.formats.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features

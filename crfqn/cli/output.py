@@ -8,21 +8,18 @@ import json
 import os
 import re
 import sys
-import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from crfqn.atomic_write import replace_file
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.files.packing import pack
-from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import InputError
 from crfqn.wording import CONTROL, written_out
 
 CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
-NUMBERS = re.compile("([0-9]+)")
 
 
 def printable_lines(text: str) -> str:
@@ -82,25 +79,6 @@ def _feed(output: Path, pieces: Iterator[bytes]) -> None:
         raise
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
-
-
-@contextmanager
-def warnings_at_the_end() -> Iterator[None]:
-    """Say each warning that comes once, when all is done, instead of for each part of the input.
-
-    The numbers in a warning about a part are counts of its items, and those of warnings of one wording are added.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            sums: dict[tuple[str, ...], Counter[int]] = {}
-            for warning in caught:
-                words = NUMBERS.split(str(warning.message))
-                sums.setdefault(tuple(words[::2]), Counter()).update(dict(enumerate(map(int, words[1::2]))))
-            for parts, counts in sums.items():
-                say("warning: " + "".join(word + str(counts.get(i, "")) for i, word in enumerate(parts)))
 
 
 def prepare_stdout() -> None:

@@ -22,7 +22,7 @@ from crfqn.cli.loading import (
     tree_of,
 )
 from crfqn.cli.options import PredictOptions
-from crfqn.cli.output import say, warnings_at_the_end, write_text
+from crfqn.cli.output import say, write_text
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.readers.formats.registry import FORMATS, find_format, written_batches
@@ -40,8 +40,7 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
     input = open_input(model, path, source, format=options.format, keeps_blank=True)
-    with warnings_at_the_end():
-        write_text(output, _predictions(model, input, options))
+    write_text(output, _predictions(model, input, options))
 
 
 def _predictions(model: Any, input: Input, options: PredictOptions) -> Iterator[str | bytes]:

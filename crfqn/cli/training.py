@@ -7,23 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.atomic_write import check_writable
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.options import DataOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.scores import DocumentScores, Scores
-from crfqn.data.files.whole_file import check_writable
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.result import Result, Status
+
+if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import Scores
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
@@ -242,7 +244,7 @@ def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     )
 
 
-def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool) -> str:
+def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     from crfqn.estimators.strengths.automatic import described, is_auto
 
     result = model.result_
@@ -263,9 +265,7 @@ def _summary(model: Any, output: Path, scores: Scores | DocumentScores | None, i
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
-def summary_json(
-    model: Any, output: Path, scores: Scores | DocumentScores | None, is_interrupted: bool
-) -> str:
+def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
     from crfqn.estimators.storage.saving import held_out_content
 
@@ -298,9 +298,9 @@ def _weights(model: Any) -> str:
     return f"{n_weights:,} weights ({n_states:,} {rows} x {n_features:,} features{constant})"
 
 
-def describe_accuracy(scores: Scores | DocumentScores) -> str:
+def describe_accuracy(scores: "Scores") -> str:
     """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
-    if isinstance(scores, Scores):
+    if scores.n_positions is not None:
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
             f"{scores.n_items:,} whole items"

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.atomic_write import check_writable
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.scores import DocumentScores, Scores
 from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
-from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import InputError, RecipeError
 from crfqn.model_file import null_for_nan
 from crfqn.recipes import Prepared, build_estimator, prepare
 
 if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import Scores
     from crfqn.regularization_path import RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
@@ -266,10 +266,10 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
         yield row_of(score(own, fold.X_test, fold.y_test), own.result_)
 
 
-def row_of(scores: Scores | DocumentScores, result: Any) -> dict[str, float | None]:
+def row_of(scores: "Scores", result: Any) -> dict[str, float | None]:
     """Return what a fold's line shows, by column; None for what the structure does not have."""
     row: dict[str, float | None] = {"accuracy": scores.accuracy, "whole items": None, "F1": None}
-    if isinstance(scores, Scores):
+    if scores.n_positions is not None:
         row["whole items"] = scores.item_accuracy
         row["F1"] = None if scores.chunks is None else scores.chunks.f1
     elif scores.hierarchy is not None:

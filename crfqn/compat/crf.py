@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
+from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score, sequence_accuracy_score
 from crfqn.compat.observed_chain import Zeros
 from crfqn.compat.settings import make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
-from crfqn.data.files.whole_file import check_writable
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.interchange.crfsuite import model as crfsuite

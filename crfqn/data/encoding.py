@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.columns import check_sparse, is_matrix
-from crfqn.data.features import check_not_empty
+from crfqn.data.csc_builder import check_matrix, is_matrix
+from crfqn.data.items import check_not_empty
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
@@ -27,47 +26,29 @@ def encode_sequences(
     allow_empty: bool = False,
     n_features: int | None = None,
 ) -> tuple[Sequences, Vocabulary | None]:
-    """Return the input of an estimator as Sequences, with the vocabulary of its columns.
+    """Return the input of an estimator as Sequences, with the vocabulary of its columns, sorted; None for matrices.
 
-    Parameters
-    ----------
-    X : Sequences, or list of items
-        Each item a 2-D array or sparse matrix (positions x features), or a list of positions. A position is
+    An item is a 2-D array or sparse matrix (positions x features), or a list of positions. A position is
 
-        - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or
-          boolean equal to 0 leaves no entry (though the column exists), a string gives column `name=value`
-          the value 1 (the convention of scikit-learn's DictVectorizer); a list, tuple or set of strings gives each
-          column `name:string` the value 1, and a dict is read like one, under `name:` (as CRFsuite's bindings have it);
-        - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
+    - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or boolean equal to 0
+      leaves no entry (though the column exists), a string gives column `name=value` the value 1 (the convention of
+      scikit-learn's DictVectorizer); a list, tuple or set of strings gives each column `name:string` the value 1, and a
+      dict is read like one, under `name:` (as CRFsuite's bindings have it);
+    - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
 
-        Where the vocabulary is that of templates, items are token columns (`TokenColumns.from_items`).
+    Where the vocabulary encodes items itself, that of templates, they are token columns (`TokenColumns.from_items`).
 
-        Entries of one position that meet in one column are summed: a string listed twice counts 2 (the
-        convention of CRFsuite and of scikit-learn's FeatureHasher).
-    vocabulary : Vocabulary, optional
-        The columns to use (prediction): names that it lacks are ignored.
-    allow_empty : bool
-        Accept items without positions, and no items at all (prediction does).
-    n_features : int, optional
-        The number of columns that a model without vocabulary expects (prediction).
-
-    Returns
-    -------
-    sequences : Sequences
-        Matrix float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays.
-    vocabulary : Vocabulary or None
-        Columns sorted by name; None for matrices without names.
-
-    Raises
-    ------
-    InputError
-        Names the item, the position, the feature and what came, for anything else.
+    Entries of one position that meet in one column are summed: a string listed twice counts 2 (the convention of
+    CRFsuite and of scikit-learn's FeatureHasher). In prediction names that `vocabulary` lacks are ignored, `n_features`
+    is the number of columns of a model without names, and `allow_empty` accepts items without positions and no items at
+    all. The matrix is float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays. InputError
+    names the item, the position, the feature and what came, for anything else.
     """
     if vocabulary is not None:
         n_features = len(vocabulary)
     if isinstance(X, Sequences):
         sequences = X
-    elif isinstance(vocabulary, TemplateVocabulary):
+    elif vocabulary is not None and vocabulary.encodes_items:
         sequences = vocabulary.encode(X)
     else:
         sequences = _encode_items(_as_items(X), vocabulary, n_features)
@@ -84,7 +65,7 @@ def encode_new(
     `find_names` returns those names of the vocabulary that matter. Other parameters and errors as in
     `encode_sequences`; items may be empty.
     """
-    if isinstance(X, Sequences) or vocabulary is None or isinstance(vocabulary, TemplateVocabulary):
+    if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
     items = _as_items(X)
     first = _first_filled(items)
@@ -167,17 +148,12 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
         if not is_matrix(item):
             raise InputError(f"item {i}: expected a matrix like the items before, got {describe(item)}")
         matrix = item if hasattr(item, "tocsr") else np.asarray(item)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise InputError(
-                f"item {i}: expected a 2-D matrix (positions x features) of booleans or real numbers, "
-                f"got shape {matrix.shape} and dtype {matrix.dtype}"
-            )
-        if not matrix.shape[1] and matrix.shape[0]:
-            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         try:
-            check_sparse(matrix)
+            check_matrix(matrix)
         except InputError as error:
             raise InputError(f"item {i}: {error}") from None
+        if not matrix.shape[1] and matrix.shape[0]:
+            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
             raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")

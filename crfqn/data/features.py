@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.columns import (
+from crfqn.data.csc_builder import (
     ALL_ONES,
     BLOCK,
     Compressed,
@@ -24,79 +24,23 @@ from crfqn.data.columns import (
     open_matrix,
     sort_by_column,
 )
+from crfqn.data.items import check_not_empty, check_offsets, locate, positions_of
 from crfqn.errors import InputError
 from crfqn.kernels.sparse.transpose import count_taken, scatter_taken
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
-
-
-def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
-    """Return `offsets` (I + 1,) as int64 after checking that they cut `n_positions` positions into items.
-
-    Raises
-    ------
-    InputError
-        Unless they are 1-D integers that start at 0, never decrease and end at `n_positions`.
-    """
-    found = np.asarray(offsets)
-    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
-        raise InputError(
-            "offsets must be a 1-D array of n_items + 1 integers, "
-            f"got shape {found.shape} and dtype {found.dtype}"
-        )
-    result = found.astype(np.int64)
-    if result[0] != 0:
-        raise InputError(f"offsets must start at 0, but offsets[0] is {found[0]}")
-    falls = np.flatnonzero(result[1:] < result[:-1])
-    if falls.size:
-        i = int(falls[0])
-        raise InputError(
-            f"offsets must not decrease, but item {i} goes from offsets[{i}] = {found[i]} "
-            f"to offsets[{i + 1}] = {found[i + 1]}"
-        )
-    if result[-1] != n_positions:
-        raise InputError(
-            f"offsets must end at the number of positions, {n_positions}, but end at {found[-1]}"
-        )
-    return result
-
-
-def check_not_empty(offsets: NDArray[np.int64]) -> None:
-    """Raise InputError if there is no item, or an item without positions (the error names it)."""
-    if offsets.size == 1:
-        raise InputError("expected at least one item, got none")
-    empty = np.flatnonzero(offsets[1:] == offsets[:-1])
-    if empty.size:
-        others = f" (and {empty.size - 1} more)" if empty.size > 1 else ""
-        raise InputError(
-            f"expected at least one position in every item, but item {empty[0]}{others} is empty"
-        )
-
-
-def locate(offsets: NDArray[np.int64], position: int) -> str:
-    """Return in words where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
-    item = int(np.searchsorted(offsets, position, side="right")) - 1
-    return f"item {item}, position {position - int(offsets[item])}"
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureStore:
     """Store of the features of all positions, by feature and (on request) by position; build it with `from_matrix`.
 
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (F + 1,)
-        Feature f has the entries indptr[f] ... indptr[f + 1].
-    indices : ndarray of int32, shape (nnz,)
-        Their positions, ascending within a feature (int64 if N >= 2**31).
-    values : ndarray of float64, shape (n,) with n = nnz, or n = 0 if every value is 1
-    offsets : ndarray of int64, shape (I + 1,)
-        Item i is made of the positions offsets[i] ... offsets[i + 1].
+    Feature f has the entries indptr[f] ... indptr[f + 1] - 1; item i the positions offsets[i] ... offsets[i + 1] - 1.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.integer]
-    values: NDArray[np.float64]
-    offsets: NDArray[np.int64]
+    indptr: NDArray[np.int64]  # (F + 1,)
+    indices: NDArray[np.integer]  # (nnz,) positions, ascending within a feature: int32, int64 if N >= 2**31
+    values: NDArray[np.float64]  # (nnz,), or (0,) if every value is 1
+    offsets: NDArray[np.int64]  # (I + 1,)
 
     @classmethod
     def from_matrix(
@@ -107,20 +51,12 @@ class FeatureStore:
         pool: Pool | None = None,
         block: int = BLOCK,
     ) -> "FeatureStore":
-        """Build the store of a matrix of positions x features.
+        """Build the store of a matrix of positions x features, (N, F), of any sparse format or dense.
 
-        Parameters
-        ----------
-        matrix : scipy.sparse matrix or array of any format, or 2-D array-like, shape (N, F)
-            Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the
-            matrix itself is not changed.
-        offsets : array-like of int, shape (I + 1,)
-        allow_empty : bool
-            Accept items without positions, and no items at all (prediction does).
-        pool : Pool, optional
-            Threads that share the rows of the matrix.
-        block : int
-            Entries of a sparse matrix that are converted and checked at a time; the result does not depend on it.
+        Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the matrix itself
+        is not changed. Where `allow_empty`, there may be items without positions, and no items at all (prediction).
+        The threads of the pool share the rows; `block` entries are converted and checked at a time. The result depends
+        on neither.
 
         Raises
         ------
@@ -213,15 +149,10 @@ class FeatureStore:
         return result
 
     def parts(self, n_parts: int = N_PARTS) -> NDArray[np.int64]:
-        """Cut the items into parts of about equally many positions.
+        """Cut the items into parts of about equally many positions: part p has the items parts[p] ... parts[p + 1] - 1.
 
-        Part p is made of the items parts[p] ... parts[p + 1]; parts may be empty. The cuts depend on the
+        Parts may be empty; none has more than N / n_parts positions plus the longest item. The cuts depend on the
         offsets and `n_parts` only, never on the number of threads: sums over parts are reproducible.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_parts + 1,)
-            No part has more than N / n_parts positions plus the longest item.
         """
         return cut_into_parts(self.offsets, n_parts)
 
@@ -232,9 +163,7 @@ class FeatureStore:
 
         O(nnz): two passes over the entries, threaded over the features.
         """
-        lengths = np.diff(self.offsets)[items]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        positions = np.repeat(self.offsets[items] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        positions, offsets = positions_of(self.offsets, items)
         new_index = np.full(self.n_positions, -1, self.indices.dtype)
         new_index[positions] = np.arange(positions.size)
         cuts = cut_into_parts(self.indptr)

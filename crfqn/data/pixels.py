@@ -21,21 +21,11 @@ BLOCK_ENTRIES = 1 << 20  # non-zeros written at once: temporary arrays stay near
 
 @dataclass(frozen=True)
 class PixelPairs:
-    """Feature map of the pixels and pairs of pixels that are on, their values at least `threshold`.
+    """Feature map of the pixels and pairs of pixels that are on, their values at least `threshold`."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and columns of an image.
-    threshold : float
-        Smallest value of a pixel that is on.
-    bias : bool
-        Append the constant column.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # rows and columns of an image
     threshold: float = 1.0
-    bias: bool = True
+    bias: bool = True  # append the constant column
 
     @property
     def n_pixels(self) -> int:
@@ -51,26 +41,11 @@ class PixelPairs:
         return PixelPairNames(self.shape, self.bias)
 
     def transform(self, images: np.ndarray) -> Any:
-        """Return the columns of each image as a binary matrix.
+        """Return the columns of each image, (N, P) values row by row, as a binary matrix.
 
-        Parameters
-        ----------
-        images : ndarray of shape (N, P)
-            Values of the pixels, row by row.
-
-        Returns
-        -------
-        scipy.sparse.csr_array of shape (N, F)
-            int8 ones, int32 indices, ascending in each row. A 16x8 letter has some 400 entries.
-
-        Raises
-        ------
-        InputError
-            `images` is not 2-D with P columns.
-
-        Notes
-        -----
-        O(non-zeros) time; 5 bytes a non-zero and some 20 MB of temporary arrays.
+        A csr_array (N, F) of int8 ones with int32 indices, ascending in each row: some 400 entries a 16x8 letter.
+        InputError for images of another shape. O(non-zeros) time; 5 bytes a non-zero and some 20 MB of temporary
+        arrays.
         """
         from scipy.sparse import csr_array
 

@@ -7,15 +7,15 @@ Shapes: I items, N positions, F features.
 """
 
 import operator
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.columns import check_sparse
-from crfqn.data.features import check_offsets
-from crfqn.data.items import Items
+from crfqn.data.csc_builder import check_matrix
+from crfqn.data.items import Items, check_offsets, positions_of
 from crfqn.errors import InputError
 
 
@@ -157,9 +157,7 @@ class Sequences(Items):
         return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
 
     def _take(self, items: NDArray[np.integer]) -> "Sequences":
-        lengths = self.lengths[items]
-        cuts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        rows = np.arange(cuts[-1]) + np.repeat(self.offsets[items] - cuts[:-1], lengths)
+        rows, cuts = positions_of(self.offsets, items)
         return self._with(self.matrix[rows], cuts)
 
     def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
@@ -195,13 +193,7 @@ def _as_rows(matrix: Any) -> Any:
             raise InputError(
                 "expected a 2-D matrix (positions x features), got rows of different lengths"
             ) from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise InputError(
-            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
-            f"got shape {matrix.shape} and dtype {matrix.dtype}"
-        )
-    if is_sparse:
-        check_sparse(matrix)
+    check_matrix(matrix)
     return matrix.tocsr() if is_sparse else matrix
 
 
@@ -219,15 +211,6 @@ def check_names(names: Sequence[str], n_features: int) -> list[str]:
                 f"{type(name).__name__}: {name!r}"
             )
     if len(set(found)) != n_features:
-        raise InputError(f"feature_names must be distinct, but {_first_repeated(found)!r} comes twice")
+        ((repeated, _),) = Counter(found).most_common(1)
+        raise InputError(f"feature_names must be distinct, but {repeated!r} comes twice")
     return found
-
-
-def _first_repeated(names: list[str]) -> str:
-    """Return the first name of a list that an earlier entry has too."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    raise LookupError("all names are distinct")

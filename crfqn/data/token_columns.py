@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.features import check_offsets, locate
-from crfqn.data.items import Items
+from crfqn.data.items import Items, check_offsets, locate, positions_of
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
@@ -121,13 +120,10 @@ class TokenColumns(Items, Sequence[Any]):
             if not -len(self) <= key < len(self):
                 raise IndexError(f"item {key} is out of range for {len(self)} items")
             return self._item(int(key) % len(self))
-        items = np.arange(len(self))[key]
-        lengths = self.lengths[items]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        rows = (np.arange(offsets[-1]) + np.repeat(self.offsets[items] - offsets[:-1], lengths)).tolist()
-        return self._made(
-            {name: [column[row] for row in rows] for name, column in self.texts.items()}, offsets
-        )
+        positions, offsets = positions_of(self.offsets, np.arange(len(self))[key])
+        rows = positions.tolist()
+        texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
+        return self._made(texts, offsets)
 
     def __add__(self, other: Any) -> TokenColumns:
         if not isinstance(other, TokenColumns):

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.columns import BLOCK, is_matrix
+from crfqn.data.csc_builder import BLOCK, is_matrix
 from crfqn.data.items import Items
 from crfqn.data.vocabulary import (
     UNSEEN,
@@ -46,13 +46,8 @@ PLAIN_TYPES = frozenset([str, bool, int, float])
 class TokenRows(Items):
     """Entries of positions in the order in which they were listed: columns may come in any order, and twice.
 
-    Attributes
-    ----------
-    columns : int32 (entries,), UNSEEN for an entry that has no column
-    values : float64 (entries,), or (0,) where all are 1
-    row_ends : int64 (N + 1,): position t has the entries row_ends[t] ... row_ends[t + 1] - 1
-    offsets : int64 (I + 1,)
-    n_features : int
+    `columns` int32 (entries,), UNSEEN for an entry that has no column; `values` float64 (entries,), or (0,) where all
+    are 1; position t has the entries row_ends[t] ... row_ends[t + 1] - 1.
     """
 
     def __init__(self, buffers: _Buffers, n_features: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import check_names
+from crfqn.data.sequences import Sequences, check_names
 
 UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`: nowhere in a name
@@ -86,12 +86,7 @@ class GrowingValues(dict[object, int]):
     """Map from value to column, for one name; UNSEEN for what leaves no entry.
 
     A string value has the column `name=value`; 1 and True that of `name`; 0 and False none, though `name` gets its
-    column.
-
-    Raises
-    ------
-    Unplain
-        For any other value, from a look-up.
+    column. A look-up of any other value raises Unplain.
     """
 
     __slots__ = ("columns", "name")
@@ -161,53 +156,31 @@ NO_VALUES = KnownValues()
 
 
 class KnownNames:
-    """Names that have a column, for looking them up.
-
-    columns : the column of each name
-    """
+    """Names that have a column, for looking them up; `n_features` counts the columns without a name here, too."""
 
     columns: dict[str, int]
 
     def __init__(self, columns: KnownColumns, n_features: int) -> None:
-        self.columns, self._n_features = columns, n_features
+        self.columns, self.n_features = columns, n_features
 
     @cached_property
     def pairs(self) -> KnownPairs:
         """Columns by name and value."""
         return KnownPairs(self.columns)
 
-    @property
-    def n_features(self) -> int:
-        """Number of all columns, those included that have no name here."""
-        return self._n_features
-
 
 class Vocabulary(KnownNames):
-    """Vocabulary of feature names: the names of the columns, and the column of each name.
+    """Vocabulary of feature names: distinct strings in the order of the columns, and the column of each.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct, in the order of the columns.
-    value_starts : sequence of int, optional
-        Where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
-
-    Raises
-    ------
-    InputError
-        For names that are no strings or come twice.
+    `value_starts`: where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
     """
 
     def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:
         self.names = check_names(names, len(names))
         starts = np.zeros(len(self.names)) if value_starts is None else value_starts
         self.value_starts: NDArray[np.int32] = np.asarray(starts, np.int32)
-        self.columns = KnownColumns(zip(self.names, range(len(self.names)), strict=True))
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self)
+        n_features = len(self.names)
+        super().__init__(KnownColumns(zip(self.names, range(n_features), strict=True)), n_features)
 
     def some(self, columns: Iterable[int]) -> KnownNames:
         """Return the names of some columns."""
@@ -222,6 +195,12 @@ class Vocabulary(KnownNames):
         if [*starts.values()] == self.value_starts.tolist():
             return self
         return type(self)([*starts], [*starts.values()])
+
+    encodes_items = False  # whether items have a form of the vocabulary's own, which `encode` takes
+
+    def encode(self, items: Any) -> Sequences:
+        """Return items of the vocabulary's own form in its columns."""
+        raise NotImplementedError
 
     def named(self, items: Any) -> Any:
         """Return items in a form whose names are those of the vocabulary: as they are, by default."""
@@ -243,10 +222,10 @@ class Vocabulary(KnownNames):
         return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self.n_features
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.names == other.names
+        return self is other or (isinstance(other, Vocabulary) and self.names == other.names)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -16,8 +16,7 @@ from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
-from crfqn.data.templates.encoding.vocabulary import is_hashed
-from crfqn.data.templates.patterns.source import TemplateSource
+from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.sequence.chain import ChainCRF

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.templates.patterns.pattern_file import CRFPP
+from crfqn.data.templates.pattern_file import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, ChainWeights, chain_estimator

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files.whole_file import replace_file
+from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage.persistence import restore
 from crfqn.estimators.storage.saving import whole_content

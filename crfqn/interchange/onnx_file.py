@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.data.files.whole_file import replace_file
+from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError
 from crfqn.estimators.classification.linear import LinearModel
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD

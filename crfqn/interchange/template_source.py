@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from crfqn.data.templates.patterns.source import TemplateSource
+from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.errors import InputError, warn_caller
 from crfqn.readers.formats.conll import usual_names
 

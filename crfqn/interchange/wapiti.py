@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.templates.patterns.pattern_file import WAPITI
+from crfqn.data.templates.pattern_file import WAPITI
 from crfqn.errors import ModelFileError
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (

@@ -1,13 +1,6 @@
 """Metrics over taxonomies and of spans in sequences, and scorers made of them for scikit-learn."""
 
-from crfqn.metrics.chunks import (
-    chunk_counts,
-    chunk_f1_score,
-    chunk_precision_recall_f1,
-    chunk_scorer,
-)
-from crfqn.metrics.measures import (
-    PrecisionRecallF1,
+from crfqn.metrics.hierarchy import (
     hierarchical_f1_score,
     hierarchical_precision_recall_f1,
     hierarchical_precision_score,
@@ -19,11 +12,30 @@ from crfqn.metrics.measures import (
     level_accuracy,
     tree_induced_error,
 )
-from crfqn.metrics.scorers import find_scorer, hierarchical_scorer, scorer_names
-from crfqn.metrics.spans.confusion import Confusion, span_confusion, token_confusion
-from crfqn.metrics.spans.report import span_report, span_report_dict
-from crfqn.metrics.spans.scorers import make_span_scorer, sequence_accuracy, token_accuracy
-from crfqn.metrics.spans.scores import SpanCounts, span_counts, span_f1_score, span_precision_recall_f1
+from crfqn.metrics.scorers import (
+    chunk_scorer,
+    find_scorer,
+    hierarchical_scorer,
+    make_span_scorer,
+    scorer_names,
+)
+from crfqn.metrics.spans import (
+    Confusion,
+    PrecisionRecallF1,
+    SpanCounts,
+    chunk_counts,
+    chunk_f1_score,
+    chunk_precision_recall_f1,
+    sequence_accuracy,
+    span_confusion,
+    span_counts,
+    span_f1_score,
+    span_precision_recall_f1,
+    span_report,
+    span_report_dict,
+    token_accuracy,
+    token_confusion,
+)
 
 __all__ = [
     "Confusion",

@@ -1,16 +1,23 @@
-"""Scorers for `scoring=` of scikit-learn's searches and cross-validation: of taxonomies, and of all metrics by name."""
+"""Scorers for `scoring=` of scikit-learn's searches and cross-validation: of spans, of taxonomies, of all by name.
+
+scikit-learn's scores of single labels are among them, by its names, over the labels of all positions where items are
+sequences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+import sklearn.metrics
 from sklearn.metrics import make_scorer
 
+from crfqn.data.labels.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
-from crfqn.metrics.label_scores import LABEL_SCORES, label_score
-from crfqn.metrics.measures import (
+from crfqn.metrics.hierarchy import (
     hierarchical_f1_score,
     hierarchical_precision_score,
     hierarchical_recall_score,
@@ -20,8 +27,15 @@ from crfqn.metrics.measures import (
     level_accuracy,
     tree_induced_error,
 )
-from crfqn.metrics.spans.scorers import MEASURES, make_span_scorer, sequence_accuracy, token_accuracy
-from crfqn.metrics.spans.scores import AVERAGES
+from crfqn.metrics.label_arrays import encode_pair
+from crfqn.metrics.spans import (
+    AVERAGES,
+    check_average,
+    chunk_f1_score,
+    sequence_accuracy,
+    span_precision_recall_f1,
+    token_accuracy,
+)
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 from crfqn.wording import describe
@@ -36,6 +50,23 @@ SCORES: dict[str, Callable[..., float]] = {
     "tree_induced_error": tree_induced_error,
 }
 
+AVERAGED = {
+    "f1": sklearn.metrics.f1_score,
+    "precision": sklearn.metrics.precision_score,
+    "recall": sklearn.metrics.recall_score,
+    "jaccard": sklearn.metrics.jaccard_score,
+}
+LABEL_SCORES: dict[str, Callable[..., float]] = {
+    "accuracy": sklearn.metrics.accuracy_score,
+    "balanced_accuracy": sklearn.metrics.balanced_accuracy_score,
+    "matthews_corrcoef": sklearn.metrics.matthews_corrcoef,
+    **{
+        f"{name}_{average}": partial(score, average=average, zero_division=0)
+        for name, score in AVERAGED.items()
+        for average in ("micro", "macro", "weighted")
+    },
+}
+MEASURES = "f1", "precision", "recall"
 SPAN_SCORES = {
     f"span_{measure}" + ("" if average == AVERAGES[0] else f"_{average}"): (measure, average)
     for average in AVERAGES
@@ -177,3 +208,66 @@ def _accuracy_at_level(
     if level > accuracies.size:
         raise InputError(f"level_accuracy: expected a level from 1 to {accuracies.size}, got {level}")
     return float(accuracies[level - 1])
+
+
+def make_span_scorer(
+    scheme: str | Scheme, *, measure: str = "f1", average: str = "micro", strict: bool = True
+) -> Callable[..., float]:
+    """Make a scorer of spans for `scoring=`.
+
+    Parameters
+    ----------
+    scheme : str or Scheme, as in `span_counts`
+    measure : {"f1", "precision", "recall"}, default "f1"
+    average : {"micro", "macro", "weighted"}, default "micro"
+    strict : bool, default True
+
+    Raises
+    ------
+    InputError
+        At once, not in the search's workers, for a name that is not known.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from crfqn import ChainCRF
+    >>> from crfqn.metrics import make_span_scorer
+    >>> search = GridSearchCV(ChainCRF(), {"l1": [0.5, 1.0]}, scoring=make_span_scorer("IOB2"))
+    """
+    found = find_scheme(scheme)
+    check_average(average)
+    if measure not in MEASURES:
+        raise InputError(f"measure: expected one of {list(MEASURES)}, got {describe(measure)}")
+    return make_scorer(_span_score, scheme=found.name, measure=measure, average=average, strict=strict)
+
+
+def chunk_scorer(average: str = "micro") -> Callable[..., float]:
+    """Make a scorer for scikit-learn's `scoring=`: the F1 of chunks of an estimator that labels sequences.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from crfqn import ChainCRF
+    >>> from crfqn.metrics import chunk_scorer
+    >>> search = GridSearchCV(ChainCRF(), {"l1": [0.5, 1.0]}, scoring=chunk_scorer())
+    """
+    return make_scorer(chunk_f1_score, average=average)
+
+
+def label_score(y_true: Any, y_pred: Any, *, name: str, sample_weight: Any = None) -> float:
+    """Return the score `name` of labels, or of the labels of all positions of sequences.
+
+    sample_weight : array-like (n_items,), optional; of sequences the weight of each position of the item
+    """
+    is_table = isinstance(y_true, np.ndarray) and y_true.dtype != object
+    if is_table or not any(isinstance(item, (list, tuple, np.ndarray)) for item in y_true):
+        return float(LABEL_SCORES[name](y_true, y_pred, sample_weight=sample_weight))
+    if sample_weight is not None:
+        sample_weight = np.repeat(sample_weight, [len(item) for item in y_true])
+    codes = encode_pair(y_true, y_pred)
+    return float(LABEL_SCORES[name](codes.true, codes.predicted, sample_weight=sample_weight))
+
+
+def _span_score(y_true: Any, y_pred: Any, *, scheme: str, measure: str, average: str, strict: bool) -> float:
+    scores = span_precision_recall_f1(y_true, y_pred, scheme=scheme, average=average, strict=strict)
+    return float(getattr(scores, measure))

@@ -33,7 +33,6 @@ from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import GramView
 from crfqn.objectives.registry import offers
-from crfqn.objectives.streamed import StreamedObjective
 
 
 def lipschitz_bound(objective: Objective) -> float:
@@ -105,9 +104,3 @@ def gram_of_blocks(objective: BlockedObjective) -> Gram:
     """Return the sum of the parts' bounds."""
     check_coordinates(objective)
     return Gram(lambda: objective.parts, objective.parts[0].map.n_features)
-
-
-@offers(GramView, StreamedObjective)
-def gram_of_stream(objective: StreamedObjective) -> Gram:
-    """Return the sum of the blocks' bounds, one pass over them."""
-    return Gram(objective.blocks, objective.n_features)

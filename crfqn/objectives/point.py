@@ -55,6 +55,11 @@ class Point:
         return owner.loss.evaluate(self.scores, self.edges, owner.weights, owner.pool)
 
     @property
+    def with_scores(self) -> Point:
+        """The point with its scores: itself."""
+        return self
+
+    @property
     def item_losses(self) -> Vector:
         """The loss of each item, unweighted, (I,), in nats."""
         return self.evaluation.item_losses
@@ -164,6 +169,11 @@ class LazyPoint(Point):
     @cached_property
     def _whole(self) -> Point:
         return self.objective.at(self.coords, self.weights)
+
+    @property
+    def with_scores(self) -> Point:
+        """The point, evaluated."""
+        return self._whole
 
     @property
     def evaluation(self) -> Evaluation:  # type: ignore[override]

@@ -40,9 +40,11 @@ class MethodState:
     Attributes
     ----------
     is_constrained : whether it is made of a bound on the loss, in the place of the loss
+    takes_blocks : whether it is made of items that come in blocks, too
     """
 
     is_constrained: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
 
     def __init__(self, objective: Any, *arguments: Any) -> None:
         raise NotImplementedError
@@ -68,7 +70,7 @@ class InMemory:
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise ViewError unless the state of a method can be made."""
-        if kind.is_constrained:
+        if kind.is_constrained or not (kind.takes_blocks or self.parts[0] is self):
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
         kind.check(self)
 

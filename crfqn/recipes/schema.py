@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.templates.encoding.window_features import WindowFeatures
-from crfqn.data.templates.patterns.windows import CHUNKING
+from crfqn.data.templates.vocabulary import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.formats.registry import FORMATS
 from crfqn.recipes.keys import check_names, key, keys_in, read_section, read_table, shown
@@ -61,10 +61,10 @@ class Features:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
-    over the columns of the data, see `crfqn.data.templates.patterns.windows`. `templates`: `templates` names a pattern
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern
     file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
     the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
-    with their neighbours, see `crfqn.data.templates.patterns.words`. `given`: the numbers of the data, if need be each
+    with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
     feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
     `crfqn.recipes.document_features.TextFeatures`.
     """

@@ -13,7 +13,7 @@ from crfqn.data.files.lines import STANDARD_INPUT, Part, read_text
 from crfqn.data.files.parts import cut_at_lines, cut_parts
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.window_features import WindowFeatures
+from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table

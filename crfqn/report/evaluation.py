@@ -1,36 +1,33 @@
-"""A model on labelled data: predictions, scores of each label, what was taken for what."""
+"""A model on labelled data: its scores, what was taken for what, and the worst errors position by position."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import precision_recall_fscore_support
-from sklearn.preprocessing import MultiLabelBinarizer
+from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme, find_scheme, recognise_scheme
+from crfqn.data.labels.schemes import Scheme
 from crfqn.errors import InputError
-from crfqn.metrics.spans.scores import span_counts, sum_counts
+from crfqn.metrics.evaluation import LabelCounts, Scores, known_labels, score_documents, score_sets
 from crfqn.plot.matrices import ConfusionDisplay, flat_labels
-from crfqn.report.subject import Subject
+from crfqn.report.images import Pixels, ink_of
+from crfqn.report.subject import INTERCEPT, Subject
 from crfqn.wording import describe
 
 MOST_CONFUSIONS = 200
 MOST_LABELS = 400  # in the picture of the confusion matrix
-
-
-class LabelScores(NamedTuple):
-    """Scores of one label; ratios without cases (0/0) are 0."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
+MOST_POSITIONS = 60  # shown of one sequence, around its first error
+TOP = 4  # most probable labels of a position
+MOST_REASONS = 8
+# Feature of the position itself, as window templates and CRFsuite's examples name it: w[0]=dog.
+HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 
 
 class Mistake(NamedTuple):
@@ -44,10 +41,8 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Given and predicted labels of items, as text.
+    """Given and predicted labels of items, as text, and their scores.
 
-    Attributes
-    ----------
     X : features of the items, as the model takes them
     given, predicted : of each item a str, or a list of str for sequences and sets of labels
     has_sets : whether an item may have several labels
@@ -58,19 +53,14 @@ class Evaluation:
     X: Any
     given: list[Any]
     predicted: list[Any]
+    scores: Scores
     has_sets: bool = False
     source: str = ""
     scheme: Scheme | None = None
 
     @classmethod
     def of(cls, subject: Subject, data: Any, source: str = "") -> Evaluation:
-        """Return the evaluation of a model on a pair (X, y).
-
-        Raises
-        ------
-        InputError
-            No pair, no items, or X and y of different lengths.
-        """
+        """Return the evaluation of a model on a pair (X, y); InputError unless it is one of the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
@@ -85,56 +75,18 @@ class Evaluation:
             predicted = [str(label) for label in flat_labels(model.predict(X))]
             given = [str(label) for label in flat_labels(y)]
         _check(given, predicted, subject.is_sequence)
-        scheme = None
         if subject.is_sequence:
-            named = getattr(model, "scheme", None)
-            scheme = find_scheme(named) if named else recognise_scheme({*chain(*given, *predicted)})
-        return cls(X, given, predicted, not subject.is_sequence and _are_sets(given), source, scheme)
+            counts = LabelCounts(model.scheme)
+            counts.add(given, predicted)
+            return cls(X, given, predicted, counts.scores(), source=source, scheme=counts.scheme)
+        has_sets = _are_sets(given)
+        scores = score_sets(given, predicted) if has_sets else score_documents(given, predicted)
+        return cls(X, given, predicted, scores, has_sets, source)
 
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
         """Given and predicted labels position by position, or item by item."""
         return flat_labels(self.given), flat_labels(self.predicted)
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the positions or items with the right label; of sets, of those that are right as a whole."""
-        if self.has_sets:
-            return self.item_accuracy
-        given, predicted = self.flat
-        return float(np.mean([a == b for a, b in zip(given, predicted, strict=True)]))
-
-    @property
-    def item_accuracy(self) -> float:
-        """Share of the items that are right as a whole."""
-        pairs = zip(self.given, self.predicted, strict=True)
-        return float(np.mean([set(a) == set(b) if self.has_sets else a == b for a, b in pairs]))
-
-    def by_label(self) -> list[LabelScores]:
-        """Return the scores of each label that was given or predicted."""
-        if self.has_sets:
-            coder = MultiLabelBinarizer().fit([*self.given, *self.predicted])
-            names, tables = (
-                coder.classes_.tolist(),
-                (coder.transform(self.given), coder.transform(self.predicted)),
-            )
-            scores = precision_recall_fscore_support(*tables, average=None, zero_division=0)
-        else:
-            given, predicted = self.flat
-            names = sorted({*given, *predicted})
-            scores = precision_recall_fscore_support(
-                given, predicted, labels=names, average=None, zero_division=0
-            )
-        columns = [np.asarray(column).tolist() for column in scores]
-        return [LabelScores(*row) for row in zip(names, *columns, strict=True)]
-
-    def spans(self) -> list[LabelScores]:
-        """Return the scores of spans, which count if found as a whole: of all, then by type; none without a scheme."""
-        if self.scheme is None:
-            return []
-        counts = span_counts(self.given, self.predicted, scheme=self.scheme, strict=False)
-        every = {"all": sum_counts(list(counts.values()))}
-        return [LabelScores(name, *found.ratios, found.n_true) for name, found in (every | counts).items()]
 
     def mistakes(self) -> list[Mistake]:
         """Return which label was taken for which, the most frequent first."""
@@ -179,3 +131,204 @@ def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:
     for number, (known, found) in enumerate(zip(given, predicted, strict=True)):
         if is_sequence and len(known) != len(found):
             raise InputError(f"data: item {number}: expected {len(found)} labels, got {len(known)}")
+
+
+class Probable(NamedTuple):
+    """A label and its probability."""
+
+    label: str
+    probability: float
+
+
+class Reason(NamedTuple):
+    """Feature of an item, and what it adds to the score of the predicted label above that of the given one."""
+
+    feature: str
+    value: float
+    advantage: float
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position of a sequence, or an item with one label."""
+
+    given: str
+    predicted: str
+    text: str = ""
+    image: str = ""
+    marginals: list[Probable] = field(default_factory=list)
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.given != self.predicted
+
+
+@dataclass(frozen=True)
+class Error:
+    """Item that was labelled wrongly.
+
+    number : of the item in the data, from 1
+    log_likelihood : of the given labels in nats; nan where the model has none, -inf for labels unknown to it
+    positions : those that are shown; n_before of them are left out at the start
+    reasons : of single items, what spoke for the predicted label
+    """
+
+    number: int
+    log_likelihood: float
+    n_wrong: int
+    n_positions: int = 1
+    positions: list[Position] = field(default_factory=list)
+    n_before: int = 0
+    reasons: list[Reason] = field(default_factory=list)
+
+    @property
+    def n_after(self) -> int:
+        return self.n_positions - self.n_before - len(self.positions)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the model knows a probability of the given labels."""
+        return isfinite(self.log_likelihood)
+
+
+def worst_errors(
+    subject: Subject, found: Evaluation, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
+) -> list[Error]:
+    """Return the wrong items, at most `n_errors`, whose given labels have the least probability, the least first.
+
+    Without probabilities: those with the most wrong positions. `texts` says how items read: of sequences a str for each
+    position, else a str an item; `pixels`, of models of images, shows these.
+    """
+    pairs = list(zip(found.given, found.predicted, strict=True))
+    wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if found.has_sets else a != b)]
+    if not wrong:
+        return []
+    likelihoods = _likelihoods(subject, found, wrong)
+    n_wrong = np.array([_count_wrong(*pairs[i]) for i in wrong])
+    order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
+    items = [wrong[k] for k in order]
+    tables = subject.marginals(take(found.X, items)) if subject.has_probabilities else [None] * len(items)
+    make = _sequence_error if subject.is_sequence else _item_error
+    return [
+        make(subject, found, Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, texts, pixels)
+        for i, k, table in zip(items, order, tables, strict=True)
+    ]
+
+
+def take(X: Any, items: list[int]) -> Any:
+    """Return some items of a list, a data frame, a matrix or Sequences."""
+    if hasattr(X, "iloc"):
+        return X.iloc[items]
+    if hasattr(X, "shape"):
+        return X[np.array(items, np.int64)]
+    values = X if hasattr(X, "__getitem__") else list(X)
+    return [values[i] for i in items]
+
+
+def _count_wrong(given: Any, predicted: Any) -> int:
+    if isinstance(given, str):
+        return 1
+    if len(given) != len(predicted):
+        return len(set(given) ^ set(predicted))
+    return sum(a != b for a, b in zip(given, predicted, strict=True))
+
+
+def _likelihoods(subject: Subject, found: Evaluation, items: list[int]) -> NDArray[np.float64]:
+    """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without probabilities."""
+    values = np.full(len(items), np.nan)
+    if not hasattr(subject.model, "log_likelihood") or found.has_sets:
+        return values
+    labels = known_labels(subject.model, [found.given[i] for i in items])
+    known = [k for k, item in enumerate(labels) if item is not None]
+    values[:] = -np.inf
+    if known:
+        X = take(found.X, [items[k] for k in known])
+        values[known] = subject.model.log_likelihood(X, [labels[k] for k in known])
+    return values
+
+
+def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
+    """Return the most probable labels of a position, and the given one if it is none of them."""
+    best = np.argsort(-row, kind="stable")[:TOP].tolist()
+    labels = subject.labels
+    if given in labels and labels.index(given) not in best:
+        best[-1] = labels.index(given)
+    return [Probable(labels[k], float(row[k])) for k in best]
+
+
+def _sequence_error(
+    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+) -> Error:
+    """Return the error with its positions around the first wrong one."""
+    i = error.number - 1
+    given, predicted, item = found.given[i], found.predicted[i], take(found.X, [i])[0]
+    first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
+    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
+
+    def text(t: int) -> str:
+        if texts is not None:
+            return str(texts[i][t]) if t < len(texts[i]) else ""
+        return "" if pixels else _text(found.X, item, t)
+
+    positions = [
+        Position(
+            given[t],
+            predicted[t],
+            text(t),
+            ink_of(pixels, found.X, item, t),
+            [] if table is None else _probable(subject, table[t], given[t]),
+        )
+        for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
+    ]
+    return replace(error, n_positions=len(given), positions=positions, n_before=begin)
+
+
+def _item_error(
+    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+) -> Error:
+    """Return the error with its only position, and what spoke for the predicted label."""
+    i = error.number - 1
+    given, predicted, row = found.given[i], found.predicted[i], take(found.X, [i])
+    text = "" if texts is None else str(texts[i])
+    if found.has_sets:
+        return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), text)])
+    marginals = [] if table is None else _probable(subject, table, given)
+    position = Position(given, predicted, text, ink_of(pixels, found.X, row, 0), marginals)
+    return replace(error, positions=[position], reasons=_reasons(subject, row, given, predicted))
+
+
+def _text(X: Any, item: Any, t: int) -> str:
+    """Return the word at a position: the value of its first feature `x[0]=value`, else its first feature."""
+    first = ""
+    if isinstance(item, list):
+        features = item[t]
+        pairs = list(features.items() if isinstance(features, dict) else ((name, "") for name in features))
+        names = [
+            f"{name}={value}" if isinstance(value, str) and value else str(name) for name, value in pairs
+        ]
+        first = next((value for _, value in pairs[:1] if isinstance(value, str)), "")
+    else:
+        known = getattr(X, "feature_names", None)
+        if known is None or not hasattr(item, "indptr"):
+            return ""
+        names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
+    here = (found[1] for found in map(HERE.match, names) if found)
+    return next(here, first or (names[0] if names else ""))
+
+
+def _reasons(subject: Subject, row: Any, given: str, predicted: str) -> list[Reason]:
+    """Return what features of an item add to the predicted label above the given one, the strongest first."""
+    from scipy.sparse import csr_array
+
+    if subject.weights is None or not {given, predicted} <= set(subject.rows):
+        return []
+    item = csr_array(np.asarray(row, np.float64) if not hasattr(row, "tocsr") else row)
+    (more, constant), (less, own) = (subject.label_weights(label) for label in (predicted, given))
+    advantage = np.asarray((more - less)[item.indices] * item.data).ravel()
+    order = np.argsort(-np.abs(advantage), kind="stable")[:MOST_REASONS]
+    found = [
+        Reason(subject.name_of(int(item.indices[k])), float(item.data[k]), float(advantage[k]))
+        for k in order
+        if advantage[k]
+    ]
+    return found + ([Reason(INTERCEPT, 1.0, constant - own)] if constant != own else [])

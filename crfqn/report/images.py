@@ -1,46 +1,132 @@
-"""Models of images: where their features lie in the image, the weights of each character, the characters themselves.
+"""Pictures for a page: SVG of displays in colours that the page's style sheet chooses, small images as data URIs.
 
-A feature is a pixel, `p3_5` (row, column), or a pair of pixels, `p3_5&p7_2`, as `crfqn.data.pixels` names them; without
-names the features are the pixels row by row. The weight of a pair is shared by its two pixels.
+Of models of images: where their features lie in the image. A feature is a pixel, `p3_5` (row, column), or a pair of
+pixels, `p3_5&p7_2`, as `crfqn.data.pixels` names them; without names the features are the pixels row by row. The weight
+of a pair is shared by its two pixels.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from itertools import count
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.report.evaluation import Evaluation
-from crfqn.report.pictures import ink_image, weight_image
+from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
+from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
 from crfqn.report.subject import Subject
 from crfqn.wording import describe
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+# Colours of the drawing that stand for those of the page, in light and in dark.
+INK, LINE = "#010203", "#040506"
+VARIABLES = {
+    INK: "--ink-2",
+    LINE: "--line",
+    CERTIFIED: "--certified",
+    ESTIMATED: "--estimated",
+    OBJECTIVE: "--accent",
+    "#1f77b4": "--accent",  # matplotlib's first colour
+}
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "crfqn",  # the same page from the same model
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": LINE,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "font.size": 10.0,
+    "axes.titlesize": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+UNWANTED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=.*?</style>", re.S)
+CURVE = (4.4, 3.1)  # inches
+SQUARE = (5.2, 4.6)
 PIXEL = re.compile(r"p(\d+)_(\d+)")
-MOST_CHARACTERS = 100
 BIAS = "bias"
 
 
-class Character(NamedTuple):
-    """Label with the image of its weights and, where there is data, the mean of its images."""
+class Pictures:
+    """Maker of pictures of one page; those of makers with different prefixes have no inner names in common."""
 
-    label: str
-    weights: str
-    mean: str
-    n_weights: int
+    def __init__(self, prefix: str = "i") -> None:
+        check_matplotlib()
+        self._prefix = prefix
+        self._number = count(1)
+
+    def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE) -> list[Markup]:
+        """Return a picture for each panel of a display of `crfqn.plot`; `about` tells those who do not see them.
+
+        size : width and height in inches; a picture grows and shrinks with the page
+        """
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        n = display.SHAPE[0] * display.SHAPE[1]
+        with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+            # the page's own fonts write the text, whatever matplotlib's lack
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+            figures = [Figure(figsize=size, layout="constrained") for _ in range(n)]
+            display.plot(ax=[figure.subplots() for figure in figures])
+            return [self._svg(figure, about) for figure in figures]
+
+    def _svg(self, figure: Any, about: str) -> Markup:
+        from markupsafe import Markup, escape
+
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+        text = UNWANTED.sub("", stream.getvalue())
+        prefix = f"{self._prefix}{next(self._number)}-"
+        text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", text)
+        for colour, variable in VARIABLES.items():
+            text = text.replace(colour, f"var({variable})")
+        start, rest = text.split("<svg", 1)
+        tag, body = rest.split(">", 1)
+        tag = re.sub(r' (width|height)="[^"]*"', "", tag)
+        return Markup(f'{start.strip()}<svg role="img" aria-label="{escape(about)}"{tag}>{body}')
+
+
+def weight_image(values: NDArray[np.float64], largest: float) -> str:
+    """Return the data URI of a PNG of signed weights (rows, columns), -largest blue, 0 transparent, largest red."""
+    return _png(signed_colours()(0.5 + 0.5 * values / (largest or 1.0)))
+
+
+def ink_image(values: NDArray[np.float64]) -> str:
+    """Return the data URI of a PNG of values from 0 (transparent) to their largest."""
+    return _png(counted_colours()(values / (values.max(initial=0.0) or 1.0)))
+
+
+def _png(colours: NDArray[np.float64]) -> str:
+    from matplotlib.image import imsave
+
+    stream = io.BytesIO()
+    nothing: dict[Any, Any] = {"Software": None}
+    imsave(stream, colours, format="png", metadata=nothing)
+    return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Places of features in an image.
+    """Places of features in an image of `shape`, rows and columns.
 
-    Attributes
-    ----------
-    shape : rows and columns of an image
     places : of each feature that has a weight, by column: the pixels it looks at, numbered row by row
     """
 
@@ -51,18 +137,12 @@ class Pixels:
     def of(cls, subject: Subject, shape: tuple[int, int] | None = None) -> Self | None:
         """Return where the features lie; None for a model that is none of images.
 
-        Parameters
-        ----------
-        shape : rows and columns of an image; default: as large as the names of the features say
-
-        Raises
-        ------
-        InputError
-            A shape that is none, or that the features do not fit.
+        shape : rows and columns of an image, or InputError; default: as large as the names of the features say
         """
         if subject.weights is None:
             return None
-        if shape is not None and not _is_shape(shape):
+        is_pair = isinstance(shape, Sequence) and len(shape) == 2
+        if shape is not None and not (is_pair and all(isinstance(n, int) and n >= 1 for n in shape)):
             raise InputError(
                 f"image_shape: expected rows and columns, two integers >= 1, got {describe(shape)}"
             )
@@ -71,12 +151,12 @@ class Pixels:
         found = {column: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for column, name in names.items()}
         is_named = bool(columns) and all(_is_pixels(name) for name in names.values())
         if is_named:
-            rows, width = shape or _extent(found.values())
-            if _extent(found.values())[0] > rows or _extent(found.values())[1] > width:
-                raise InputError(f"image_shape: expected at least {_extent(found.values())}, got {shape}")
-            return cls(
-                (rows, width), {c: [row * width + column for row, column in at] for c, at in found.items()}
-            )
+            least = _extent(found.values())
+            rows, width = shape or least
+            if least[0] > rows or least[1] > width:
+                raise InputError(f"image_shape: expected at least {least}, got {shape}")
+            places = {c: [row * width + column for row, column in at] for c, at in found.items()}
+            return cls((rows, width), places)
         if shape is None:
             return None
         n_pixels = shape[0] * shape[1]
@@ -110,50 +190,14 @@ class Pixels:
         return np.array([column_of[name] for name in wanted])
 
 
-def characters(subject: Subject, pixels: Pixels, found: Evaluation | None) -> list[Character]:
-    """Return the images of each label, on one scale of weights; at most MOST_CHARACTERS."""
-    n_labels = min(len(subject.rows), MOST_CHARACTERS)
-    images = [pixels.weights_of(subject, row) for row in range(n_labels)]
-    largest = max(float(np.abs(image).max()) for image in images)
-    means = {} if found is None else _means(pixels, found)
-    counts = np.diff(subject.weights.indptr)
-    return [
-        Character(label, weight_image(image, largest), means.get(label, ""), int(counts[row]))
-        for row, (label, image) in enumerate(zip(subject.rows[:n_labels], images, strict=True))
-    ]
-
-
 def ink_of(pixels: Pixels | None, X: Any, item: Any, position: int) -> str:
     """Return the image at a position of an item as a data URI, empty where there is none."""
     columns = None if pixels is None else pixels.columns_in(X)
     if pixels is None or columns is None:
         return ""
-    return ink_image(_dense(item[[position]])[:, columns].reshape(pixels.shape))
-
-
-def _means(pixels: Pixels, found: Evaluation) -> dict[str, str]:
-    """Return the mean image of each label in the data."""
-    columns = pixels.columns_in(found.X)
-    if columns is None or found.has_sets:
-        return {}
-    matrix = getattr(found.X, "matrix", found.X)[:, columns]
-    labels = np.array(found.flat[0])
-    return {
-        str(label): ink_image(
-            np.asarray(matrix[np.flatnonzero(labels == label)].mean(axis=0)).reshape(pixels.shape)
-        )
-        for label in np.unique(labels)
-    }
-
-
-def _dense(rows: Any) -> NDArray[np.float64]:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
-
-
-def _is_shape(shape: Any) -> bool:
-    return (
-        isinstance(shape, Sequence) and len(shape) == 2 and all(isinstance(n, int) and n >= 1 for n in shape)
-    )
+    row = item[[position]]
+    ink = np.asarray(row.toarray() if hasattr(row, "toarray") else row, np.float64)
+    return ink_image(ink[:, columns].reshape(pixels.shape))
 
 
 def _is_pixels(name: str) -> bool:

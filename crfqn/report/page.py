@@ -11,17 +11,23 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.data.files.whole_file import check_writable, replace_file
+from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
-from crfqn.report import overview, weights
-from crfqn.report.errors import worst_errors
-from crfqn.report.evaluation import Evaluation
-from crfqn.report.images import Pixels, characters
-from crfqn.report.pictures import SQUARE, Pictures
-from crfqn.report.subject import FeatureNames, Subject
-from crfqn.report.taxonomy import open_tree
+from crfqn.report import weights
+from crfqn.report.evaluation import Evaluation, worst_errors
+from crfqn.report.images import SQUARE, Pictures, Pixels
+from crfqn.report.subject import (
+    Fact,
+    Subject,
+    ending,
+    headline,
+    identity,
+    n_possible,
+    parameters,
+    versions,
+)
 from crfqn.wording import describe, printable
 
 if TYPE_CHECKING:
@@ -55,7 +61,7 @@ class Contents:
     """
 
     title: str | None = None
-    feature_names: FeatureNames | None = None
+    feature_names: Any = None
     texts: Sequence[Any] | None = None
     source: str = ""
     regularization_path: Any = None
@@ -119,6 +125,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         model = load(model)
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else Evaluation.of(subject, data, wanted.source)
+    pixels = Pixels.of(subject, wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or subject.recipe.get("title") or f"A model of {type(model).__name__}",
@@ -127,14 +134,14 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         subject=subject,
         found=found,
         result=model.result_,
-        headline=overview.headline(subject),
-        ending=overview.ending(model.result_, getattr(model, "stop", None), getattr(model, "tol", None)),
-        identity=overview.identity(subject, file_facts),
-        parameters=overview.parameters(model),
-        versions=overview.versions(),
+        headline=headline(subject),
+        ending=ending(model.result_, getattr(model, "stop", None), getattr(model, "tol", None)),
+        identity=identity(subject, file_facts),
+        parameters=parameters(model),
+        versions=versions(),
         **_of_training(subject, wanted),
-        **_of_weights(subject, wanted, found),
-        **_of_data(subject, wanted, found),
+        **_of_weights(subject, wanted, found, pixels),
+        **_of_data(subject, wanted, found, pixels),
     )
 
 
@@ -146,58 +153,52 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
     about = (
         "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
     )
+    about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
     return {
         "convergence": [] if by_passes is None else pictures.panels(by_passes, about),
         "trace": trace.rows,
         "path": path,
-        "path_pictures": pictures.panels(
-            PathDisplay.from_rows(path), "Regularisation path: score, non-zeros, gap and seconds by strength"
-        )
-        if path
-        else [],
+        "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
         "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
     }
 
 
-def _of_weights(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+def _of_weights(
+    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+) -> dict[str, Any]:
     """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
-    content: dict[str, Any] = {"n_possible": overview.n_possible(subject), "features": [], "characters": []}
+    content: dict[str, Any] = {"n_possible": n_possible(subject), "features": [], "characters": []}
     if subject.weights is not None:
-        pixels = Pixels.of(subject, wanted.image_shape)
         rows, n_left_out = weights.strongest(subject, wanted.n_features)
         content |= {"features": rows, "n_left_out": n_left_out, "densities": weights.densities(subject)}
-        content["characters"] = [] if pixels is None else characters(subject, pixels, found)
+        content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
         content["transitions"] = weights.transitions(subject)
         about = "Weights of transitions from the label of a row to the label of a column"
-        content["transition_pictures"] = _prefixed("t", display, about)
+        content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}
     for row in content["features"] if subject.tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
-    return content | {"tree": open_tree(subject, found, by_node)}
+    return content | {"tree": weights.open_tree(subject, found, by_node)}
 
 
-def _of_data(subject: Subject, wanted: Contents, found: Evaluation | None) -> dict[str, Any]:
+def _of_data(
+    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
     if found is None:
         return {}
     if wanted.texts is not None and len(wanted.texts) != len(found.given):
         raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
-    pixels = Pixels.of(subject, wanted.image_shape)
-    display = found.confusion()
+    display, chunks = found.confusion(), found.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
-        "label_scores": found.by_label(),
-        "span_scores": found.spans(),
+        "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "mistakes": [] if found.has_sets else found.mistakes(),
-        "confusion_pictures": [] if display is None else _prefixed("c", display, about),
+        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
     }
-
-
-def _prefixed(prefix: str, display: Any, about: str) -> list[Markup]:
-    return Pictures(prefix).panels(display, about, SQUARE)
 
 
 def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
@@ -214,13 +215,13 @@ def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
     return rows[:MOST_PATH_ROWS]
 
 
-def _file_facts(path: Path) -> list[overview.Fact]:
+def _file_facts(path: Path) -> list[Fact]:
     try:
         content = path.read_bytes()
     except OSError:  # the reader of model files says why
         return []
     digest = hashlib.sha256(content).hexdigest()
-    return [overview.Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
+    return [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
 
 
 def _environment() -> Any:

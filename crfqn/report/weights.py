@@ -1,15 +1,28 @@
-"""Weights of a model for a page: the strongest features of each label, how sparse the labels are, transitions."""
+"""Weights of a model for a page: of each label the strongest features, the characters of models of images, transitions.
+
+Of a model with a taxonomy also the tree, to open and close: weights of each node, and its scores where there is data.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from crfqn.metrics import SpanCounts
+from crfqn.report.evaluation import Evaluation
+from crfqn.report.images import Pixels, ink_image, weight_image
 from crfqn.report.subject import INTERCEPT, Subject
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
+MOST_CHARACTERS = 100
 MOST_ROWS = 3000  # of a table: a browser sorts so many in a moment
 MOST_TRANSITIONS = 500
+MOST_NODES = 3000
+MOST_LEVELS = 60  # browsers lay out no page that is nested without end
 
 
 class Weighted(NamedTuple):
@@ -37,14 +50,8 @@ class Density(NamedTuple):
 
 
 def strongest(subject: Subject, n_features: int) -> tuple[list[Weighted], int]:
-    """Return the strongest features of each label or node, and how many of these have weights but are left out.
+    """Return the `n_features` strongest features of each label or node, and how many labels with weights are left out.
 
-    Parameters
-    ----------
-    n_features : of each label, the largest in size
-
-    Notes
-    -----
     Labels come in the model's order; beyond MOST_ROWS those with few weights are left out.
     """
     counts = _counts(subject)
@@ -89,3 +96,128 @@ def _of_row(subject: Subject, row: int, n_features: int) -> list[Weighted]:
         Weighted(label, subject.name_of(column) if column >= 0 else INTERCEPT, value)
         for column, value in zip(columns[order].tolist(), values[order].tolist(), strict=True)
     ]
+
+
+class Character(NamedTuple):
+    """Label with the image of its weights and, where there is data, the mean of its images."""
+
+    label: str
+    weights: str
+    mean: str
+    n_weights: int
+
+
+def characters(subject: Subject, pixels: Pixels, found: Evaluation | None) -> list[Character]:
+    """Return the images of each label, on one scale of weights; at most MOST_CHARACTERS."""
+    n_labels = min(len(subject.rows), MOST_CHARACTERS)
+    images = [pixels.weights_of(subject, row) for row in range(n_labels)]
+    largest = max(float(np.abs(image).max()) for image in images)
+    means = {} if found is None else _means(pixels, found)
+    counts = np.diff(subject.weights.indptr)
+    return [
+        Character(label, weight_image(image, largest), means.get(label, ""), int(counts[row]))
+        for row, (label, image) in enumerate(zip(subject.rows[:n_labels], images, strict=True))
+    ]
+
+
+def _means(pixels: Pixels, found: Evaluation) -> dict[str, str]:
+    """Return the mean image of each label in the data."""
+    columns = pixels.columns_in(found.X)
+    if columns is None or found.has_sets:
+        return {}
+    matrix = getattr(found.X, "matrix", found.X)[:, columns]
+    labels = np.array(found.flat[0])
+    return {
+        str(label): ink_image(
+            np.asarray(matrix[np.flatnonzero(labels == label)].mean(axis=0)).reshape(pixels.shape)
+        )
+        for label in np.unique(labels)
+    }
+
+
+@dataclass(frozen=True)
+class Node:
+    """Node of the tree as the page shows it; `n_closing` nodes end after it, where it is a leaf."""
+
+    name: str
+    path: str
+    is_inner: bool
+    n_weights: int
+    features: list[Weighted]
+    scores: SpanCounts | None
+    n_closing: int
+
+
+class Tree(NamedTuple):
+    """Nodes in the order of the page, from the top down, and how many are left out."""
+
+    nodes: list[Node]
+    n_left_out: int
+
+
+def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, list[Weighted]]) -> Tree | None:
+    """Return the tree of a taxonomy; None without one. Of a large tree it has the upper nodes, MOST_NODES of them.
+
+    features : the strongest features by name of the node
+    """
+    tree = subject.tree
+    if tree is None:
+        return None
+    n_shown = min(tree.n_nodes, MOST_NODES, int(np.searchsorted(tree.depths, MOST_LEVELS)))
+    scores = {} if found is None else _scores(tree, found)
+    counts = np.zeros(tree.n_nodes, np.int64) if subject.weights is None else np.diff(subject.weights.indptr)
+    walk = list(_walk(tree, n_shown))
+    nodes = []
+    for (node, depth, is_inner), after in zip(walk, [*walk[1:], None], strict=True):
+        next_depth = 0 if after is None else after[1]
+        name = str(tree.names[node])
+        nodes.append(
+            Node(
+                _last_part(name, tree, node),
+                name,
+                is_inner,
+                int(counts[node]),
+                features.get(name, [])[:3],
+                None if found is None else scores.get(node, SpanCounts(0, 0, 0)),
+                0 if is_inner else depth - next_depth,
+            )
+        )
+    return Tree(nodes, tree.n_nodes - n_shown)
+
+
+def _walk(tree: LabelTree, n_shown: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield (node, depth, whether it has children that are shown), each node before its children."""
+    children: list[list[int]] = [[] for _ in range(n_shown)]
+    tops: list[int] = []
+    for node, parent in enumerate(tree.parents[:n_shown].tolist()):
+        (tops if parent == NO_PARENT else children[parent]).append(node)
+    stack = tops[::-1]
+    while stack:
+        node = stack.pop()
+        yield node, int(tree.depths[node]), bool(children[node])
+        stack += children[node][::-1]
+
+
+def _last_part(name: str, tree: LabelTree, node: int) -> str:
+    """Return what a name adds to that of the node above, where names are paths."""
+    parent = int(tree.parents[node])
+    above = "" if parent == NO_PARENT else str(tree.names[parent])
+    return name[len(above) :].lstrip("/.:>| ") or name if above and name.startswith(above) else name
+
+
+def _scores(tree: LabelTree, found: Evaluation) -> dict[int, SpanCounts]:
+    """Return the scores of the nodes on the tree paths to given and predicted labels."""
+    number = {str(name): node for node, name in enumerate(tree.names)}
+    given: Counter[int] = Counter()
+    predicted: Counter[int] = Counter()
+    right: Counter[int] = Counter()
+    paths: dict[str, set[int]] = {}
+    for pair in zip(*found.flat, strict=True):
+        for label in pair:
+            if label not in paths:
+                paths[label] = set(tree.path(number[label]).tolist()) if label in number else set()
+        a, b = (paths[label] for label in pair)
+        given.update(a)
+        predicted.update(b)
+        right.update(a & b)
+    return {node: SpanCounts(given[node], predicted[node], right[node]) for node in given | predicted}

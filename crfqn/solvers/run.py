@@ -185,7 +185,8 @@ class Run:
 
         What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
         estimate ends a run, all coordinates are looked at, what the violating zeros promise is added, and a second look
-        must not find the objective lower. Small problems are solved from there, whatever may end the run.
+        must not find the objective lower; where the last steps have won nothing at all, the certificate must not say
+        otherwise either, which is tight at an optimum. Small problems are solved from there, whatever may end the run.
         """
         estimate = self.distance.after_step(self.value)
         self.estimate, self.is_near = np.nan if self.is_discredited else estimate, False
@@ -203,7 +204,9 @@ class Run:
             seen, self.tol, steps_worth_taking(passes, self.objective.operations.of_pass)
         )
         self.estimate += promise_of_zeros(seen) / abs(self.value) + found
-        self.is_near = self.estimate <= self.tol
+        gap = relative_gap(seen.value, max(self.dual_value, seen.dual_value))
+        is_contradicted = self.distance.gains.are_rounding() and gap > GROSS * self.tol
+        self.is_near = self.estimate <= self.tol and not is_contradicted
         self.distance.put_off()
         if found > GROSS * self.tol and self.penalty.dual_radius > 0:
             self.is_discredited, self.may_estimate, self.estimate = True, False, np.nan

@@ -69,6 +69,8 @@ def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedP
     lowest = seen.value
     for ridge in RIDGES * max(float(roots[-1]), 0.0):
         lifted = np.maximum(roots, 0.0) + ridge
+        if not lifted.all():
+            continue  # no curvature: no minimum
         promise = float(c @ (c / lifted)) - 0.5 * float(roots @ (c / lifted) ** 2)
         if promise > abs(seen.value):
             continue  # kinks that the model does not know are all that bounds it

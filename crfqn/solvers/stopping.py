@@ -20,6 +20,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, has_view
+from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.prox_qn.active_set import curvature_at_entry
 from crfqn.solvers.screened_point import ScreenedPoint
@@ -61,6 +62,11 @@ class Gains:
     def add(self, value: float) -> None:
         """Take the objective after a step."""
         self.values.append(value)
+
+    def are_rounding(self) -> bool:
+        """Whether the second half of all steps has won nothing: at an optimum, or where the method goes nowhere."""
+        half, last = self.values[-(-len(self.values) // 2) - 1], self.values[-1]
+        return is_hidden(half - last, last)
 
     def rest(self) -> float:
         """The decrease that is still to be won, in nats; infinite while there are too few steps to tell."""

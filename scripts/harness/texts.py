@@ -1,4 +1,4 @@
-"""Texts to label, as words and tags, with the features of `crfqn.data.templates.patterns.words` for every library.
+"""Texts to label, as words and tags, with the features of `crfqn.data.templates.windows` for every library.
 
 Every run has a process of its own: words are stored once, and each process makes features of them as its library takes
 them, dicts or columns.
@@ -85,7 +85,7 @@ class Texts:
     @cached_property
     def dicts(self) -> tuple[list[Any], list[Any]]:
         """Features of the training and of the test items."""
-        from crfqn.data.templates.patterns.words import word_features
+        from crfqn.data.templates.windows import word_features
 
         return [word_features(item) for item in self.train], [word_features(item) for item in self.test]
 

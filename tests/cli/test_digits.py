@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from crfqn.cli.exits import ExitCode
-from crfqn.cli.scores import log_likelihood, score_labels
 from crfqn.errors import InputError
+from crfqn.metrics.evaluation import log_likelihood, score_labels
 
 QUICK = ("--l1", "5", "--threads", "1", "--tol", "1e-2")
 

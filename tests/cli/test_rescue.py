@@ -4,8 +4,8 @@ import tempfile
 
 import pytest
 
+from crfqn.atomic_write import replace_file
 from crfqn.cli.training import save_model
-from crfqn.data.files.whole_file import replace_file
 from crfqn.errors import ModelFileError
 
 
@@ -37,7 +37,7 @@ def test_it_cannot_be_saved_elsewhere_either(tmp_path, spare, monkeypatch, error
     def fail(*args):
         raise error
 
-    monkeypatch.setattr("crfqn.data.files.whole_file.os.fsync", fail)
+    monkeypatch.setattr("crfqn.atomic_write.os.fsync", fail)
     kind = ModelFileError if isinstance(error, OSError) else KeyboardInterrupt
     words = f"^cannot write {tmp_path / 'm'}: No space.*; nor can it be saved elsewhere: cannot write {spare}"
     with pytest.raises(kind, match=words if kind is ModelFileError else None):

@@ -8,13 +8,11 @@ import json
 import shutil
 import subprocess
 import sys
-import warnings
 
 import pytest
 from command_line import run_here
 
 from crfqn.cli import prediction
-from crfqn.cli.output import warnings_at_the_end
 from crfqn.data.files import parts
 
 ITEM = "the\tDT  B-NP\ndog NN I-NP\nbarks VBZ B-VP\n\n"
@@ -142,11 +140,3 @@ def test_labels_are_written_before_more_is_read(folder, monkeypatch):
 
     prediction.predict(folder / "m.crfqn", "-", None, PredictOptions())
     assert seen == [(n, n) for n in range(1, 6)]
-
-
-def test_warnings_of_parts_are_said_once(capsys):
-    with warnings_at_the_end():
-        for n in (1, 2):
-            warnings.warn(f"{n} of 10 items have no known feature", UserWarning, stacklevel=1)
-        warnings.warn("another one", UserWarning, stacklevel=1)
-    assert capsys.readouterr().err == "warning: 3 of 20 items have no known feature\nwarning: another one\n"

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_strings import features_of, match
 
-from crfqn.data.templates.encoding import combinations
-from crfqn.data.templates.encoding.encoder import Encoder, Settings
-from crfqn.data.templates.patterns.pattern import Pattern
-from crfqn.data.templates.patterns.pattern_file import parse_patterns
-from crfqn.data.templates.patterns.views import translate
-from crfqn.data.templates.patterns.windows import parse_windows, word_shapes
+from crfqn.data.templates import combinations
+from crfqn.data.templates.encoder import Encoder, Settings
+from crfqn.data.templates.pattern_file import parse_patterns
+from crfqn.data.templates.patterns import Pattern, translate
+from crfqn.data.templates.windows import parse_windows, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crfqn import Templates
-from crfqn.data.templates.patterns.words import word_features
+from crfqn.data.templates.windows import word_features
 
 ITEM = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=6)
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crfqn.data.templates.patterns.words import word_features, word_shape
+from crfqn.data.templates.patterns import word_shape
+from crfqn.data.templates.windows import word_features
 
 
 @pytest.mark.parametrize(

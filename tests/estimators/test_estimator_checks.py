@@ -28,6 +28,10 @@ CLASSES = [MulticlassCRF, TaxonomyCRF]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::crfqn.errors.EmptyModelWarning"
+)  # of features far from the origin, and few
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 @pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([kind(fit_intercept=has) for kind in CLASSES for has in (False, True)])
 def test_all_checks(estimator, check):

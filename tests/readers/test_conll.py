@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from crfqn import ChainCRF
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.window_features import WindowFeatures
-from crfqn.data.templates.patterns.windows import CHUNKING
+from crfqn.data.templates.vocabulary import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
 from crfqn.datasets import dataset
 from crfqn.datasets.reading import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError

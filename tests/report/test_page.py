@@ -17,14 +17,12 @@ from sklearn.exceptions import NotFittedError
 import crfqn
 from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
+from crfqn.metrics import SpanCounts
 from crfqn.report import make_report, write_report
-from crfqn.report.errors import MOST_POSITIONS, worst_errors
-from crfqn.report.evaluation import Evaluation
+from crfqn.report.evaluation import MOST_POSITIONS, Evaluation, worst_errors
 from crfqn.report.images import Pixels
-from crfqn.report.overview import ending
-from crfqn.report.subject import Subject
-from crfqn.report.taxonomy import NodeScores, open_tree
-from crfqn.report.weights import strongest
+from crfqn.report.subject import Subject, ending
+from crfqn.report.weights import open_tree, strongest
 from crfqn.result import Result, Status, Trace
 
 pytest.importorskip("jinja2")
@@ -214,7 +212,7 @@ def test_scores_of_nodes_are_those_of_the_items_below(cases):
         given = [label == node.path or label.startswith(f"{node.path}/") for label in case.y]
         found = [label == node.path or label.startswith(f"{node.path}/") for label in predicted]
         both = sum(a and b for a, b in zip(given, found, strict=True))
-        assert node.scores == NodeScores(sum(given), sum(found), both)
+        assert node.scores == SpanCounts(sum(given), sum(found), both)
     assert [node.name for node in tree.nodes if node.is_inner] == ["art", "science"]
     assert sum(node.is_inner for node in tree.nodes) == sum(node.n_closing for node in tree.nodes)
 

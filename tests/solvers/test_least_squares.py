@@ -17,7 +17,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import GramView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.least_squares.factor import Factor
+from crfqn.solvers.gram_factor import Factor
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS

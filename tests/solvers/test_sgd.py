@@ -397,14 +397,14 @@ class TestEstimators:
 
         def fit(seed):
             model = ChainCRF(
-                l1=0.5, solver="sgd", stop="certificate", max_iter=30, tol=0.05, random_state=seed
-            )
+                l1=0.5, solver="sgd", stop="certificate", max_iter=4, tol=0.02, random_state=seed
+            )  # before Newton's method takes over
             return model.fit(problem.sequences, problem.labels)
 
         with pytest.warns(match="limit of iterations"):
             model = fit(3)
-        assert model.n_iter_ == 30
-        assert model.result_.value <= 1.03 * optimum("real chains", 0.5, 0.0)
+        assert model.n_iter_ == 4
+        assert model.result_.value <= 1.035 * optimum("real chains", 0.5, 0.0)
         with pytest.warns(match="limit of iterations"):
             again, other = fit(3), fit(4)
         assert again.result_.value == model.result_.value != other.result_.value

@@ -55,6 +55,10 @@ class TestGains:
     def test_gains_that_do_not_fall_are_not_believed(self):
         assert gains(100.0 - np.arange(16.0)).rest() == pytest.approx(9 * 8.0)
 
+    def test_steps_that_win_nothing_are_told_from_others(self):
+        assert gains([9.0, 5.0, 4.0, 4.0, 4.0, 4.0]).are_rounding()
+        assert not gains([9.0, 5.0, 4.0, 3.9, 3.8, 3.8]).are_rounding()
+
     def test_no_gain_at_all_leaves_nothing(self):
         assert gains([3.0] * 8).rest() == 0.0
 

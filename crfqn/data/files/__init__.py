@@ -1,1 +1,1 @@
-"""Bytes and lines of files, compressed or not, and files written as a whole or not at all."""
+"""Bytes and lines of files, compressed or not, whole or in parts of whole items."""

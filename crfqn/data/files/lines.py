@@ -22,21 +22,11 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"
 
 @dataclass(frozen=True)
 class Source:
-    """Where to read from, and how.
-
-    Parameters
-    ----------
-    origin : str, Path, or stream of bytes or text
-        `-` is standard input; a stream is read to its end.
-    encoding : str
-        Of the text; "utf-8" takes a byte-order mark as such.
-    largest_size : int
-        Bytes that a compressed file may unpack to.
-    """
+    """Where to read from, and how: a path, `-` for standard input, or a stream of bytes or text, read to its end."""
 
     origin: Any
-    encoding: str = "utf-8"
-    largest_size: int = LARGEST_SIZE
+    encoding: str = "utf-8"  # of the text; this one takes a byte-order mark as such
+    largest_size: int = LARGEST_SIZE  # bytes that a compressed file may unpack to
 
     def __post_init__(self) -> None:
         try:
@@ -57,27 +47,13 @@ Readable = str | Path | IO[Any] | Source
 
 @dataclass(frozen=True)
 class Part:
-    """Whole items out of a longer text; to the readers a stream, whose lines have the numbers of the whole.
+    """Whole items out of a longer text; to the readers a stream, whose lines have the numbers of the whole."""
 
-    Parameters
-    ----------
-    name : str
-        Of the whole, for messages.
-    text : str
-        Lines as they are in the file, with their ends.
-    first : int
-        Number of the first of them, from 1.
-    head : str
-        What readers get before: the first lines of the file, which name the columns of a table.
-    mark : str
-        A byte-order mark before the text, else empty.
-    """
-
-    name: str
-    text: str
-    first: int = 1
-    head: str = ""
-    mark: str = ""
+    name: str  # of the whole, for messages
+    text: str  # lines as they are in the file, with their ends
+    first: int = 1  # number of the first of them
+    head: str = ""  # what readers get before: the first lines of the file, which name the columns of a table
+    mark: str = ""  # a byte-order mark before the text, else empty
 
     def read(self) -> str:
         return self.head + self.text
@@ -105,13 +81,7 @@ def shown_name(origin: Readable) -> str:
 
 
 def check_regular(path: str | Path) -> None:
-    """Check that a data file is no pipe or device, which may never end; a path without a file passes.
-
-    Raises
-    ------
-    DataError
-        It is a pipe or a device.
-    """
+    """Raise DataError for a pipe or a device, which may never end; a path without a file passes."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):  # which reading says better
@@ -123,12 +93,8 @@ def check_regular(path: str | Path) -> None:
 def read_bytes(origin: Readable) -> bytes:
     """Return the whole content of a file, unpacked.
 
-    Raises
-    ------
-    DataUnavailableError
-        There is no such file.
-    DataError
-        It is a folder, it cannot be read, the compressed stream is cut short or damaged, or unpacks to too much.
+    DataUnavailableError where there is no such file; DataError for a folder, a file that cannot be read, and a
+    compressed stream that is cut short or damaged, or unpacks to too much.
     """
     source = source_of(origin)
     return unpack(_raw_bytes(source), shown_name(source), source.largest_size)

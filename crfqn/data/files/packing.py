@@ -87,20 +87,9 @@ SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
 
 
 def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
-    """Return the content of a file's bytes, unpacked if they are compressed.
+    """Return the content of a file's bytes, unpacked if they are compressed; `shown`: its name for messages.
 
-    Parameters
-    ----------
-    raw : bytes
-    shown : str
-        Name of the file, for messages.
-    largest : int
-        Bytes that a compressed file may unpack to.
-
-    Raises
-    ------
-    DataError
-        The compressed stream is cut short, damaged, or unpacks to more than `largest` bytes.
+    DataError for a stream that is cut short or damaged, or that unpacks to more than `largest` bytes.
     """
     packing = find_packing(raw)
     if packing is None:

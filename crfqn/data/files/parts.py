@@ -41,13 +41,9 @@ def read_parts(
 ) -> Iterator[tuple[Part, Result | None]]:
     """Yield the parts of a file or of standard input, each with what `read` makes of it.
 
-    None stands for a part without items, such as comments. Of a part with an error in it the items before come first.
-
-    Raises
-    ------
-    DataError, InputError
-        What `read` raises for a single item, with its line; or for a file without any. Errors of reading as of
-        `text_lines`.
+    None stands for a part without items, such as comments. Of a part with an error in it the items before come first:
+    what `read` raises for a single item comes with its line. A file without any item raises, too; errors of reading as
+    of `text_lines`.
     """
     part, n_read = Part(shown_name(origin), ""), 0
     for whole in cut_parts(origin, cut):

@@ -14,32 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.features import locate
+from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Return the classes, and the code 0 ... K - 1 of each label among them.
+    """Return the distinct labels sorted, `classes` (K,), and the code of each position's label among them, int32 (N,).
 
-    Parameters
-    ----------
-    y : array-like of labels, shape (N,), or list of I array-likes
-        Labels by position, all of them strings, numbers or booleans.
-    offsets : ndarray of int64, shape (I + 1,)
-
-    Returns
-    -------
-    classes : ndarray, shape (K,)
-        The distinct labels, sorted.
-    codes : ndarray of int32, shape (N,)
-        Label of position n: classes[codes[n]].
-
-    Raises
-    ------
-    InputError
-        For numbers of labels that do not fit the positions, missing or mixed labels (named by item and
-        position).
+    `y` are labels by position or a list of I array-likes: all of them strings, numbers or booleans. InputError for
+    numbers of labels that do not fit the positions, and for missing or mixed labels (named by item and position).
     """
     labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
@@ -54,13 +38,7 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
 
 
 def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
-    """Return the codes of labels in `classes` (K,), int32 (N,); `y` and errors as in `encode_labels`.
-
-    Raises
-    ------
-    InputError
-        Also for a label that is not in `classes` (named with item and position).
-    """
+    """Return the codes of labels among `classes` (K,), int32 (N,); InputError also for one that is not there."""
     labels = flat_labels(y, offsets)
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.features import locate
+from crfqn.data.items import locate
 from crfqn.data.labels.codes import encode_labels, flat_labels
 from crfqn.errors import InputError
 from crfqn.wording import describe, shorten
@@ -20,18 +20,11 @@ PARTIAL = (type(None), set, frozenset)
 
 
 class PartialLabels(NamedTuple):
-    """Labels by position.
+    """Labels by position."""
 
-    Attributes
-    ----------
-    classes : ndarray, shape (K,), the distinct labels, sorted
-    targets : int32 (N,), codes; -1 where more than one label is possible
-    allowed : bool (K, N), the labels that are possible, or None where all labels are known
-    """
-
-    classes: NDArray
-    targets: NDArray[np.int32]
-    allowed: NDArray[np.bool_] | None
+    classes: NDArray  # (K,), the distinct labels, sorted
+    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN where more than one label is possible
+    allowed: NDArray[np.bool_] | None  # (K, N), the labels that are possible; None where all labels are known
 
 
 def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
@@ -45,13 +38,7 @@ def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
 
 
 def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> PartialLabels:
-    """Return classes and codes of labels by position.
-
-    Raises
-    ------
-    InputError
-        As `encode_labels`, and for an empty set of labels (named with item and position).
-    """
+    """Return classes and codes of labels by position; errors as `encode_labels`, and for an empty set of labels."""
     if not is_partial(labels):
         return PartialLabels(*encode_labels(labels, offsets), None)
     choices = [_choice(label) for label in labels]
@@ -70,11 +57,7 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
 def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
     """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members.
 
-    Raises
-    ------
-    InputError
-        For numbers of labels that do not fit the positions, and labels that are not in `classes` (named with item and
-        position).
+    InputError for numbers of labels that do not fit the positions, and (named by position) for one not in `classes`.
     """
     labels = flat_partial_labels(y, offsets)
     choices = [_choice(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]

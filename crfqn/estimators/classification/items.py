@@ -23,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.data.labels.codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size

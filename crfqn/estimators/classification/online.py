@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size

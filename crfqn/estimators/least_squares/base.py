@@ -17,9 +17,18 @@ from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.ranking.label_sets import LabelSets
 from crfqn.estimators.ranking.set_labels import SetLabels
 from crfqn.penalties import ElasticNet
+from crfqn.projections import project_simplex
 
+LINK_OF = {True: "softmax", False: "sigmoid"}  # by whether an item has one label
 NEVER = float(np.finfo(np.float64).eps)  # the smallest probability of a label among several
 HALF = 0.5  # of a label's probability: from there on an item has it
+
+
+def clipped(table: Vector, is_exclusive: bool) -> Vector:
+    """Return predictions (K, N) projected onto the simplex where an item has one label, else onto [0, 1]^K."""
+    if is_exclusive:
+        return np.ascontiguousarray(project_simplex(table.T).T)
+    return np.clip(table, 0.0, 1.0)
 
 
 def has_one_label(model: Any) -> bool:

@@ -1,18 +1,74 @@
-"""CalibratedLeastSquares: least squares whose link is learnt along with the weights."""
+"""Calibrated least squares: Agarwal et al. (2014), Algorithm 2, whose link is learnt along with the weights.
+
+    y~ = y^ + W_t x          W_t fits the residual y - y^ (equation 10)
+    y^ = clip(B_t G(y~))     B_t fits y to functions of the predictions (equation 11)
+
+Each of the three can only lower the squared error. Shapes: K labels, I items, F features, m functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
 
-from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis, is_powers
-from crfqn.estimators.least_squares.staged.calibration import Calibration
-from crfqn.estimators.least_squares.staged.model import StagedModel
-from crfqn.estimators.least_squares.staged.stage_list import add_tables, read_tables
-from crfqn.estimators.storage.content import Content
+import numpy as np
+from scipy.linalg import lstsq
+
+from crfqn.arrays import Vector
+from crfqn.errors import ModelFileError
+from crfqn.estimators.features import item_features
+from crfqn.estimators.least_squares.base import clipped
+from crfqn.estimators.least_squares.items import Items
+from crfqn.estimators.least_squares.staged import StagedModel, StageList
+from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of
 from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.threads import Pool
+
+SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
+
+
+@dataclass(eq=False, kw_only=True)
+class Calibration(StageList):
+    """Stages of calibrated least squares: lists of W_t, float64 (K, F), and of B_t, float64 (K, m)."""
+
+    TABLES: ClassVar[dict[str, str]] = {"residual": "residual_tables", "calibration": "calibration_tables"}
+
+    residual_tables: list[Vector] = field(default_factory=list)
+    calibration_tables: list[Vector] = field(default_factory=list)
+
+    @property
+    def n_features(self) -> int:
+        return self.residual_tables[0].shape[1] if self.residual_tables else 0
+
+    def prepare(self, rows: Any, pool: Pool) -> FeatureMap:
+        return item_features(rows, self.has_constant, pool)
+
+    def advance(self, prepared: FeatureMap, number: int, predictions: Vector) -> Vector:
+        between = predictions + scores_of(prepared, self.residual_tables[number])
+        return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
+
+    def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
+        """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all."""
+        maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
+        (moments,) = maps.sums(maps.moments)
+        factor = ridge_factor(moments, self.l2, self.is_constant_free)
+        roots = np.sqrt(items.weights)
+        while True:
+            table = factor.solve(*maps.sums(partial(maps.residual, predictions)))
+            functions = self.basis(maps.advanced(predictions, table))
+            # Powers are nearly dependent: their second moments would lose half of the digits.
+            calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
+            self.calibration_tables.append(calibration)
+            self.residual_tables.append(table)  # with which the stage counts
+            predictions = clipped(calibration @ functions, self.is_exclusive)
+            del functions  # several times as large as the predictions, and of no use to the next stage
+            yield predictions
+
+    def probabilities(self, predictions: Vector) -> Vector:
+        return predictions  # within 0 and 1 already
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -76,38 +132,19 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     """
 
     KIND = "calibrated-least-squares"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StagedModel.NOT_SAVED, "basis")
 
-    basis: Any = CUBIC
     max_iter: int = 100
 
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
-        l2 = self._strengths["l2"]
-        return Calibration(l2, self.fit_intercept, self.penalize_intercept, Basis(self.basis), is_exclusive)
+        return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
 
     @property
     def _stopping_tolerance(self) -> float:
         return self.tol
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_basis(self.basis)
-
-    def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"basis": stored_basis(self.basis)}
-
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        return super()._from_settings(settings).set_params(basis=restored_basis(settings["basis"]))
-
-    def _add_weights(self, content: Content) -> None:
-        add_tables(content, "residual", self.stages_.residual_tables)
-        add_tables(content, "calibration", self.stages_.calibration_tables)
-
     def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
         stages = self._new_stages((), self._is_exclusive)
-        stages.residual_tables = read_tables(file, "residual", n_nodes)
-        stages.calibration_tables = read_tables(file, "calibration", n_nodes)
+        stages.read_from(file, n_nodes)
         widths = {table.shape[1] for table in stages.residual_tables}
         functions = {table.shape[1] for table in stages.calibration_tables}
         expected = {n_features + bool(self.fit_intercept)}, {n_nodes * len(self.basis)}
@@ -117,16 +154,3 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
                 f"{file.path}: the weights of the stages do not fit the features or the basis"
             )
         self.stages_ = stages
-
-
-def stored_basis(basis: Any) -> list[int]:
-    """Return a basis as JSON; InputError for a transformer, whose code and state a model file has no place for."""
-    if not is_powers(basis):
-        raise InputError(f"basis: a model file holds powers, and no transformers; got {basis!r}")
-    return [int(power) for power in basis]
-
-
-def restored_basis(basis: Any) -> tuple[int, ...]:
-    """Return what `stored_basis` stored; InputError for anything else."""
-    check_basis(basis)
-    return tuple(basis)

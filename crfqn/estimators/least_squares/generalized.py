@@ -13,8 +13,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.classification.items import ItemModel, Targets
 from crfqn.estimators.classification.labels.label_space import LabelSpace
-from crfqn.estimators.least_squares.base import LeastSquaresModel
-from crfqn.estimators.least_squares.clipping import clipped
+from crfqn.estimators.least_squares.base import LINK_OF, LeastSquaresModel, clipped
 from crfqn.estimators.ranking.label_sets import SetSpace
 from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.objectives.losses.link import Link
@@ -24,8 +23,6 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.structures.structure import Structure
-
-BY_LABELS = {True: "softmax", False: "sigmoid"}  # of items with one label, and with several
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -101,7 +98,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
 
     def _potential(self, is_exclusive: bool) -> Potential:
         """Return Phi for items with one label, or with several."""
-        return named_link(BY_LABELS[is_exclusive] if self.link == AUTO else self.link)
+        return named_link(LINK_OF[is_exclusive] if self.link == AUTO else self.link)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets

@@ -1,23 +1,128 @@
-"""StagewiseRegression: features made batch by batch, each fitted to what the batches before have left over."""
+"""Stagewise regression: Agarwal et al. (2014), Algorithm 3.
+
+A stage makes a batch of features x~ and fits what the stages before have left over:
+
+    linear      y^ <- y^ + W x~,   W fits the residual y - y^
+    calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
+    logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
+
+With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: margins f are kept.
+Features are made when they are asked for, from a seed and the number of the stage, and never kept.
+
+Shapes: K labels, I items, p features of a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators import restored_source
+from crfqn.data.generators.sources import Source
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.least_squares.basis import CUBIC, Basis, check_basis
-from crfqn.estimators.least_squares.calibrated import restored_basis, stored_basis
-from crfqn.estimators.least_squares.generators import as_generator, restored_generator, stored_generator
-from crfqn.estimators.least_squares.staged.model import StagedModel, check_count
-from crfqn.estimators.least_squares.staged.stage_list import add_tables, read_tables
-from crfqn.estimators.least_squares.staged.stagewise import UPDATES, Stages, Update
+from crfqn.estimators.classification.items import intercept_coords
+from crfqn.estimators.least_squares.base import LINK_OF, clipped
+from crfqn.estimators.least_squares.items import Items
+from crfqn.estimators.least_squares.staged import StagedModel, StageList
+from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
+from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.generated_map import GeneratedMap
+from crfqn.objectives.linear.joined_map import JoinedMap
+from crfqn.objectives.linear.tiled_map import TiledMap
+from crfqn.objectives.losses.link import Link
+from crfqn.objectives.losses.potentials import LINKS, Potential
+from crfqn.penalties import ElasticNet
+from crfqn.solvers.settings import check_integers
+from crfqn.threads import Pool
 
+UPDATES = ("calibrated", "linear", "logistic")
 SOURCE = "source_"  # before the names of a source's arrays in a model file
+
+
+@dataclass(eq=False, kw_only=True)
+class Stages(StageList):
+    """Stages of stagewise regression."""
+
+    TABLES: ClassVar[dict[str, str]] = {"stage": "weights"}
+
+    source: Source  # makes the features of each stage
+    update: str  # one of UPDATES; a calibrated one has the basis' functions among its features
+    batch_size: int  # features of a batch, p
+    most_steps: int  # of Algorithm 1 in a logistic update
+    tol: float  # decrease of its gradient that ends them sooner
+    weights: list[Vector] = field(default_factory=list)  # (K, p + ...)
+
+    @property
+    def n_features(self) -> int:
+        return sum(table.shape[1] for table in self.weights)
+
+    @property
+    def potential(self) -> Potential:
+        """Phi of logistic updates."""
+        return LINKS[LINK_OF[self.is_exclusive]]
+
+    def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
+        return rows, pool
+
+    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
+        """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
+        offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
+        batch = self.source.batch(number, self.batch_size)
+        made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
+        if is_plain:
+            return made.kept() if keeps else made
+        given = DenseMap(np.ascontiguousarray(self.basis(predictions).T), offsets, pool=pool)
+        return JoinedMap([made.kept() if keeps else made, given], self.has_constant)
+
+    def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
+        rows, pool = prepared
+        features = self.features(rows, number, predictions, pool, keeps=False)
+        return self._after(predictions + scores_of(features, self.weights[number]))
+
+    def _after(self, predictions: Vector) -> Vector:
+        return clipped(predictions, self.is_exclusive) if self.update == "calibrated" else predictions
+
+    def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
+        while True:
+            predictions = self._learn_stage(items, predictions)
+            yield predictions
+
+    def _learn_stage(self, items: Items, predictions: Vector) -> Vector:
+        number, is_free = self.n_stages, self.is_constant_free
+        maps = PartMaps(
+            items, lambda rows, part: self.features(rows, number, predictions[:, part], items.pool, True)
+        )
+        if self.update == "logistic":
+            n_columns = next(iter(maps))[0].n_features
+            free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
+            penalty = ElasticNet(0.0, self.l2, free)
+            table = fit_margins(maps, predictions, penalty, self.potential, self.most_steps, self.tol)
+        else:
+            table = fit_residual(maps, predictions, self.l2, is_free)
+        after = maps.advanced(predictions, table)
+        self.weights.append(table)
+        return self._after(after)
+
+    def probabilities(self, predictions: Vector) -> Vector:
+        if self.update == "logistic":
+            return self.potential.gradient(predictions)
+        return clipped(predictions, self.is_exclusive)
+
+    def loss(self, items: Items, predictions: Vector) -> float:
+        """Return the squared error of predictions (K, I), or the logistic loss of margins, in nats."""
+        if self.update != "logistic":
+            return super().loss(items, predictions)
+        link = Link(self.potential, items.targets)
+        return float(
+            items.weights @ link.evaluate(predictions, NO_VALUES, items.weights, items.pool).item_losses
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,55 +194,49 @@ class StagewiseRegression(StagedModel[Stages]):
     """
 
     KIND = "stagewise-regression"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StagedModel.NOT_SAVED, "basis", "generator")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StagedModel.NOT_SAVED, "generator")
 
     generator: Any = "fourier"
     batch_size: int = 512
     update: str = "calibrated"
-    basis: Any = CUBIC
     inner_iter: int = 50
     max_iter: int = 20
 
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Stages:
-        source = as_generator(self.generator).fit(blocks, self._seed)
-        return Stages(source, self._update, Basis(self.basis), is_exclusive)
+        return self._stages_of(as_generator(self.generator).fit(blocks, self._seed), is_exclusive)
 
-    @property
-    def _update(self) -> Update:
-        return Update(
-            self.update,
-            int(self.batch_size),
-            self._strengths["l2"],
-            bool(self.fit_intercept),
-            bool(self.penalize_intercept),
-            int(self.inner_iter),
-            float(self.tol),
+    def _stages_of(self, source: Source, is_exclusive: bool) -> Stages:
+        return Stages(
+            **self._stage_settings,
+            is_exclusive=is_exclusive,
+            source=source,
+            update=self.update,
+            batch_size=int(self.batch_size),
+            most_steps=int(self.inner_iter),
+            tol=float(self.tol),
         )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_basis(self.basis)
-        check_count("batch_size", self.batch_size)
-        check_count("inner_iter", self.inner_iter)
+        check_integers(self, 1, "batch_size", "inner_iter")
         if not isinstance(self.update, str) or self.update not in UPDATES:
             raise InputError(f"update: expected one of {[*UPDATES]}, got {self.update!r}")
         as_generator(self.generator)
 
     def _settings(self) -> dict[str, Any]:
-        own = {"basis": stored_basis(self.basis), "generator": stored_generator(self.generator)}
-        return super()._settings() | own
+        return super()._settings() | {"generator": stored_generator(self.generator)}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        model = super()._from_settings(settings)
-        generator = restored_generator(settings["generator"])
-        return model.set_params(basis=restored_basis(settings["basis"]), generator=generator)
+        return (
+            super()._from_settings(settings).set_params(generator=restored_generator(settings["generator"]))
+        )
 
     def _add_weights(self, content: Content) -> None:
+        super()._add_weights(content)
         table, arrays = self.stages_.source.content()
         content.metadata["source"] = {"kind": self.stages_.source.KIND, **table}
         content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
-        add_tables(content, "stage", self.stages_.weights)
 
     def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
         table = file.table("source")
@@ -148,15 +247,15 @@ class StagewiseRegression(StagedModel[Stages]):
             source = restored_source(table["kind"], table, arrays)
         except (KeyError, ValueError) as error:
             raise ModelFileError(f"{file.path}: source: {error}") from error
-        stages = Stages(source, self._update, Basis(self.basis), self._is_exclusive)
-        stages.weights = read_tables(file, "stage", n_nodes)
         if source.n_inputs != n_features:
             raise ModelFileError(
                 f"{file.path}: source: expected features of {n_features} columns, got {source.n_inputs}"
             )
+        stages = self._stages_of(source, self._is_exclusive)
+        stages.read_from(file, n_nodes)
         more = bool(self.fit_intercept) + n_nodes * len(self.basis) * (self.update == "calibrated")
         for number, weights in enumerate(stages.weights):
-            expected = source.batch_width(number, self._update.batch_size) + more
+            expected = source.batch_width(number, stages.batch_size) + more
             if weights.shape[1] != expected:
                 raise ModelFileError(
                     f"{file.path}: stage {number}: expected weights of {expected} features, got {weights.shape[1]}"

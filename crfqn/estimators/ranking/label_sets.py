@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.data.labels.codes import encode_known_labels, encode_labels
 from crfqn.errors import InputError
 from crfqn.estimators.classification.items import check_names

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from crfqn.data.columns import check_sparse
+from crfqn.data.csc_builder import check_sparse
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.classification.items import ItemModel, Targets, Vector

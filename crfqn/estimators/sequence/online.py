@@ -17,7 +17,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.data.labels.partial import PartialLabels
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.classification.labels.item_weights import check_item_weights

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.files.lines import read_text
 from crfqn.data.sequences import Sequences
-from crfqn.data.templates.encoding.encoder import Encoder
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary
-from crfqn.data.templates.patterns.source import TemplateSource
+from crfqn.data.templates.encoder import Encoder
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.wording import describe

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.features import locate
+from crfqn.data.items import locate
 from crfqn.data.labels.partial import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.attributes import AttributeVocabulary
-from crfqn.data.templates.encoding.vocabulary import TemplateVocabulary, is_hashed
-from crfqn.data.templates.patterns.source import TemplateSource
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.weights import csr

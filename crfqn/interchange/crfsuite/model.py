@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files.whole_file import replace_file
+from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage.content import CRFSUITE_NAMING
 from crfqn.interchange.bytes_of_file import read_whole

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.data.features import FeatureStore, locate
+from crfqn.data.features import FeatureStore
+from crfqn.data.items import locate, positions_of
 from crfqn.errors import InputError
-from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
+from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.threads import Pool
 
 NEAR = (

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.generators.sources import Batch, result_dtype
+from crfqn.data.items import positions_of
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap, positions_of
+from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
 from crfqn.threads import Pool
 
 

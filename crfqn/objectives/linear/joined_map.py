@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.data.items import positions_of
 from crfqn.errors import InputError
-from crfqn.objectives.linear.tiled_map import TiledMap, positions_of
+from crfqn.objectives.linear.tiled_map import TiledMap
 
 
 @dataclass(eq=False)

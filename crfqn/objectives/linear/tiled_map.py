@@ -291,12 +291,3 @@ class TiledMap(ABC):
 
     def count_active(self, nodes: Split) -> NDArray[np.int64]:
         return np.full(self.n_positions, nodes.n_nodes, np.int64)
-
-
-def positions_of(
-    offsets: NDArray[np.int64], items: NDArray[np.integer]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of some items, and where each of these items begins among them, (items + 1,)."""
-    lengths = np.diff(offsets)[items]
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return np.repeat(offsets[items] - starts[:-1], lengths) + np.arange(starts[-1]), starts

@@ -16,10 +16,10 @@ from os import PathLike
 from pathlib import PurePath
 from typing import Any
 
+from crfqn.atomic_write import replace_data_file
 from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
 from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
 from crfqn.data.files.parts import Cut, cut_at_blank_lines, cut_at_lines
-from crfqn.data.files.whole_file import replace_data_file
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.documents import Documents

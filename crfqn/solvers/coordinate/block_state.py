@@ -65,7 +65,7 @@ class BlockState(MethodState):
     """
 
     def __init__(self, owner: Objective, point: Point) -> None:
-        self.objective, loss = owner, cast(Likelihood, owner.loss)
+        self.objective, loss, point = owner, cast(Likelihood, owner.loss), point.with_scores
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
@@ -77,9 +77,7 @@ class BlockState(MethodState):
 
     @classmethod
     def check(cls, objective: Any) -> None:
-        """Raise ViewError for other losses than likelihoods of chains and taxonomies, and for blocks of items."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
         loss = objective.loss
         if not (isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(

@@ -95,15 +95,14 @@ class RowBlocks(MethodState):
 
     @classmethod
     def check(cls, objective: Any) -> None:
-        """Raise ViewError for losses that cannot be followed by their margins, and for blocks."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        """Raise ViewError for losses that cannot be followed by their margins."""
         if not hasattr(objective.loss, "margins"):
             raise ViewError(f"row descent needs a loss of margins; {type(objective.loss).__name__} has none")
 
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
+        point = point.with_scores
         owner, loss = point.objective, point.objective.loss
         split, n_states = owner.split(point.coords), owner.n_states
         stored, row = np.unique(split.features, return_inverse=True)

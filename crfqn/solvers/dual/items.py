@@ -125,9 +125,7 @@ class DualItems(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than the multiclass hinge, for supports and for blocks."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        """Raise ViewError for other losses than the multiclass hinge, and for supports."""
         if not isinstance(objective.loss, MulticlassHinge):
             raise ViewError(
                 f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.objectives.protocols import GramView
-from crfqn.solvers.least_squares.factor import metric
+from crfqn.solvers.gram_factor import metric
 from crfqn.solvers.line_search import ROUNDING
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.quasi_newton.lbfgs import Evaluated
 
 
@@ -46,8 +46,8 @@ class GLS:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
         coords = objective.all_coords()
         factor, n_features = metric(objective, penalty, coords)
-        origin, w, length = start, dense(start, coords), 1.0
         here = Evaluated(objective, penalty, coords, start)
+        origin, w, length = start, here.w, 1.0
         del start
         yield here.state()
         while True:
@@ -64,10 +64,3 @@ class GLS:
             origin, w = ray.at(1.0), w + direction
             here = Evaluated(objective, penalty, coords, ray.at(1.0 + momentum))
             yield here.state(is_step=True)
-
-
-def dense(point: Point, coords: Coords) -> Vector:
-    """Return the point's weights at all coordinates."""
-    w = np.zeros(coords.size)
-    w[np.searchsorted(coords, point.coords)] = point.weights
-    return w

@@ -87,9 +87,7 @@ class HingeSplitting(MethodState):
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than the hinge, supports and blocks."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+        """Raise ViewError for other losses than the hinge, and supports."""
         if not isinstance(objective.loss, MulticlassHinge):
             raise ViewError(
                 f"primal-dual splitting needs the multiclass hinge; the loss is {type(objective.loss).__name__}"

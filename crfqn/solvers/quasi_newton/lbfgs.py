@@ -19,7 +19,7 @@ from crfqn.arrays import Screening
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, GramView
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.least_squares.factor import Factor, metric
+from crfqn.solvers.gram_factor import Factor, metric
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.prox_qn.warm_start import can_learn_online, learn_online

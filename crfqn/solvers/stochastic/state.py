@@ -9,7 +9,7 @@ Shapes: I items, F features, K states, E edge weights; width = K rounded up to w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class LearnedRows(MethodState):
 
     InputError if two arrays of such rows would be larger than `LARGEST_BYTES`.
     """
+
+    takes_blocks: ClassVar[bool] = True
 
     def __init__(self, owner: Objective | BlockedObjective) -> None:
         self.owner, parts = owner, owner.parts
@@ -346,10 +348,8 @@ class FobosState(MethodState):
         self.table[split.features, split.states] = start[1]
 
     @classmethod
-    def check(cls, objective: Objective | BlockedObjective) -> None:
-        """Raise ViewError for losses without margins, offsets and blocks."""
-        if not isinstance(objective, Objective):
-            raise ViewError(f"{type(objective).__name__} has no {cls.__name__}")
+    def check(cls, objective: Objective) -> None:
+        """Raise ViewError for losses without margins and for offsets."""
         if not hasattr(objective.loss, "margins"):
             raise ViewError(
                 f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none"

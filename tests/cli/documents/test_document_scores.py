@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crfqn.cli.scores import log_likelihood, score_documents
 from crfqn.errors import InputError
+from crfqn.metrics.evaluation import log_likelihood, score_documents
 from crfqn.taxonomy.tree import LabelTree
 
 

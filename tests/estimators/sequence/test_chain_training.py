@@ -254,11 +254,11 @@ class TestItemWeights:
 
 
 class TestWarmStart:
-    def test_it_needs_fewer_passes_to_the_same_value(self):
+    def test_it_needs_fewer_steps_to_the_same_value(self):
         cold = fitted(tol=1e-5, stop="certificate")
         warm = fitted(l1=0.55, tol=1e-5, warm_start=True, stop="certificate")
         warm.set_params(l1=0.5).fit(PROBLEM.sequences, PROBLEM.targets)
-        assert warm.result_.passes < cold.result_.passes
+        assert warm.n_iter_ < cold.n_iter_
         assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-5)
         again = warm.fit(PROBLEM.sequences, PROBLEM.targets)
         assert (again.n_iter_, again.result_.passes) == (0, 1)

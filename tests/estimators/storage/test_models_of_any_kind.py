@@ -17,7 +17,7 @@ from stored_models import named, rewriter
 import crfqn
 from crfqn.errors import ModelFileError
 from crfqn.model_file import read_model
-from crfqn.report.overview import parameters
+from crfqn.report.subject import parameters
 
 
 @pytest.fixture

@@ -231,11 +231,11 @@ class TestWeights:
 
 
 class TestWarmStart:
-    def test_it_needs_fewer_passes_to_the_same_value(self):
+    def test_it_needs_fewer_steps_to_the_same_value(self):
         cold = fitted(tol=1e-6)
         warm = fitted(l1=0.55, tol=1e-6, warm_start=True)
         warm.set_params(l1=0.5).fit(X, Y)
-        assert warm.result_.passes < cold.result_.passes
+        assert warm.n_iter_ < cold.n_iter_
         assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-6)
         again = warm.fit(X, Y)
         assert (again.n_iter_, again.result_.passes) == (0, 1)

@@ -1,0 +1,311 @@
+"""Encoder of templates: token columns in, rows of feature columns out, by arithmetic on integers.
+
+The fitted state is a number for each value of a view, and for each pattern the table from combinations of these
+numbers to feature columns. Names are made when they are asked for. Two features of one name are one feature, as in
+the tools that work with the names: where texts or patterns could be mistaken for each other (`U:a/b/c` of `a/b` and
+`c`, or of `a` and `b/c`), the names concerned are made in `fit`, and all their readings lead to one column.
+
+Shapes: I items, N positions, F features.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.sequences import Sequences, check_names
+from crfqn.data.templates.batch import NONE, Batch, Function, TokenFeatures, function_name
+from crfqn.data.templates.combinations import Combinations, distinct, hashed_columns, text_hash
+from crfqn.data.templates.pattern_file import CRFPP, marks
+from crfqn.data.templates.patterns import Pattern, View
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import InputError
+
+Texts = Mapping[View, Sequence[str]]  # the values of each view, by their numbers
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of an encoder: what its features are."""
+
+    patterns: tuple[Pattern, ...]
+    dialect: str = CRFPP  # whose marks stand for what lies beyond an item
+    min_count: int = 1  # features at fewer positions of the training data are left out
+    n_hashed: int | None = None  # columns that all features share by hashing; None: a column each
+    functions: tuple[Function, ...] = ()  # each gives further features of a token, see `TokenFeatures`
+
+    def __post_init__(self) -> None:
+        starts = [f"{function_name(function)}=" for function in self.functions]
+        for start in starts:
+            for other in [*(pattern.literals[0] for pattern in self.patterns), *starts]:
+                if other is not start and (start.startswith(other) or other.startswith(start)):
+                    raise InputError(
+                        f"features that begin with {start!r} and {other!r} could have one name: rename one"
+                    )
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read; None for all, where there are functions."""
+        if self.functions:
+            return None
+        return tuple(dict.fromkeys(view.column for view in self.views))
+
+    @property
+    def views(self) -> list[View]:
+        """Views that the patterns read, each once."""
+        return list(dict.fromkeys(macro.view for pattern in self.patterns for macro in pattern.macros))
+
+    def batch(self, columns: TokenColumns) -> Batch:
+        return Batch(columns, marks(self.dialect))
+
+
+class Found(NamedTuple):
+    """Features of a pattern: combinations of the numbers of its values (M, k), and their columns (M,)."""
+
+    digits: NDArray[np.int64]
+    columns: NDArray[np.int32]
+
+
+@dataclass(eq=False)
+class Encoder:
+    """Fitted templates; `fit` and `from_names` make them."""
+
+    settings: Settings
+    value_number: dict[View, dict[str, int]]  # numbers of the values of each view
+    found: list[Found]  # one a pattern
+    n_features: int
+    function_column: dict[str, int] = field(default_factory=dict)  # of the features that functions give
+    _tables: list[Combinations] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._tables = [
+            Combinations.build(*found, [len(self.value_number[macro.view]) for macro in pattern.macros])
+            for pattern, found in zip(self.settings.patterns, self.found, strict=False)  # none where hashed
+        ]
+
+    @classmethod
+    def fit(cls, settings: Settings, columns: TokenColumns) -> Encoder:
+        """Return the encoder of the features that occur in `columns`: O(N log N) time a pattern.
+
+        Columns are in the order of the patterns and, within one, of the texts, so that that of the items does not
+        matter.
+        """
+        if settings.n_hashed is not None:
+            return cls(settings, {}, [], settings.n_hashed)
+        batch = settings.batch(columns)
+        value_number = {view: _numbered(batch.values(view)) for view in settings.views}
+        numbers = batch.numbers(value_number)
+        all_digits, all_counts = [], []
+        for pattern in settings.patterns:
+            sizes = [len(value_number[macro.view]) for macro in pattern.macros]
+            values, n_positions = batch.read(pattern, numbers), batch.n_positions
+            if (here := batch.fits(pattern)) is not None:
+                values, n_positions = [column[here] for column in values], int(np.count_nonzero(here))
+            digits, counts = distinct(values, sizes, n_positions)
+            all_digits.append(digits)
+            all_counts.append(counts)
+        found, n_features = _columns(settings, value_number, all_digits, all_counts)
+        by_function: dict[str, int] = {}
+        if settings.functions:
+            by_name = TokenFeatures(columns, settings.functions).counts()
+            kept = sorted(name for name, times in by_name.items() if times >= settings.min_count)
+            by_function = dict(zip(kept, range(n_features, n_features + len(kept)), strict=True))
+        return cls(settings, value_number, found, n_features + len(by_function), by_function)
+
+    @classmethod
+    def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
+        """Return the encoder whose column f is the feature names[f], as a model file keeps it.
+
+        InputError for a name that none of the patterns has, or that comes twice.
+        """
+        check_names(names, len(names))
+        value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
+        columns: list[list[int]] = [[] for _ in settings.patterns]
+        numbers_of = _by_start(settings.patterns)
+        for column, name in enumerate(names):
+            for number in numbers_of(name):
+                columns[number].append(column)
+        found = [
+            _readings(pattern, [names[column] for column in own], own, value_number)
+            for pattern, own in zip(settings.patterns, columns, strict=True)
+        ]
+        is_read = np.zeros(len(names), bool)
+        for one in found:
+            is_read[one.columns] = True
+        if not is_read.all():
+            raise InputError(f"no template has a feature {names[int(np.argmin(is_read))]!r}")
+        return cls(settings, value_number, found, len(names))
+
+    def transform(self, columns: TokenColumns) -> Sequences:
+        """Return the features of all positions, CSR of float32 ones; features that are not known are left out."""
+        import scipy.sparse
+
+        n_positions = columns.n_positions
+        hits = np.empty((n_positions, len(self.settings.patterns)), np.int32)
+        for number, found in enumerate(self._hits(columns)):
+            hits[:, number] = found
+        is_there = hits >= 0
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
+        indices = hits[is_there]
+        parts = (np.ones(indices.size, np.float32), indices, indptr)
+        matrix = scipy.sparse.csr_array(parts, shape=(n_positions, self.n_features))
+        if self.settings.functions:
+            of_tokens = TokenFeatures(columns, self.settings.functions)
+            matrix = scipy.sparse.csr_array(matrix + of_tokens.rows(self._function_column, self.n_features))
+        matrix.sum_duplicates()
+        return Sequences.from_checked(matrix, columns.offsets, None)
+
+    def names(self) -> list[str]:
+        """Return the names of all columns; made anew at each call. InputError where features are hashed."""
+        if self.settings.n_hashed is not None:
+            raise InputError("hashed features have no names")
+        named = [""] * self.n_features
+        for name, column in self.function_column.items():
+            named[column] = name
+        texts = _texts(self.value_number)
+        for pattern, found in zip(self.settings.patterns, self.found, strict=True):
+            own_names = _names(pattern, found.digits, texts)
+            for column, name in zip(found.columns.tolist(), own_names, strict=True):
+                named[column] = name
+        return named
+
+    def _function_column(self, name: str) -> int | None:
+        if self.settings.n_hashed is not None:
+            return int(text_hash(name) % np.uint64(self.settings.n_hashed))
+        return self.function_column.get(name)
+
+    def _hits(self, columns: TokenColumns) -> Iterator[NDArray[np.int32]]:
+        """Yield for each pattern its column at each position (N,), NONE where it has no feature."""
+        batch, n_hashed = self.settings.batch(columns), self.settings.n_hashed
+        if n_hashed is None:
+            numbers = batch.numbers(self.value_number)
+        else:
+            hashes = {view: map(text_hash, batch.values(view)) for view in self.settings.views}
+            numbers = {view: np.array([*found], np.uint64) for view, found in hashes.items()}
+        for number, pattern in enumerate(self.settings.patterns):
+            values = batch.read(pattern, numbers)
+            if n_hashed is None:
+                hits = self._tables[number].find(values, batch.n_positions)
+            else:
+                hits = hashed_columns(pattern, values, batch.n_positions, n_hashed)
+            if (here := batch.fits(pattern)) is not None:
+                hits[~here] = NONE
+            yield hits
+
+
+def _numbered(values: Iterable[str | None]) -> dict[str, int]:
+    """Return the numbers of the distinct values in their order."""
+    distinct_values = sorted({value for value in values if value is not None})
+    return dict(zip(distinct_values, range(len(distinct_values)), strict=True))
+
+
+def _texts(value_number: dict[View, dict[str, int]]) -> Texts:
+    return {view: list(numbers) for view, numbers in value_number.items()}
+
+
+def _names(pattern: Pattern, digits: NDArray[np.int64], texts: Texts) -> Iterable[str]:
+    """Return the names of the features of a pattern."""
+    if not pattern.macros:
+        return [pattern.literals[0]] * len(digits)
+    columns = []
+    for macro, numbers in zip(pattern.macros, digits.T.tolist(), strict=True):
+        own = texts[macro.view]
+        columns.append([own[number] for number in numbers])
+    return map(pattern.name, zip(*columns, strict=True))
+
+
+def _columns(
+    settings: Settings,
+    value_number: dict[View, dict[str, int]],
+    all_digits: list[NDArray[np.int64]],
+    all_counts: list[NDArray[np.int64]],
+) -> tuple[list[Found], int]:
+    """Number the features; those whose names may have several readings by their names, with all readings of each."""
+    shared = _sharing(settings.patterns)
+    texts = _texts(value_number)
+    found: list[Found] = []
+    counts: Counter[str] = Counter()
+    by_name: list[int] = []
+    n_features = 0
+    for number, pattern in enumerate(settings.patterns):
+        digits, count = all_digits[number], all_counts[number]
+        is_named = _is_named(pattern, digits, texts, number in shared)
+        if is_named.any():
+            by_name.append(number)
+            own_names = _names(pattern, digits[is_named], texts)
+            for name, times in zip(own_names, count[is_named].tolist(), strict=True):
+                counts[name] += times
+        digits = digits[~is_named & (count >= settings.min_count)]
+        found.append(Found(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32)))
+        n_features += len(digits)
+    names = [name for name, times in counts.items() if times >= settings.min_count]
+    new = range(n_features, n_features + len(names))
+    for number in by_name:
+        digits, columns = _readings(settings.patterns[number], names, new, value_number)
+        own = found[number]
+        found[number] = Found(np.concatenate([own.digits, digits]), np.append(own.columns, columns))
+    return found, n_features + len(names)
+
+
+def _readings(
+    pattern: Pattern, names: Sequence[str], columns: Sequence[int], value_number: dict[View, dict[str, int]]
+) -> Found:
+    """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
+    numbers = [value_number[macro.view] for macro in pattern.macros]
+    digits: list[int] = []
+    found: list[int] = []
+    for name, column in zip(names, columns, strict=True):
+        for values in pattern.readings(name):
+            found.append(column)
+            for own, value in zip(numbers, values, strict=True):
+                digits.append(own.setdefault(value, len(own)))
+    return Found(np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32))
+
+
+def _sharing(patterns: Sequence[Pattern]) -> set[int]:
+    """Return the patterns that may have names in common: of which one begins as the other does."""
+    found: set[int] = set()
+    starts = sorted((pattern.literals[0], number) for number, pattern in enumerate(patterns))
+    for place, (first, one) in enumerate(starts):
+        for second, other in starts[place + 1 :]:
+            if not second.startswith(first):
+                break  # nor do those behind it, in the order of the alphabet
+            found |= {one, other}
+    return found
+
+
+def _is_named(
+    pattern: Pattern, digits: NDArray[np.int64], texts: Texts, is_shared: bool
+) -> NDArray[np.bool_]:
+    """Return the combinations (M,) that may have the name of another one.
+
+    Where the values before a literal do not hold its first character, names have one reading. Where they do, and
+    literals are single characters, those have one reading of which no value holds any of these.
+    """
+    inner = pattern.literals[1:-1]
+    if is_shared or not all(inner):
+        return np.full(len(digits), is_shared or bool(inner))
+    by_macro = [texts[macro.view] for macro in pattern.macros]
+    if not any(literal[0] in text for literal, own in zip(inner, by_macro, strict=False) for text in own):
+        return np.zeros(len(digits), bool)
+    if max(map(len, inner)) > 1:
+        return np.ones(len(digits), bool)
+    is_named = np.zeros(len(digits), bool)
+    for column, numbers in zip(by_macro, digits.T, strict=True):
+        holds = np.array([any(literal in text for literal in inner) for text in column], bool)
+        is_named |= holds[numbers]
+    return is_named
+
+
+def _by_start(patterns: Sequence[Pattern]) -> Callable[[str], list[int]]:
+    """Return what gives, for a name, the patterns that begin as it does."""
+    numbers: dict[str, list[int]] = {}
+    for number, pattern in enumerate(patterns):
+        numbers.setdefault(pattern.literals[0], []).append(number)
+    lengths = sorted({*map(len, numbers)})
+    return lambda name: [number for length in lengths for number in numbers.get(name[:length], ())]

@@ -1,1 +1,0 @@
-"""Encoding: what patterns find in token columns becomes columns of features."""

@@ -1,0 +1,213 @@
+r"""Patterns: how the name of a feature is made of the texts around a position, and how texts are read out of a name.
+
+A pattern is literals and macros by turns; a macro stands for a view of a column some positions away: the text itself,
+a form of it such as its shape or its ending, or what a regular expression finds. `U05:%x[-1,0]/%x[0,0]` of CRF++ and
+`w[-1]|w[0]` of our windows are both patterns. A view is computed once for each distinct text; None is no feature.
+
+Wapiti's regular expressions are a small language of their own, which becomes one of Python's: `.` any character, `\a`
+letter, `\d` digit, `\l` small and `\u` capital letter, `\w` letter or digit, `\p` punctuation, `\s` space, capitals of
+these for all others, `^` and `$`, `*` and `?` behind a character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from crfqn.errors import InputError
+from crfqn.wording import shorten
+
+TRUE, FALSE = "true", "false"
+KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_shape` keeps apart
+
+
+def word_shape(word: str) -> str:
+    """Return the kinds of a word's characters, runs of more than two cut to two: `Zeeland-1944` is `Xxx-dd`.
+
+    Letters beyond a to z stay as they are.
+    """
+    for characters, kind in KINDS:
+        word = re.sub(f"[{characters}]", kind, word)
+    return re.sub(r"(.)\1{2,}", r"\1\1", word)
+
+
+def _shape(text: str) -> str:
+    """Return the kinds of a text's characters: X capital, x small, d digit, others as they are."""
+    return "".join("X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text)
+
+
+def _runs(text: str) -> str:
+    """Return the shape with runs of one kind as one character."""
+    return re.sub(r"(.)\1+", r"\1", _shape(text), flags=re.DOTALL)
+
+
+def _affix(start: int | None, stop: int | None, length: int) -> Callable[[str], str | None]:
+    """Return what cuts the affix of texts that are so long."""
+    return lambda text: text[start:stop] if len(text) >= length else None
+
+
+def _end(start: int | None, stop: int | None) -> Callable[[str], str]:
+    """Return what cuts the first or last letters in small letters, all of them of a short text."""
+    return lambda text: text.lower()[start:stop]
+
+
+def _flag(test: Callable[[str], bool]) -> Callable[[str], str | None]:
+    return lambda text: TRUE if test(text) else None
+
+
+SHAPES: dict[str, Callable[[str], str | None]] = {
+    "lower": str.lower,
+    **{f"prefix{n}": _affix(None, n, n) for n in (1, 2, 3, 4)},
+    **{f"suffix{n}": _affix(-n, None, n) for n in (1, 2, 3, 4)},
+    "shape": _shape,
+    "runs": _runs,
+    "has-digit": _flag(lambda text: any(map(str.isdigit, text))),
+    "has-hyphen": _flag(lambda text: "-" in text),
+    "has-capital": _flag(lambda text: any(map(str.isupper, text))),
+    "is-capitalized": _flag(lambda text: text[:1].isupper()),
+    "is-upper": _flag(str.isupper),
+    "is-number": _flag(lambda text: bool(re.fullmatch(r"[+-]?[0-9][0-9.,]*", text))),
+    "is-punctuation": _flag(lambda text: bool(text) and not any(map(str.isalnum, text))),
+}  # those that `word_shapes` takes together
+FORMS = SHAPES | {
+    **{f"first{n}": _end(None, n) for n in (2, 3)},
+    **{f"last{n}": _end(-n, None) for n in (2, 3)},
+    "short-shape": word_shape,
+    "is-title": _flag(str.istitle),
+    "is-digits": _flag(str.isdigit),
+}
+
+
+TEXT, TEST, MATCH = "x", "t", "m"
+PUNCTUATION = r"!-/:-@\[-`{-~"
+CLASSES = {
+    "a": "a-zA-Z",
+    "d": "0-9",
+    "l": "a-z",
+    "u": "A-Z",
+    "w": "a-zA-Z0-9",
+    "p": PUNCTUATION,
+    "s": r" \t-\r",
+}
+
+
+class View(NamedTuple):
+    """View of a column."""
+
+    column: str
+    kind: str = TEXT  # "x", "t" (test), "m" (match), or a name out of `FORMS`
+    expression: str = ""  # Wapiti's regular expression, of "t" and "m"
+    is_lower: bool = False  # the result is put in small letters
+
+    def function(self) -> Callable[[str], str | None]:
+        """Return what makes the value of a text, None where there is no feature."""
+        if self.kind in FORMS:
+            return FORMS[self.kind]
+        if self.kind == TEXT:
+            return str.lower if self.is_lower else str
+        search = translate(self.expression).search
+        if self.kind == TEST:
+            return lambda text: TRUE if search(text) else FALSE
+        if self.is_lower:
+            return lambda text: found[0].lower() if (found := search(text)) else ""
+        return lambda text: found[0] if (found := search(text)) else ""
+
+
+@lru_cache(maxsize=1000)
+def translate(expression: str) -> re.Pattern[str]:
+    """Return one of Wapiti's regular expressions as one of Python's; InputError for one that is malformed."""
+    pieces: list[str] = []
+    rest = expression
+    if rest.startswith("^"):
+        pieces.append(r"\A")
+        rest = rest[1:]
+    while rest:
+        if rest == "$":
+            pieces.append(r"\Z")
+            break
+        if rest[0] in "*?":
+            raise InputError(
+                f"expected a character before {rest[0]!r} in the expression {shorten(expression)}"
+            )
+        if rest[0] == "\\" and len(rest) == 1:
+            raise InputError(
+                f"expected a character behind the last \\ in the expression {shorten(expression)}"
+            )
+        size = 2 if rest[0] == "\\" else 1
+        pieces.append(_one(rest[:size]))
+        rest = rest[size:]
+        if rest[:1] and rest[0] in "*?":
+            # The first way to match that Wapiti tries: as few repetitions as will do, the optional one if it can be.
+            pieces.append("*?" if rest[0] == "*" else "?")
+            rest = rest[1:]
+    return re.compile("".join(pieces), re.DOTALL)
+
+
+def _one(piece: str) -> str:
+    """Return the expression of one character."""
+    if piece == ".":
+        return "."
+    if len(piece) == 1:
+        return re.escape(piece)
+    name = piece[1]
+    if name.lower() in CLASSES:
+        return f"[{'^' if name.isupper() else ''}{CLASSES[name.lower()]}]"
+    return re.escape(name)
+
+
+FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
+
+
+class Macro(NamedTuple):
+    """Part of a pattern that depends on the data: a view, some positions further on."""
+
+    view: View
+    offset: int  # if `is_absolute`, from 1 = the first position of the item, or from -1 = the last
+    is_absolute: bool = False
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Pattern of names: literals[0] + value of macros[0] + literals[1] + ... + literals[k].
+
+    A macro that reaches beyond the item gives a mark, such as `_B-1`, where the pattern `has_marks`; else the pattern
+    gives nothing there. `only` is for patterns of the first or the last position of an item alone.
+    """
+
+    literals: tuple[str, ...]
+    macros: tuple[Macro, ...] = ()
+    has_marks: bool = True
+    only: str = EVERYWHERE
+
+    def name(self, values: tuple[str, ...]) -> str:
+        """Return the name of the feature of these values."""
+        pieces = [self.literals[0]]
+        for value, literal in zip(values, self.literals[1:], strict=True):
+            pieces += (value, literal)
+        return "".join(pieces)
+
+    def readings(self, name: str) -> Iterator[tuple[str, ...]]:
+        """Yield all values of the macros that have this name; usually one, more where values hold the literals."""
+        if name.startswith(self.literals[0]):
+            yield from self._rest(name, len(self.literals[0]), 1)
+
+    def _rest(self, name: str, start: int, number: int) -> Iterator[tuple[str, ...]]:
+        """Yield the values of the macros from `number` on that name[start:] can be read as."""
+        if number == len(self.literals):
+            if start == len(name):
+                yield ()
+            return
+        literal = self.literals[number]
+        is_last = number == len(self.macros)
+        if is_last:
+            if name.endswith(literal) and len(name) - len(literal) >= start:
+                yield (name[start : len(name) - len(literal)],)
+            return
+        at = name.find(literal, start)
+        while at >= 0:
+            for values in self._rest(name, at + len(literal), number + 1):
+                yield (name[start:at], *values)
+            at = name.find(literal, at + 1) if at < len(name) else -1

@@ -1,0 +1,220 @@
+"""Templates as users and model files write them, and as a model keeps them: the vocabulary of their features.
+
+A `TemplateVocabulary` stands where a `Vocabulary` of names does in a model, so that a model trained on templates
+encodes token columns itself, with names when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.sequences import Sequences
+from crfqn.data.templates.batch import Function, function_name
+from crfqn.data.templates.encoder import Encoder, Settings
+from crfqn.data.templates.pattern_file import CRFPP, parse_patterns
+from crfqn.data.templates.patterns import Pattern
+from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
+from crfqn.data.token_columns import TokenColumns
+from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
+from crfqn.errors import InputError
+from crfqn.wording import describe
+
+LARGEST_WIDTH = 2**31 - 1
+
+
+class TemplateVocabulary(Vocabulary):
+    """Vocabulary of an encoder's features; `source`: what the templates were made of, as a model file keeps it."""
+
+    encodes_items = True
+
+    def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
+        self.encoder, self.source = encoder, source
+        self.n_features = encoder.n_features
+
+    @cached_property
+    def names(self) -> list[str]:  # type: ignore[override]
+        """Names of the columns; "hash 17" where features are hashed."""
+        if is_hashed(self):
+            return [f"hash {column}" for column in range(len(self))]
+        return self.encoder.names()
+
+    @cached_property
+    def columns(self) -> dict[str, int]:  # type: ignore[override]
+        """Columns by name."""
+        return KnownColumns(zip(self.names, range(len(self)), strict=True))
+
+    @cached_property
+    def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
+        """Names stand for themselves."""
+        return np.full(len(self), NO_VALUE, np.int32)
+
+    def encode(self, items: Any) -> Sequences:
+        """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
+        columns = TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
+        encoded = self.encoder.transform(columns)
+        return Sequences.from_checked(encoded.matrix, encoded.offsets, vocabulary=self)
+
+    def stored_source(self) -> dict[str, Any]:
+        """Return the source; InputError where there are functions, whose code a model file does not keep."""
+        if self.encoder.settings.functions:
+            names = ", ".join(map(function_name, self.encoder.settings.functions))
+            raise InputError(
+                f"a model file keeps no code, and features come from functions ({names}): pickle the pipeline"
+            )
+        return self.source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.encoder, self.source)
+
+    def __repr__(self) -> str:
+        return f"TemplateVocabulary({len(self)} features of {len(self.encoder.settings.patterns)} templates)"
+
+
+def is_hashed(vocabulary: Vocabulary) -> bool:
+    """Return whether features share columns, which have no names then."""
+    return isinstance(vocabulary, TemplateVocabulary) and vocabulary.encoder.settings.n_hashed is not None
+
+
+@dataclass(frozen=True)
+class TemplateSource:
+    """Source of templates: texts, names of columns and numbers. An empty text gives no features."""
+
+    columns: tuple[str, ...]  # by their numbers in pattern files
+    patterns: str = ""  # text of a pattern file
+    dialect: str | None = None  # see `parse_patterns`
+    windows: str = ""  # window templates
+    has_ends: bool = True  # windows mark the first and the last position
+    shapes: tuple[str, ...] = ()  # columns whose forms (`word_shapes`) are features
+    min_count: int = 1  # features at fewer positions of the training data are left out
+    n_hashed: int | None = None  # columns that all features share by hashing
+    words: str = (
+        ""  # the column of words, for the features of a first tagger (`word_patterns`) of it and all others
+    )
+
+    @classmethod
+    def from_dict(cls, table: Any) -> TemplateSource:
+        """Return what `as_dict` has written; InputError for anything else."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(table, Mapping) or {*table} | {"words"} != names:  # there was none at first
+            raise InputError(
+                f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
+            )
+        found = dict(table)
+        for name in ("columns", "shapes"):
+            texts = found[name]
+            if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"templates: {name}: expected a list of texts, got {describe(texts)}")
+            found[name] = tuple(texts)
+        for name in ("patterns", "windows", "words"):
+            if not isinstance(found.setdefault(name, ""), str):
+                raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
+        return cls(**found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        return asdict(self)
+
+    def settings(self, functions: Sequence[Function] = ()) -> Settings:
+        """Return the patterns, parsed, with all numbers checked.
+
+        InputError for a pattern that is none (line named), a column that is not there, a number out of range, or no
+        features at all.
+        """
+        _check_count("min_count", self.min_count)
+        if self.n_hashed is not None:
+            _check_count("n_hashed", self.n_hashed)
+            if self.min_count > 1:
+                raise InputError(
+                    "min_count: hashed features are not counted; give one of min_count and n_hashed"
+                )
+        found: tuple[Pattern, ...] = ()
+        dialect = CRFPP
+        if self.patterns:
+            parsed = parse_patterns(self.patterns, self.columns, self.dialect)
+            found, dialect = parsed.patterns, parsed.dialect
+        if self.windows:
+            found += parse_windows(self.windows, self.columns, self.has_ends)
+        for column in self.shapes:
+            self._check_column("shapes", column)
+            found += word_shapes(column)
+        if self.words:
+            self._check_column("words", self.words)
+            found += word_patterns(self.words, [name for name in self.columns if name != self.words])
+        if not found and not functions:
+            raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
+        return Settings(found, dialect, self.min_count, self.n_hashed, tuple(functions))
+
+    def _check_column(self, what: str, column: Any) -> None:
+        if column not in self.columns:
+            raise InputError(
+                f"{what}: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
+            )
+
+    def has_edges(self) -> bool:
+        """Return whether the patterns ask for weights of neighbouring labels; true without a pattern file."""
+        return not self.patterns or parse_patterns(self.patterns, self.columns, self.dialect).has_edges
+
+    def vocabulary(self, names: Sequence[str] | None) -> TemplateVocabulary:
+        """Return the vocabulary whose column f is the feature names[f]; hashed features need no names."""
+        settings = self.settings()
+        if settings.n_hashed is not None:
+            return TemplateVocabulary(Encoder(settings, {}, [], settings.n_hashed), self.as_dict())
+        if names is None:
+            raise InputError("templates: the names of their features are missing")
+        return TemplateVocabulary(Encoder.from_names(settings, names), self.as_dict())
+
+
+def _check_count(name: str, value: Any) -> None:
+    if type(value) is not int or not 1 <= value <= LARGEST_WIDTH:
+        raise InputError(f"{name}: expected a whole number from 1 to {LARGEST_WIDTH}, got {describe(value)}")
+
+
+@dataclass(frozen=True)
+class WindowFeatures:
+    """Feature map of window templates that needs no fit of its own; `parse` makes one of their text."""
+
+    patterns: tuple[Pattern, ...]
+
+    @classmethod
+    def parse(
+        cls, text: str = CHUNKING, columns: Sequence[str] = ("w", "pos"), has_ends: bool = True
+    ) -> WindowFeatures:
+        """Read templates, separated by white space: parameters and errors as in `parse_windows`."""
+        return cls(parse_windows(text, columns, has_ends))
+
+    def encode(self, items: Any) -> Sequences:
+        """Return the features of all positions.
+
+        Parameters
+        ----------
+        items : TokenColumns, or sequence of I items, each a sequence of mappings `column -> text`
+
+        Returns
+        -------
+        Sequences
+            With the F features that occur, sorted by name; CSR of float32 ones.
+
+        Raises
+        ------
+        InputError
+            A position lacks a column, or has something else than a text there (both are named).
+        """
+        import scipy.sparse
+
+        settings = Settings(self.patterns)
+        columns = TokenColumns.from_items(items, settings.columns)
+        encoder = Encoder.fit(settings, columns)
+        encoded, names = encoder.transform(columns), encoder.names()
+        order = sorted(range(len(names)), key=names.__getitem__)
+        rank = np.empty(len(names), np.int32)
+        rank[order] = np.arange(len(names), dtype=np.int32)
+        found = encoded.matrix
+        matrix = scipy.sparse.csr_array((found.data, rank[found.indices], found.indptr), shape=found.shape)
+        matrix.sort_indices()
+        return Sequences(matrix, encoded.offsets, [names[column] for column in order])

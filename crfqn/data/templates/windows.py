@@ -1,0 +1,168 @@
+"""Short ways to write patterns: windows, forms of a word, and the features of a first tagger.
+
+The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position
+of `dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
+first and the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). Behind a dot
+stands a form of a column, `w.suffix3[0]`: `patterns.FORMS` has them all.
+
+The features of a first tagger, for tags, names and addresses, are the word, its first and last letters, its shape and
+kind, and the words around it: what Ratnaparkhi, "A maximum entropy model for part-of-speech tagging" (1996), Table 1,
+and the examples of CRF tools since then use. Other columns, such as tags, count as they are, with their neighbours.
+As dicts (`word_features`), or as patterns (`word_patterns`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from crfqn.data.templates.patterns import (
+    FIRST_POSITION,
+    FORMS,
+    LAST_POSITION,
+    SHAPES,
+    Macro,
+    Pattern,
+    View,
+)
+from crfqn.errors import InputError
+from crfqn.wording import shorten
+
+# Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
+CHUNKING = """
+w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]
+pos[-2] pos[-1] pos[0] pos[1] pos[2] pos[-2]|pos[-1] pos[-1]|pos[0] pos[0]|pos[1] pos[1]|pos[2]
+pos[-2]|pos[-1]|pos[0] pos[-1]|pos[0]|pos[1] pos[0]|pos[1]|pos[2]
+"""
+ENDS = (Pattern(("__BOS__",), only=FIRST_POSITION), Pattern(("__EOS__",), only=LAST_POSITION))
+PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
+
+# Of a first tagger.
+OWN = {
+    "w": "lower",
+    "s3": "last3",
+    "s2": "last2",
+    "p3": "first3",
+    "p2": "first2",
+    "shape": "short-shape",
+    "upper": "is-upper",
+    "title": "is-title",
+    "digit": "is-digits",
+    "hyphen": "has-hyphen",
+}  # forms of a word by the names of the features
+FLAGS = ("upper", "title", "digit", "hyphen")
+BESIDE = ("w", "title", "upper", "s3", "shape")  # those of a word that stands beside
+FURTHEST = 2  # positions from which the words around are seen
+AROUND = [
+    (offset, BESIDE if abs(offset) == 1 else BESIDE[:1])
+    for offset in range(-FURTHEST, FURTHEST + 1)
+    if offset
+]  # offsets of the words around, and which of their features count
+BIAS, FIRST, LAST = "bias", "BOS", "EOS"
+
+
+def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
+    """Read window templates over columns, separated by white space: `w[0] w[-1]|w[0]`.
+
+    With `has_ends` the first and the last position of an item have a feature of their own. InputError for none, for
+    one that is malformed, comes twice, or asks for a column that is not there.
+    """
+    patterns: list[Pattern] = []
+    for word in text.split():
+        matches = [PART.fullmatch(part) for part in word.split("|")]
+        parts = [(match[1], int(match[2])) for match in matches if match]
+        if len(parts) < len(matches):
+            raise InputError(f"expected templates like w[0] or w[-1]|w[0], got {shorten(word)}")
+        shown = "|".join(f"{name}[{offset}]" for name, offset in parts)
+        pattern = _joined(f"{shown}=", *(Macro(_view(name, columns, word), at) for name, at in parts))
+        if pattern in patterns:
+            raise InputError(f"the template {shorten(word)} comes twice")
+        patterns.append(pattern)
+    if not patterns:
+        raise InputError("expected at least one template like w[0] or w[-1]|w[0], got none")
+    return (*patterns, *(ENDS if has_ends else ()))
+
+
+def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
+    """Return the patterns of a word's form: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
+
+    Shapes (`shape`, `runs`) are those of the words within `around` positions too.
+    """
+    names = [f"{column}.{form}[0]" for form in SHAPES]
+    names += [
+        f"{column}.{form}[{offset}]"
+        for offset in range(-around, around + 1)
+        if offset
+        for form in ("shape", "runs")
+    ]
+    return parse_windows(" ".join(names), [column], has_ends=False)
+
+
+def _view(name: str, columns: Sequence[str], word: str) -> View:
+    if name in columns:
+        return View(name)
+    column, _, form = name.rpartition(".")
+    if column in columns and form in FORMS:
+        return View(column, form)
+    forms = f", each with a form such as .suffix3 or .shape ({', '.join(FORMS)})" if column in columns else ""
+    raise InputError(
+        f"the template {shorten(word)} asks for a column {name!r}; there are: {', '.join(columns)}{forms}"
+    )
+
+
+def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
+    """Return the features of each word of an item, a dict `name -> value` a position, without those that are false.
+
+    `w` is the word in small letters; `s3`, `s2`, `p3`, `p2` its last and first letters; `shape` as `word_shape`
+    has it; `upper`, `title`, `digit`, `hyphen` what it is or has; `BOS` and `EOS` the first and the last word of the
+    item; `-1:w` and so on the same of a neighbour: the word up to two positions away, and its last letters, shape and
+    case where it stands beside.
+    """
+    if not words:
+        return []
+    own = [_of_word(word) for word in words]
+    found = []
+    for i, features in enumerate(own):
+        item = {BIAS: 1.0, **features}
+        for offset, names in AROUND:
+            if 0 <= i + offset < len(own):
+                other = own[i + offset]
+                item |= {f"{offset}:{name}": other[name] for name in names if name in other}
+        found.append(item)
+    found[0][FIRST] = found[-1][LAST] = True
+    return found
+
+
+def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
+    """Return the patterns of these features for a column of words, and of the texts in other columns.
+
+    Names are those of `word_features`, a flag's with its value (`title=true`). Another column's text counts up to two
+    positions away, `pos[-1]=DT`, and with its neighbour's, `pos[-1]|pos[0]=DT|NN`.
+    """
+    patterns = [
+        Pattern((BIAS,)),
+        Pattern((FIRST,), only=FIRST_POSITION),
+        Pattern((LAST,), only=LAST_POSITION),
+    ]
+    patterns += [_joined(f"{name}=", Macro(View(word, OWN[name]), 0)) for name in OWN]
+    for offset, names in AROUND:
+        patterns += [_joined(f"{offset}:{name}=", Macro(View(word, OWN[name]), offset)) for name in names]
+    for column in others:
+        macros = [Macro(View(column), offset) for offset in range(-FURTHEST, FURTHEST + 1)]
+        patterns += [_joined(f"{column}[{macro.offset}]=", macro) for macro in macros]
+        for one, next_one in pairwise(macros):
+            start = f"{column}[{one.offset}]|{column}[{next_one.offset}]="
+            patterns.append(_joined(start, one, next_one))
+    return tuple(patterns)
+
+
+def _joined(start: str, *macros: Macro) -> Pattern:
+    """Return the pattern of `start` and what the macros read, with bars between."""
+    return Pattern((start, *["|"] * (len(macros) - 1), ""), macros, has_marks=False)
+
+
+def _of_word(word: str) -> dict[str, str | float | bool]:
+    """Return what a word has alone; empty texts and false answers are left out."""
+    values = {name: FORMS[form](word) for name, form in OWN.items()}
+    return {name: True if name in FLAGS else value for name, value in values.items() if value}

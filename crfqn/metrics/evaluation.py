@@ -1,0 +1,241 @@
+"""Scores of predictions against given labels: those of labels, spans, whole items, label sets and taxonomies at once.
+
+For `crfqn evaluate`, the summary after a training, and reports. Labels are compared as text, because files hold text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, compress
+from operator import eq
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.labels.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
+from crfqn.errors import InputError
+from crfqn.metrics.hierarchy import (
+    hierarchical_precision_recall_f1,
+    lca_f1_score,
+    level_accuracy,
+    tree_induced_error,
+)
+from crfqn.metrics.spans import LabelScore, SpanCounts, span_counts, sum_counts
+from crfqn.taxonomy.tree import LabelTree
+
+Labels = Sequence[str]
+
+
+@dataclass(frozen=True)
+class ChunkScores:
+    """Scores of the spans, which count if found as a whole in lenient reading, in all and by type."""
+
+    precision: float
+    recall: float
+    f1: float
+    types: list[LabelScore]
+
+    @property
+    def every(self) -> LabelScore:
+        """The scores of all types as a row."""
+        n_given = sum(row.support for row in self.types)
+        return LabelScore("all", self.precision, self.recall, self.f1, n_given)
+
+
+@dataclass(frozen=True)
+class HierarchyScores:
+    """Scores that count how near predictions are to the right labels in the taxonomy; see `crfqn.metrics.hierarchy`.
+
+    level_accuracy : from the tops downwards; None for a level that no label reaches
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    lca_f1: float
+    tree_induced_error: float
+    level_accuracy: list[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Scores of predicted against given labels: of sequences, of one label an item, or of a set of labels an item.
+
+    n_positions : None for items that are no sequences
+    accuracy : share of positions or items with the right label
+    item_accuracy : share of items, sequences or sets, that are right as a whole
+    labels : every label that was given or predicted, sorted
+    chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
+    hierarchy : where labels are nodes of a taxonomy
+    """
+
+    n_items: int
+    n_positions: int | None = None
+    accuracy: float
+    item_accuracy: float
+    labels: list[LabelScore]
+    chunks: ChunkScores | None = None
+    hierarchy: HierarchyScores | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the scores as JSON values: those that items of this kind have."""
+        others = ("n_positions", "item_accuracy", "chunks") if self.n_positions is None else ("hierarchy",)
+        return {name: value for name, value in asdict(self).items() if name not in others}
+
+
+class LabelCounts:
+    """Counts that the scores of sequences are made of; items are added in parts, and not kept.
+
+    scheme : what spans are written in; default: what the labels tell (`recognise_scheme`)
+    """
+
+    def __init__(self, scheme: Scheme | str | None = None) -> None:
+        self._is_given = scheme is not None
+        self._schemes = [find_scheme(scheme)] if scheme is not None else fitting_schemes([])
+        self._n_items = self._n_right_items = 0
+        self._labels = _LabelTable()
+        # By type, for each scheme that the labels so far may be of.
+        self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
+
+    def add(self, given: Sequence[Labels], predicted: Sequence[Labels]) -> None:
+        """Add items: a sequence of labels for each, equally long in both; InputError for other lengths."""
+        if [*map(len, given)] != [*map(len, predicted)]:
+            raise InputError("given and predicted labels have different lengths")
+        self._n_items += len(given)
+        self._n_right_items += sum([*a] == [*b] for a, b in zip(given, predicted, strict=True))
+        self._labels.add([*chain.from_iterable(given)], [*chain.from_iterable(predicted)])
+        if not self._is_given:
+            self._schemes = fitting_schemes(self._labels.names)
+        for scheme in self._schemes if any(map(len, given)) else ():
+            spans = self._spans[scheme.name]
+            for kind, count in span_counts(given, predicted, scheme=scheme, strict=False).items():
+                spans[kind] = sum_counts([count, *([spans[kind]] if kind in spans else [])])
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """What the labels so far write spans in; None for labels of no scheme."""
+        is_known = self._schemes and (self._is_given or self._labels.names - {OUTSIDE})
+        return self._schemes[0] if is_known else None
+
+    def scores(self) -> Scores:
+        """Return the scores of all items; InputError if they have no positions."""
+        n_positions = self._labels.given.total()
+        if not n_positions:
+            raise InputError("no labelled positions to compare with")
+        return Scores(
+            n_items=self._n_items,
+            n_positions=n_positions,
+            accuracy=self._labels.right.total() / n_positions,
+            item_accuracy=self._n_right_items / self._n_items,
+            labels=self._labels.scores(),
+            chunks=None if self.scheme is None else _chunk_scores(self._spans[self.scheme.name]),
+        )
+
+
+class _LabelTable:
+    """Numbers of cases by label: given, predicted, and both at once."""
+
+    def __init__(self) -> None:
+        self.given: Counter[str] = Counter()
+        self.predicted: Counter[str] = Counter()
+        self.right: Counter[str] = Counter()
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.given, *self.predicted}
+
+    def add(self, given: Labels, predicted: Labels) -> None:
+        """Add labels, one predicted for each given one."""
+        self.given.update(given)
+        self.predicted.update(predicted)
+        self.right.update(compress(given, map(eq, given, predicted)))
+
+    def scores(self) -> list[LabelScore]:
+        return [
+            LabelScore.of(name, SpanCounts(self.given[name], self.predicted[name], self.right[name]))
+            for name in sorted(self.names)
+        ]
+
+
+def score_labels(
+    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
+) -> Scores:
+    """Compare predicted with given labels of sequences; InputError for none, or lengths that differ."""
+    counts = LabelCounts(scheme)
+    counts.add(given, predicted)
+    return counts.scores()
+
+
+def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
+    """Compare predicted with given labels, one an item; InputError for none, or a given one that is no node."""
+    _check_items(given, predicted, "labels")
+    if taxonomy is not None:
+        taxonomy.nodes_of(given)  # or an error that names the unknown ones
+    table = _LabelTable()
+    table.add(given, predicted)
+    hierarchy = None if taxonomy is None else _hierarchy_scores(given, predicted, taxonomy)
+    return _item_scores(table, len(given), table.right.total(), hierarchy)
+
+
+def score_sets(given: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
+    """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole."""
+    _check_items(given, predicted, "label sets")
+    table, n_right = _LabelTable(), 0
+    for known, found in ((set(a), set(b)) for a, b in zip(given, predicted, strict=True)):
+        table.given.update(known)
+        table.predicted.update(found)
+        table.right.update(known & found)
+        n_right += known == found
+    return _item_scores(table, len(given), n_right)
+
+
+def _check_items(given: Sequence[Any], predicted: Sequence[Any], noun: str) -> None:
+    if len(given) != len(predicted):
+        raise InputError(f"given and predicted {noun} have different lengths")
+    if not given:
+        raise InputError("no labelled items to compare with")
+
+
+def _item_scores(
+    table: _LabelTable, n_items: int, n_right: int, hierarchy: HierarchyScores | None = None
+) -> Scores:
+    share, labels = n_right / n_items, table.scores()
+    return Scores(n_items=n_items, accuracy=share, item_accuracy=share, labels=labels, hierarchy=hierarchy)
+
+
+def _chunk_scores(counts: dict[str, SpanCounts]) -> ChunkScores:
+    rows = [LabelScore.of(kind, count) for kind, count in sorted(counts.items())]
+    return ChunkScores(*sum_counts(counts.values()).ratios, rows)
+
+
+def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: LabelTree) -> HierarchyScores:
+    labels = given, predicted, taxonomy
+    levels = level_accuracy(*labels).tolist()
+    return HierarchyScores(
+        *hierarchical_precision_recall_f1(*labels),
+        lca_f1=lca_f1_score(*labels),
+        tree_induced_error=tree_induced_error(*labels),
+        level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
+    )
+
+
+def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
+    """Return the labels of items, given as text, as the model has them; None for an item with one that it has not."""
+    label_of = {str(label): label for label in model.classes_}
+
+    def known(item: Any) -> Any:
+        if isinstance(item, str):
+            return label_of.get(item)
+        return [label_of[label] for label in item] if all(label in label_of for label in item) else None
+
+    return [known(item) for item in labels]
+
+
+def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
+    """Return sum over items of log p(given labels | item), in nats; -inf if a label is not one of the model's."""
+    known = known_labels(model, labels)
+    if any(item is None for item in known):
+        return -np.inf
+    return float(np.sum(model.log_likelihood(inputs, known)))

@@ -1,0 +1,288 @@
+"""Metrics for labels that are nodes of a taxonomy: they say how far off a prediction is, not only whether.
+
+An item has one true and one predicted node; either may be an inner node, where a document or a prediction stops
+early. Every measure follows from three numbers an item: t and p nodes on the paths from the top down to the true
+and the predicted node, both ends included, and c nodes that the two paths share:
+
+    hierarchical precision c / p, recall c / t               (Kiritchenko et al. 2005)
+    LCA precision 1 / (1 + p - c), recall 1 / (1 + t - c)    (Kosmopoulos et al. 2015)
+    tree-induced error t + p - 2 c                           (Dekel et al. 2004)
+    right at level l: c >= l
+
+The virtual root above the tops of a forest lies on no path, and is the lowest common ancestor where c = 0.
+Shapes: I items.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.classification.labels.item_weights import check_item_weights
+from crfqn.metrics.spans import PrecisionRecallF1
+from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.reading import find_nodes, open_taxonomy
+from crfqn.taxonomy.tree import LabelTree
+from crfqn.wording import describe
+
+
+def hierarchical_precision_recall_f1(
+    y_true: Any,
+    y_pred: Any,
+    taxonomy: Any = None,
+    *,
+    average: str = "micro",
+    sample_weight: Any = None,
+    separator: str = "/",
+) -> PrecisionRecallF1:
+    """Return precision, recall and F1 of the nodes with their ancestors: right as far as the tree paths agree.
+
+    With T_i and S_i the true and the predicted node of item i, each with its ancestors but without the root,
+
+        precision = sum_i w_i |S_i & T_i| / sum_i w_i |S_i|,    recall = sum_i w_i |S_i & T_i| / sum_i w_i |T_i|.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of I labels
+        Names of nodes; or paths from the top: strings with `separator` between the names, a list of tuples, or
+        an array (I, levels) whose rows are filled up with "".
+    taxonomy : LabelTree, or what else `crfqn.taxonomy.reading.open_taxonomy` takes, optional
+        None: the nodes on the paths in `y_true` and `y_pred`, or a star if they are no paths.
+    average : {"micro", "macro"}, default "micro"
+        "micro" sums over the items, as above and in the papers; "macro" is the mean of the items' own precisions,
+        recalls and F1s.
+    sample_weight : array-like of I numbers, optional
+        How often each item counts.
+    separator : str, default "/"
+
+    Raises
+    ------
+    InputError (a ValueError)
+        For no items, different numbers of items, labels that are no nodes (they are named), weights out of range,
+        and whatever `open_taxonomy` refuses.
+
+    Notes
+    -----
+    The root is the virtual one of a forest. If a taxonomy is given and has one top only, the root is this top,
+    which is on every path and would always be right. At the root itself the set is empty: two empty sets agree,
+    precision and recall are 1; where only one is empty, both are 0.
+
+    In a star the three are the accuracy. O(I depth) time and memory.
+
+    References
+    ----------
+    Kiritchenko, Matwin, Famili: Functional annotation of genes using hierarchical text categorization. BioLINK
+    SIG 2005. Kiritchenko, Matwin, Nock, Famili: Learning and evaluation in the presence of class hierarchies.
+    Canadian AI 2006.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    return _averaged(
+        paths.n_shared - paths.has_root,
+        paths.n_predicted - paths.has_root,
+        paths.n_true - paths.has_root,
+        paths.weights,
+        average,
+    )
+
+
+def lca_precision_recall_f1(
+    y_true: Any,
+    y_pred: Any,
+    taxonomy: Any = None,
+    *,
+    average: str = "macro",
+    sample_weight: Any = None,
+    separator: str = "/",
+) -> PrecisionRecallF1:
+    """Return precision, recall and F1 of the tree paths up to the lowest common ancestor.
+
+    A miss costs the same at any depth.
+
+    T_i and S_i hold the nodes on the paths from the true and from the predicted node of item i up to their lowest
+    common ancestor, both ends included. With one label an item in a tree, the ancestor is all that they share:
+
+        precision_i = 1 / |S_i| = 1 / (1 + edges from the predicted node up to the ancestor),
+        recall_i = 1 / |T_i| = 1 / (1 + edges from the true node up to the ancestor),
+        F1_i = 2 / (2 + edges between the true and the predicted node).
+
+    Parameters
+    ----------
+    average : {"macro", "micro"}, default "macro"
+        "macro" is the mean over the items; "micro" divides sums: sum_i w_i / sum_i w_i |S_i|.
+    y_true, y_pred, taxonomy, sample_weight, separator
+        As in `hierarchical_precision_recall_f1`, and so are what is returned and the errors.
+
+    Notes
+    -----
+    The virtual root of a forest counts as a node, like any other root: it is the lowest common ancestor of nodes
+    under different tops. So a star, where a miss has precision 1/2, has (1 + accuracy) / 2.
+
+    References
+    ----------
+    Kosmopoulos, Partalas, Gaussier, Paliouras, Androutsopoulos: Evaluation measures for hierarchical
+    classification: a unified view and novel approaches. Data Mining and Knowledge Discovery 29, 2015.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    return _averaged(
+        np.ones_like(paths.n_shared),
+        paths.n_predicted - paths.n_shared + 1,
+        paths.n_true - paths.n_shared + 1,
+        paths.weights,
+        average,
+    )
+
+
+def _averaged(
+    n_shared: NDArray[np.int64],
+    n_predicted: NDArray[np.int64],
+    n_true: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    average: str,
+) -> PrecisionRecallF1:
+    """Return precision, recall and F1 of sets of these sizes, one pair of sets an item."""
+    if average not in ("micro", "macro"):
+        raise InputError(f"average: expected 'micro' or 'macro', got {describe(average)}")
+    counts = np.stack([n_shared, n_predicted, n_true]).astype(np.float64)
+    if average == "micro":
+        counts, weights = (counts * weights).sum(axis=1, keepdims=True), np.ones(1)
+    are_empty = counts.sum(axis=0) == 0
+    shared, predicted, true = counts + are_empty  # which makes the ratios of two empty sets 1
+    ratios = [_ratio(shared, predicted), _ratio(shared, true), _ratio(2 * shared, predicted + true)]
+    return PrecisionRecallF1(*(float(np.average(ratio, weights=weights)) for ratio in ratios))
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+
+
+def _score(measure: Callable[..., PrecisionRecallF1], part: str) -> Callable[..., float]:
+    """Return a function with the measure's parameters that returns one of its numbers."""
+
+    @wraps(measure)
+    def score(*labels: Any, **options: Any) -> float:
+        return getattr(measure(*labels, **options), part)
+
+    score.__name__ = score.__qualname__ = measure.__name__.replace("precision_recall_f1", f"{part}_score")
+    score.__doc__ = (
+        f"The {part} of `{measure.__name__}`, which has the same parameters and errors, as a float."
+    )
+    # scikit-learn looks here for `sample_weight`.
+    score.__signature__ = inspect.signature(measure).replace(return_annotation="float")  # type: ignore[attr-defined]
+    return score
+
+
+hierarchical_precision_score = _score(hierarchical_precision_recall_f1, "precision")
+hierarchical_recall_score = _score(hierarchical_precision_recall_f1, "recall")
+hierarchical_f1_score = _score(hierarchical_precision_recall_f1, "f1")
+lca_precision_score = _score(lca_precision_recall_f1, "precision")
+lca_recall_score = _score(lca_precision_recall_f1, "recall")
+lca_f1_score = _score(lca_precision_recall_f1, "f1")
+
+
+def tree_induced_error(
+    y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
+) -> float:
+    """Return the mean number of edges between the true and the predicted node, 0 at best.
+
+    The way from one top of a forest to another leads over the virtual root: two edges. Parameters and errors are
+    those of `hierarchical_precision_recall_f1`.
+
+    References
+    ----------
+    Dekel, Keshet, Singer: Large margin hierarchical classification. ICML 2004.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    n_edges = paths.n_predicted + paths.n_true - 2 * paths.n_shared
+    return float(np.average(n_edges, weights=paths.weights))
+
+
+def level_accuracy(
+    y_true: Any, y_pred: Any, taxonomy: Any = None, *, sample_weight: Any = None, separator: str = "/"
+) -> NDArray[np.float64]:
+    """Return the accuracy at each level of the taxonomy, float64 (levels,); level 1, the tops, comes first.
+
+    At level l it is the share of the items with the true node's ancestor at this level predicted right, among the
+    items whose true node has one or is at this level itself. A prediction that stops above counts as a miss; nan
+    where no item's true path comes so far. Parameters and errors are those of `hierarchical_precision_recall_f1`.
+    """
+    paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
+    accuracies = np.full(int(paths.tree.depths.max()) + 1, np.nan)
+    for level in range(1, accuracies.size + 1):
+        weights = paths.weights * (paths.n_true >= level)
+        if weights.any():
+            accuracies[level - 1] = np.average(paths.n_shared >= level, weights=weights)
+    return accuracies
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedPaths:
+    """Tree paths from the top down to the true and to the predicted node of each item, both ends included.
+
+    n_shared, n_predicted, n_true : nodes on both paths, on the predicted one, on the true one, shape (I,)
+    has_root : whether the first node of every path is the taxonomy's only top. A taxonomy that is made up from the
+        labels has none: other labels could have other tops.
+    """
+
+    tree: LabelTree
+    n_shared: NDArray[np.int64]
+    n_predicted: NDArray[np.int64]
+    n_true: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    has_root: bool
+
+
+def compare_paths(
+    y_true: Any, y_pred: Any, taxonomy: Any, sample_weight: Any, separator: str
+) -> ComparedPaths:
+    """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory."""
+    with _errors_in("y_true"):
+        true = PathLabels.of(y_true, separator)
+    with _errors_in("y_pred"):
+        predicted = PathLabels.of(y_pred, separator)
+    if true.names.size != predicted.names.size:
+        raise InputError(
+            f"expected as many predictions as true labels, got {predicted.names.size} and {true.names.size}"
+        )
+    if not true.names.size:
+        raise InputError("expected at least one label to score, got none")
+    weights = check_item_weights(sample_weight, true.names.size)
+    tree = open_taxonomy(taxonomy, _both(true, predicted), separator)
+    is_rows = true.is_rows or predicted.is_rows
+    with _errors_in("y_true"):
+        true_nodes = find_nodes(tree, true.names, taxonomy, is_rows)
+    with _errors_in("y_pred"):
+        predicted_nodes = find_nodes(tree, predicted.names, taxonomy, is_rows)
+    ancestors = tree.ancestors()
+    n_shared = ancestors[true_nodes].multiply(ancestors[predicted_nodes]).sum(axis=1)
+    lengths = tree.depths.astype(np.int64) + 1
+    return ComparedPaths(
+        tree=tree,
+        n_shared=np.asarray(n_shared, np.int64),
+        n_predicted=lengths[predicted_nodes],
+        n_true=lengths[true_nodes],
+        weights=np.ones(true.names.size) if weights is None else weights,
+        has_root=taxonomy is not None and np.count_nonzero(tree.depths == 0) == 1,
+    )
+
+
+def _both(true: PathLabels, predicted: PathLabels) -> PathLabels:
+    """Return the labels of both sides, from which a taxonomy is inferred where none is given."""
+    # As objects, so that numbers beside strings are seen, and do not become strings.
+    names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
+    return PathLabels(names, max(true.depth, predicted.depth), true.is_rows or predicted.is_rows)
+
+
+@contextmanager
+def _errors_in(name: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error

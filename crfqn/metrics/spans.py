@@ -1,0 +1,349 @@
+"""Scores of label sequences: spans by their type, chunks as the shared tasks of CoNLL count them, and positions.
+
+A span counts as found if its first position, its last and its type are right. Two readings of labels that are wrong in
+their scheme, such as an I of IOB2 that continues nothing:
+
+- strict: they are no spans, neither given nor predicted ones;
+- lenient: a span begins where a label does not continue the one before, as the tasks' program `conlleval` counts.
+
+Chunks are the lenient reading of `O` (outside), `B-<type>` (first of a chunk) and `I-<type>` (in a chunk): one begins
+at every B, and at an I that begins an item or stands behind an O or another type. So one definition serves IOB2, where
+every chunk begins with B, IOB1, where B only parts neighbours of one type, and labels that are wrong in both.
+
+Shapes: I items, N positions, K labels or types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.labels.schemes import Scheme, find_scheme
+from crfqn.errors import InputError
+from crfqn.metrics.label_arrays import encode_pair, read_spans, same_borders
+from crfqn.wording import describe
+
+AVERAGES = "micro", "macro", "weighted"
+HEADINGS = "precision", "recall", "f1-score", "support"
+IOB: dict[str, Any] = {"scheme": "IOB2", "strict": False}
+NO_SPAN = "(none)"
+
+
+class PrecisionRecallF1(NamedTuple):
+    """Precision, recall, and F1, their harmonic mean (of each item, if averaged over items), each in [0, 1]."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class SpanCounts:
+    """Numbers of spans: given ones, predicted ones, and right ones among the predicted.
+
+    precision, recall and f1 are in [0, 1]; a ratio without cases (0/0) is 0, as in conlleval.
+    """
+
+    n_true: int
+    n_predicted: int
+    n_right: int
+
+    @property
+    def precision(self) -> float:
+        """Fraction of the predicted spans that are right, in [0, 1]."""
+        return self.n_right / max(self.n_predicted, 1)
+
+    @property
+    def recall(self) -> float:
+        """Fraction of the given spans that are found, in [0, 1]."""
+        return self.n_right / max(self.n_true, 1)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall, in [0, 1]."""
+        return 2 * self.n_right / max(self.n_true + self.n_predicted, 1)
+
+    @property
+    def ratios(self) -> PrecisionRecallF1:
+        """The three of them."""
+        return PrecisionRecallF1(self.precision, self.recall, self.f1)
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """Scores of one label or type of spans, or averages; `support`: how often it is given."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+    @classmethod
+    def of(cls, label: str, counts: SpanCounts) -> LabelScore:
+        """Return the ratios of counts; one without cases (0/0) is 0."""
+        return cls(label, *counts.ratios, counts.n_true)
+
+
+def span_counts(
+    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True
+) -> dict[str, SpanCounts]:
+    """Count spans by their type.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of I label sequences
+        Equally long, item by item. A flat list of N labels is taken as one item.
+    scheme : str or Scheme
+        "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
+    strict : bool, default True
+        Whether only spans count that the scheme writes so; otherwise labels that are wrong in it have spans, too.
+
+    Returns
+    -------
+    dict
+        The types that were given or predicted, sorted; labels that are a letter alone have the type "".
+
+    Raises
+    ------
+    InputError (a ValueError)
+        No positions, lengths that differ (the item is named), labels that the scheme does not have.
+
+    Notes
+    -----
+    O(N), in array operations once the labels have numbers.
+
+    Examples
+    --------
+    >>> from crfqn.metrics import span_counts
+    >>> span_counts([["B-NP", "I-NP", "O"]], [["I-NP", "I-NP", "O"]], scheme="IOB2")
+    {'NP': SpanCounts(n_true=1, n_predicted=0, n_right=0)}
+    >>> span_counts([["B-NP", "I-NP", "O"]], [["I-NP", "I-NP", "O"]], scheme="IOB2", strict=False)
+    {'NP': SpanCounts(n_true=1, n_predicted=1, n_right=1)}
+    """
+    true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
+    ours, theirs = same_borders(true, predicted)
+    right = true.types[ours][true.types[ours] == predicted.types[theirs]]
+    counts = (np.bincount(found, minlength=len(types)) for found in (true.types, predicted.types, right))
+    return {
+        name: SpanCounts(*map(int, row))
+        for name, *row in zip(types, *counts, strict=True)
+        if row[0] or row[1]
+    }
+
+
+def span_precision_recall_f1(
+    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, average: str = "micro"
+) -> PrecisionRecallF1:
+    """Return precision, recall and F1 of all spans.
+
+    Parameters and errors as in `span_counts`, and
+
+    average : {"micro", "macro", "weighted"}, default "micro"
+        "micro" sums the counts of all types; "macro" is the mean of the types' own precisions, recalls and F1s, and
+        "weighted" the mean weighted by how many spans of the type are given. Without any span all are 0.
+
+    Examples
+    --------
+    >>> from crfqn.metrics import span_precision_recall_f1
+    >>> y_true, y_pred = [["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-NP", "I-VP"]]
+    >>> span_precision_recall_f1(y_true, y_pred, scheme="IOB2")
+    PrecisionRecallF1(precision=0.5, recall=0.5, f1=0.5)
+    """
+    check_average(average)
+    return averaged(span_counts(y_true, y_pred, scheme=scheme, strict=strict), average)
+
+
+def span_f1_score(
+    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, average: str = "micro"
+) -> float:
+    """Return the F1 of `span_precision_recall_f1`, which has the same parameters and errors."""
+    return span_precision_recall_f1(y_true, y_pred, scheme=scheme, strict=strict, average=average).f1
+
+
+def averaged(counts: dict[str, SpanCounts], average: str) -> PrecisionRecallF1:
+    """Return the ratios of all types, averaged; 0 without any span."""
+    if average == "micro":
+        return sum_counts(counts.values()).ratios
+    ratios = np.array([count.ratios for count in counts.values()]).reshape(-1, 3)
+    weights = np.array([count.n_true if average == "weighted" else 1.0 for count in counts.values()])
+    mean = np.average(ratios, axis=0, weights=weights) if weights.sum() > 0 else np.zeros(3)
+    return PrecisionRecallF1(*mean.tolist())
+
+
+def sum_counts(counts: Iterable[SpanCounts]) -> SpanCounts:
+    """Return the sums of the counts."""
+    rows = [(count.n_true, count.n_predicted, count.n_right) for count in counts]
+    return SpanCounts(*map(sum, zip(*rows, strict=True))) if rows else SpanCounts(0, 0, 0)
+
+
+def check_average(average: str) -> None:
+    """Refuse an average that is not known."""
+    if average not in AVERAGES:
+        raise InputError(f"average: expected one of {list(AVERAGES)}, got {describe(average)}")
+
+
+def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
+    """Count chunks by their type.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of I label sequences
+        Equally long, item by item. A flat list of N labels is taken as one item.
+
+    Returns
+    -------
+    dict
+        The types that were given or predicted, sorted; `B` and `I` without a type have the type "".
+
+    Raises
+    ------
+    InputError (a ValueError)
+        No positions, lengths that differ (the item is named), labels that are none of O, B, I, B-..., I-....
+
+    References
+    ----------
+    Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL 2000. Their program:
+    conlleval, 2004.
+    """
+    return span_counts(y_true, y_pred, **IOB)
+
+
+def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro") -> PrecisionRecallF1:
+    """Return precision, recall and F1 of all chunks, as conlleval's line for all types has them (divided by 100).
+
+    Parameters and errors as in `chunk_counts`; `average` as in `span_precision_recall_f1`.
+
+    Examples
+    --------
+    >>> found = chunk_precision_recall_f1([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-NP", "I-VP"]])
+    >>> found.recall, round(found.precision, 3)
+    (1.0, 0.667)
+    """
+    return span_precision_recall_f1(y_true, y_pred, average=average, **IOB)
+
+
+def chunk_f1_score(y_true: Any, y_pred: Any, *, average: str = "micro") -> float:
+    """Return the F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
+    return chunk_precision_recall_f1(y_true, y_pred, average=average).f1
+
+
+def token_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Return the share of the positions that are labelled right; parameters and errors as in `span_counts`."""
+    codes = encode_pair(y_true, y_pred)
+    return float((codes.true == codes.predicted).mean())
+
+
+def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Return the share of the items with all labels right, those without positions left out; as `token_accuracy`."""
+    codes = encode_pair(y_true, y_pred)
+    wrong = (codes.true != codes.predicted).astype(int)
+    return float((np.add.reduceat(wrong, codes.starts) == 0).mean())
+
+
+class Confusion(NamedTuple):
+    """Numbers of cases by what was given (row) and what was predicted (column).
+
+    Attributes
+    ----------
+    labels : list of K
+    counts : int64 (K, K)
+    """
+
+    labels: list[Any]
+    counts: NDArray[np.int64]
+
+
+def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
+    """Count positions by their given and their predicted label; of labels that occur, sorted.
+
+    Parameters and errors as in `span_counts`; labels may be any that can be sorted.
+    """
+    codes = encode_pair(y_true, y_pred)
+    order = sorted(range(len(codes.labels)), key=codes.labels.__getitem__)
+    place = np.argsort(order)
+    return Confusion(
+        [codes.labels[n] for n in order], _counted(place[codes.true], place[codes.predicted], len(order))
+    )
+
+
+def span_confusion(y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True) -> Confusion:
+    """Count spans by given and predicted type, where both have the same first and last position.
+
+    Parameters and errors as in `span_counts`. The last row and column, "(none)", are predicted spans at borders where
+    none is given, and given spans at borders where none is predicted.
+    """
+    true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
+    ours, theirs = same_borders(true, predicted)
+    missed, extra = np.delete(true.types, ours), np.delete(predicted.types, theirs)
+    nothing = len(types)
+    rows = np.concatenate([true.types[ours], missed, np.full(extra.size, nothing)])
+    columns = np.concatenate([predicted.types[theirs], np.full(missed.size, nothing), extra])
+    return Confusion([*types, NO_SPAN], _counted(rows, columns, nothing + 1))
+
+
+def _counted(rows: NDArray[Any], columns: NDArray[Any], n: int) -> NDArray[np.int64]:
+    return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
+
+
+def span_report_dict(
+    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True
+) -> dict[str, dict[str, float | int]]:
+    """Return precision, recall, f1-score and support (given spans) of each type, and of "micro avg" and the others.
+
+    Parameters and errors as in `span_counts`.
+    """
+    return {
+        row.label: dict(zip(HEADINGS, _cells(row), strict=True))
+        for row in _report_rows(span_counts(y_true, y_pred, scheme=scheme, strict=strict))
+    }
+
+
+def span_report(
+    y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, digits: int = 3
+) -> str:
+    """Return a table of precision, recall, F1 and support (given spans) by type, and their averages.
+
+    Parameters and errors as in `span_counts`, and
+
+    digits : int, default 3
+        Digits behind the point.
+
+    Examples
+    --------
+    >>> from crfqn.metrics import span_report
+    >>> print(span_report([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "O", "B-NP"]], scheme="IOB2"))
+                  precision  recall  f1-score  support
+    NP                0.500   1.000     0.667        1
+    VP                0.000   0.000     0.000        1
+    <BLANKLINE>
+    micro avg         0.500   0.500     0.500        2
+    macro avg         0.250   0.500     0.333        2
+    weighted avg      0.250   0.500     0.333        2
+    """
+    rows = _report_rows(span_counts(y_true, y_pred, scheme=scheme, strict=strict))
+    width = max(len(row.label) for row in rows)
+    widths = [max(len(heading), digits + 2) for heading in HEADINGS]
+    lines = ["  ".join([" " * width, *(h.rjust(n) for h, n in zip(HEADINGS, widths, strict=True))])]
+    for row in rows:
+        if row.label == f"{AVERAGES[0]} avg":
+            lines.append("")
+        *ratios, support = _cells(row)
+        cells = [f"{ratio:.{digits}f}" for ratio in ratios] + [str(support)]
+        shown = [cell.rjust(n) for cell, n in zip(cells, widths, strict=True)]
+        lines.append("  ".join([row.label.ljust(width), *shown]))
+    return "\n".join(lines)
+
+
+def _report_rows(counts: dict[str, SpanCounts]) -> list[LabelScore]:
+    support = sum(count.n_true for count in counts.values())
+    types = [LabelScore.of(name, count) for name, count in counts.items()]
+    return types + [LabelScore(f"{mean} avg", *averaged(counts, mean), support) for mean in AVERAGES]
+
+
+def _cells(row: LabelScore) -> tuple[float, float, float, int]:
+    return row.precision, row.recall, row.f1, row.support
