@@ -10,16 +10,8 @@ def main() -> None:
     import signal
     import threading
 
-    from crfqn.cli.exits import (
-        ExitCode,
-        close_stdout,
-        code_of,
-        comes_of_sigterm,
-        on_the_way_out,
-        prepare_stdout,
-        raise_signal,
-        received,
-    )
+    from crfqn.cli.exits import ExitCode, code_of, comes_of_sigterm, on_the_way_out, raise_signal, received
+    from crfqn.cli.output import close_stdout, prepare_stdout
 
     if threading.current_thread() is threading.main_thread():
         received.clear()

@@ -22,6 +22,7 @@ from crfqn.cli.options import (
 )
 
 EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
+CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="crfqn",
@@ -32,17 +33,18 @@ app = typer.Typer(
     epilog=f"Exit codes:\n{EXIT_CODES}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=CONTEXT,
 )
 data_app = typer.Typer(
-    help="Datasets: what there is, download, check.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Datasets: what there is, download, check.", no_args_is_help=True, context_settings=CONTEXT
 )
 app.add_typer(data_app, name="data")
 
 ModelArgument = Annotated[Path, typer.Argument(help="A model file that `crfqn train` wrote.")]
 RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+]
 DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
 INPUT_FORMAT = (
     "Sequences: one position a line, a blank line between items; models of images read rows of a letter table "
@@ -78,7 +80,7 @@ def quickstart(
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
-    from crfqn.cli.commands.training import quickstart
+    from crfqn.cli.training import quickstart
 
     return quickstart(output, n_threads=n_threads, as_json=as_json, is_quiet=is_quiet)
 
@@ -110,7 +112,7 @@ def train(
 
     Ctrl-C keeps the best model so far.
     """
-    from crfqn.cli.commands.training import train
+    from crfqn.cli.training import train
 
     dtype = "float32" if is_float32 else "float64"
     settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
@@ -123,14 +125,11 @@ def recipe(
     structure: Annotated[
         str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
     ] = "chain",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a recipe to begin with: every key, with its default and what it means."""
-    from crfqn.cli.output import write_text
-    from crfqn.cli.terminal import to_json
+    from crfqn.cli.output import to_json, write_text
     from crfqn.recipes.skeleton import keys, skeleton
 
     write_text(output, f"{to_json(keys(structure))}\n" if as_json else skeleton(structure))
@@ -154,7 +153,7 @@ def path(
 
     Ctrl-C keeps the values so far.
     """
-    from crfqn.cli.commands.path import path
+    from crfqn.cli.tuning import path
 
     return path(recipe, data, output, asdict(overrides), options, is_quiet=is_quiet)
 
@@ -174,7 +173,7 @@ def cv(
     is_quiet: QuietOption = False,
 ) -> int:
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
-    from crfqn.cli.commands.cross_validation import cross_validate
+    from crfqn.cli.tuning import cross_validate
 
     return cross_validate(recipe, data, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
 
@@ -186,9 +185,7 @@ def predict(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-",
     *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    output: OutputOption = None,
     options: PredictOptions,
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
@@ -196,7 +193,7 @@ def predict(
     Labels in the input are not used. Items are labelled as they come, also of an endless pipe. Control characters in a
     label are written out, as \\x1b. Of texts every line has its answer: a blank one is a document without words.
     """
-    from crfqn.cli.commands.prediction import predict
+    from crfqn.cli.prediction import predict
 
     predict(model, input, output, options)
 
@@ -221,7 +218,7 @@ def evaluate(
 
     In a taxonomy also how near misses are: hierarchical and LCA F1, tree-induced error, accuracy of each level.
     """
-    from crfqn.cli.commands.evaluation import evaluate
+    from crfqn.cli.evaluation import evaluate
 
     evaluate(model, input, format=format, as_json=as_json)
 
@@ -235,7 +232,7 @@ def inspect(
     as_json: JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
-    from crfqn.cli.commands.inspection import inspect
+    from crfqn.cli.inspection import inspect
 
     inspect(model, top, label, as_json=as_json)
 
@@ -263,7 +260,7 @@ def report(
 
     It asks nothing of any network. Needs `pip install 'crfqn\[report]'`.
     """
-    from crfqn.cli.commands.report import report
+    from crfqn.cli.inspection import report
 
     contents = {"title": title, "n_features": top, "n_errors": n_errors}
     report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
@@ -304,7 +301,7 @@ def convert(
     is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
-    from crfqn.cli.commands.conversion import convert
+    from crfqn.cli.loading import convert
 
     options = {"dtype": dtype, "input": input, "lossy": lossy or None}
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
@@ -320,7 +317,7 @@ def compile_(
     is_quiet: QuietOption = False,
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
-    from crfqn.cli.commands.compilation import compile_all
+    from crfqn.cli.compilation import compile_all
 
     compile_all(names or [], as_json=as_json, is_quiet=is_quiet)
 
@@ -329,7 +326,7 @@ def compile_(
 @command
 def data_list(as_json: JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
-    from crfqn.cli.commands.data import list_all
+    from crfqn.cli.data import list_all
 
     list_all(as_json=as_json)
 
@@ -338,7 +335,7 @@ def data_list(as_json: JsonOption = False) -> None:
 @command
 def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
-    from crfqn.cli.commands.data import fetch
+    from crfqn.cli.data import fetch
 
     fetch(name, as_json=as_json, is_quiet=is_quiet)
 
@@ -347,6 +344,6 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
 @command
 def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
-    from crfqn.cli.commands.data import verify
+    from crfqn.cli.data import verify
 
     return verify(name, as_json=as_json)

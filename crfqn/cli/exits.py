@@ -1,7 +1,8 @@
-"""Exit codes of the commands, and one sentence instead of a traceback for the user's mistakes.
+"""How commands end: exit codes, Ctrl-C and SIGTERM, one sentence instead of a traceback for the user's mistakes.
 
-`CRFQN_DEBUG=1` shows the traceback as well. That a reader of the output goes
-away early (`| head`) is no error.
+`CRFQN_DEBUG=1` shows the traceback as well. That a reader of the output goes away early (`| head`) is no error.
+While a command trains, the first signal asks the training to stop, through its callback, which keeps the best model so
+far; the second one stops it at once. Outside the training a signal is an ordinary KeyboardInterrupt.
 """
 
 import os
@@ -15,7 +16,7 @@ from enum import IntEnum
 from functools import wraps
 from typing import Any
 
-from crfqn.cli.terminal import printable_lines
+from crfqn.cli.output import say
 from crfqn.errors import CrfqnError, DataUnavailableError, EmptyModelWarning, UnknownFeaturesWarning
 
 
@@ -84,10 +85,67 @@ def on_the_way_out() -> None:
             signal.signal(number, leave_at_once)
 
 
-def say(message: str = "") -> None:
-    """Print a message for the person at the terminal, to stderr; a closed stderr is no error."""
-    with suppress(OSError):  # that nobody reads is no reason to lose a training
-        print(printable_lines(message), file=sys.stderr, flush=True)
+class Interrupts:
+    """Context manager that takes over SIGINT and SIGTERM; `number` is the signal that came while training, or None."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._is_training = False
+        self._is_saving = False
+        self._previous: dict[int, Any] = {}
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a signal came while training."""
+        return self.number is not None
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code of an interrupted command."""
+        return ExitCode.TERMINATED if self.number == signal.SIGTERM else ExitCode.INTERRUPTED
+
+    @contextmanager
+    def training(self) -> Any:
+        """Return a context manager for the training, in which the first signal is only noted."""
+        check_signals()
+        self._is_training = True
+        try:
+            yield
+        finally:
+            self._is_training = False
+
+    @contextmanager
+    def saving(self) -> Any:
+        """Return a context manager for the short time of saving, in which signals have no effect but to be noted."""
+        self._is_saving = True
+        try:
+            yield
+        finally:
+            self._is_saving = False
+
+    def __enter__(self) -> "Interrupts":
+        check_signals()
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if isinstance(error, KeyboardInterrupt):  # nobody has swallowed it
+            received.clear()
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._is_saving:
+            self.number = number
+        elif self._is_training and not self.is_requested:
+            self.number = number
+            say(
+                "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
+            )
+        else:
+            raise_signal(number)
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
@@ -152,25 +210,9 @@ def _report(error: Exception) -> ExitCode:
     return ExitCode.UNEXPECTED
 
 
-def prepare_stdout() -> None:
-    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
-    if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-
-
 def end_process(code: int) -> None:
     """End at once, without Python's own end, in which a second signal would kill the process with another code."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):  # closed, or none
             stream.flush()
     os._exit(code)
-
-
-def close_stdout() -> None:
-    """Flush stdout now, so that a reader who left does not cause an error message at the exit."""
-    if sys.stdout is None:  # closed by the caller
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:  # a full disk has been reported by then
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

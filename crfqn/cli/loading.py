@@ -1,5 +1,6 @@
-"""Loading of model files for the commands: the estimator, its recipe, and the features of new files."""
+"""Model files for the commands: the estimator, its recipe, the features of new files; and `crfqn convert`."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,16 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from crfqn.cli.output import say, to_json
 from crfqn.data.files.lines import STANDARD_INPUT, Part
 from crfqn.data.files.parts import Cut, read_parts
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.readers.formats.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
-from crfqn.recipes.files import column_options, format_of_new, reading_options, told_format
-from crfqn.recipes.from_options import SOURCE
+from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
+from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
 from crfqn.wording import describe
 
 if TYPE_CHECKING:
@@ -77,13 +79,7 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 def check_own_files(recipe: Recipe, path: Path) -> None:
     """Raise InputError for data files that are named by a model file alone, which may come from anyone.
 
-    Datasets are found by the registry. Files are opened where the recipe that the model was trained by still lies
-    where it was, and names the same ones.
-
-    Raises
-    ------
-    InputError
-        Says which recipe was looked for, and to name a labelled file instead.
+    Files are opened where the recipe that the model was trained by still lies where it was, and names the same ones.
     """
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
@@ -117,24 +113,12 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
 
 @dataclass(frozen=True)
 class Input:
-    """File for a model: how its features (and labels) are read.
+    """File for a model: how its features (and labels) are read."""
 
-    Parameters
-    ----------
-    source : str or None
-        `-` is standard input; None: the test part of the model's own data.
-    format : str or None
-        The name of its format, if it has one.
-    observe : callable
-        `observe(source or Part) -> Observed`.
-    cut : Cut or None
-        How it is cut into parts; None: it is read as a whole.
-    """
-
-    source: str | None
+    source: str | None  # `-` is standard input; None: the test part of the model's own data
     format: str | None
-    observe: Callable[[Any], Observed]
-    cut: Cut | None = None
+    observe: Callable[[Any], Observed]  # of the source, or of a part of it
+    cut: Cut | None = None  # into parts; None: it is read as a whole
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
         """Yield the parts, their data, and what `use` makes of them; None, None for a part without items.
@@ -165,11 +149,6 @@ def open_input(
 
     `format`: of the file, in the place of the one that the recipe says; `keeps_blank`: a blank line among texts is a
     document without words.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or no way to know the features of this model.
     """
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
@@ -251,3 +230,30 @@ def _pixel_names(recipe: Recipe) -> Any:
     shape = dataset(recipe.data.dataset).shape
     assert shape is not None  # a recipe of images has been trained
     return PixelPairs(shape, recipe.features.threshold, recipe.features.bias).names
+
+
+def convert(
+    source: Path,
+    target: Path,
+    source_format: str | None,
+    target_format: str | None,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Read a model file and write it in another format; options that are None are left to the format."""
+    from crfqn import interchange
+
+    given = {name: value for name, value in options.items() if value is not None}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used
+        model = interchange.convert(source, target, source_format, target_format, **given)
+    for warning in told:
+        say(str(warning.message))
+    n_weights = int(model._weights().coords.size)
+    if as_json:
+        facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}
+        print(to_json(facts | {"n_labels": len(model.classes_), "n_weights": n_weights}))
+    elif not is_quiet:
+        say(f"wrote {target}: {len(model.classes_)} labels, {n_weights:,} weights")

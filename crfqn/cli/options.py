@@ -7,7 +7,7 @@ translates. This module loads with every call of `crfqn`, so it imports nothing 
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
 SecondsOption = Annotated[float | None, typer.Option("--max-time", min=0, help="Stop after so many seconds.")]
+L2Option = Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
+        "default: what their names tell.",
+    ),
+]
+
+
+def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
+    """Declare an option of a group: its help, its names if not the field's, its default and what typer checks."""
+    return field(default=default, metadata={"option": typer.Option(*names, help=help, **limits)})
 
 
 def strength(text: str) -> float | str:
@@ -33,139 +47,74 @@ def strength(text: str) -> float | str:
     return value
 
 
-L2Option = Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")]
-
-
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
-        "default: what their names tell.",
-    ),
-]
-
-
 @dataclass(frozen=True)
 class DataOptions:
     """Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`."""
 
-    data: Annotated[
-        str | None, typer.Option(help="A file to train on, in the place of a recipe; - is standard input.")
-    ] = None
-    test: Annotated[str | None, typer.Option(help="A file to score the model on, with --data.")] = None
+    data: str | None = option("A file to train on, in the place of a recipe; - is standard input.")
+    test: str | None = option("A file to score the model on, with --data.")
     format: FormatOption = None
-    structure: Annotated[
-        str | None,
-        typer.Option(
-            help="What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
-        ),
-    ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of labels of a table, or CoNLL-U's field (xpos, misc:NER), with --data; default: label, "
-            "tag, ..., or upos."
-        ),
-    ] = None
-    sentence: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of a table that tells the items apart, with --data; or blank lines do."
-        ),
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option(help='Names of the columns before the label, with --data: "w pos".')
-    ] = None
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="How observations become numbers, with --data: words (default of sequences: word forms, other "
-            "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given."
-        ),
-    ] = None
-    templates: Annotated[
-        str | None, typer.Option(help='Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
-    ] = None
-    min_count: Annotated[
-        int | None, typer.Option(min=1, help="Leave out features at fewer positions, with --data.")
-    ] = None
-    n_hashed: Annotated[
-        int | None,
-        typer.Option(
-            "--hashed",
-            min=1,
-            help="So many columns for all features, by hashing, with --data: less memory, no names.",
-        ),
-    ] = None
+    structure: str | None = option(
+        "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
+    )
+    label: str | None = option(
+        "The column of labels of a table, or CoNLL-U's field (xpos, misc:NER), with --data; default: label, "
+        "tag, ..., or upos."
+    )
+    sentence: str | None = option(
+        "The column of a table that tells the items apart, with --data; or blank lines do."
+    )
+    columns: str | None = option('Names of the columns before the label, with --data: "w pos".')
+    features: str | None = option(
+        "How observations become numbers, with --data: words (default of sequences: word forms, other "
+        "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given."
+    )
+    templates: str | None = option('Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    min_count: int | None = option("Leave out features at fewer positions, with --data.", min=1)
+    n_hashed: int | None = option(
+        "So many columns for all features, by hashing, with --data: less memory, no names.", "--hashed", min=1
+    )
 
 
 @dataclass(frozen=True)
 class DevOptions:
     """Items that a training is scored on while it runs, in `crfqn train`."""
 
-    dev: Annotated[
-        str | None,
-        typer.Option(
-            help="A labelled file in the format of the training data: the model has the weights that score best on it, "
-            "and the training stops when they get no better."
-        ),
-    ] = None
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
-            "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
-        ),
-    ] = None
-    patience: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many scores of --dev without a better one; 10.")
-    ] = None
+    dev: str | None = option(
+        "A labelled file in the format of the training data: the model has the weights that score best on it, "
+        "and the training stops when they get no better."
+    )
+    metric: str | None = option(
+        "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
+        "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
+    )
+    patience: int | None = option("Stop after so many scores of --dev without a better one; 10.", min=1)
 
 
 @dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
 
-    l1: Annotated[
-        Any,
-        typer.Option(
-            parser=strength,
-            metavar="NUMBER",
-            help="L1 penalty: larger means fewer weights; auto: by the data.",
-        ),
-    ] = None
+    l1: Any = option(
+        "L1 penalty: larger means fewer weights; auto: by the data.", parser=strength, metavar="NUMBER"
+    )
     l2: L2Option = None
-    group_l1: Annotated[
-        Any,
-        typer.Option(
-            parser=strength,
-            metavar="NUMBER",
-            help="Penalty of whole features: larger means fewer of them; auto: by the data.",
-        ),
-    ] = None
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
-            "multitask-squared-hinge; of ranking recipes none."
-        ),
-    ] = None
-    penalty: Annotated[
-        str | None,
-        typer.Option(
-            help="Of flat and ranking recipes: l1, elastic-net, l2, l1/l2, l1/linf or sparse-group; strengths of the "
-            "recipe that it does not have are left out."
-        ),
-    ] = None
-    tol: Annotated[
-        float | None, typer.Option(min=0, help="Stop at this relative distance from the optimum.")
-    ] = None
-    stop: Annotated[
-        str | None,
-        typer.Option(help="What has to say so: estimate (default), or certificate: a proof, later."),
-    ] = None
-    max_iter: Annotated[int | None, typer.Option(min=1, help="Stop after so many iterations.")] = None
+    group_l1: Any = option(
+        "Penalty of whole features: larger means fewer of them; auto: by the data.",
+        parser=strength,
+        metavar="NUMBER",
+    )
+    loss: str | None = option(
+        "logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
+        "multitask-squared-hinge; of ranking recipes none."
+    )
+    penalty: str | None = option(
+        "Of flat and ranking recipes: l1, elastic-net, l2, l1/l2, l1/linf or sparse-group; strengths of the "
+        "recipe that it does not have are left out."
+    )
+    tol: float | None = option("Stop at this relative distance from the optimum.", min=0)
+    stop: str | None = option("What has to say so: estimate (default), or certificate: a proof, later.")
+    max_iter: int | None = option("Stop after so many iterations.", min=1)
     max_seconds: SecondsOption = None
     n_threads: ThreadsOption = None
 
@@ -174,36 +123,25 @@ class TrainOverrides:
 class PathOptions:
     """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
 
-    n_values: Annotated[
-        int,
-        typer.Option(
-            "--values",
-            min=1,
-            help="So many values of l1 (group_l1 for a penalty over rows), evenly on a log scale.",
-        ),
-    ] = 20
-    l1: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="The smallest l1 (group_l1 for a penalty over rows); default: a tenth of auto, or 1/100 of the "
-            "largest, at which all weights are zero.",
-        ),
-    ] = None
-    holdout: Annotated[
-        float, typer.Option(min=0, max=1, help="The share of the training items that models are scored on.")
-    ] = 0.1
-    cv: Annotated[
-        int | None, typer.Option(min=2, help="Score by cross-validation with so many folds instead.")
-    ] = None
-    patience: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many values without a better score.")
-    ] = None
+    n_values: int = option(
+        "So many values of l1 (group_l1 for a penalty over rows), evenly on a log scale.",
+        "--values",
+        default=20,
+        min=1,
+    )
+    l1: float | None = option(
+        "The smallest l1 (group_l1 for a penalty over rows); default: a tenth of auto, or 1/100 of the "
+        "largest, at which all weights are zero.",
+        min=0,
+    )
+    holdout: float = option(
+        "The share of the training items that models are scored on.", default=0.1, min=0, max=1
+    )
+    cv: int | None = option("Score by cross-validation with so many folds instead.", min=2)
+    patience: int | None = option("Stop after so many values without a better score.", min=1)
     max_seconds: SecondsOption = None
-    csv: Annotated[Path | None, typer.Option(help="Write the table here, as CSV.")] = None
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
-    ] = None
+    csv: Path | None = option("Write the table here, as CSV.")
+    plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
     as_json: JsonOption = False
 
 
@@ -212,12 +150,9 @@ class PathOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn path`; None keeps what the recipe says."""
 
     l2: L2Option = None
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Certified relative distance of the last and the best model from the optimum."
-        ),
-    ] = None
+    tol: float | None = option(
+        "Certified relative distance of the last and the best model from the optimum.", min=0
+    )
     n_threads: ThreadsOption = None
 
 
@@ -225,49 +160,35 @@ class PathOverrides:
 class PredictOptions:
     """The columns that `crfqn predict` writes, and how it chooses labels; None where the user asked for nothing."""
 
-    with_marginals: Annotated[
-        bool,
-        typer.Option(
-            "--marginals",
-            help="Add probabilities of labels, label:p, tab-separated: of all labels of a position, of the 10 most "
-            "probable labels of a document.",
-        ),
-    ] = False
-    top: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="So many labels of a document with their probabilities, the most probable first."
-        ),
-    ] = None
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="In a taxonomy: go down from the most probable top node as long as the most probable child "
-            "has this probability, and print where that ends.",
-        ),
-    ] = None
-    with_score: Annotated[
-        bool,
-        typer.Option(
-            "--score",
-            help="The log-probability of the labels in nats: before a sequence as @log-probability TAB number, "
-            "before the label of a document as number TAB label.",
-        ),
-    ] = False
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Write a JSON object a line instead: labels and what else is asked for."),
-    ] = False
+    with_marginals: bool = option(
+        "Add probabilities of labels, label:p, tab-separated: of all labels of a position, of the 10 most "
+        "probable labels of a document.",
+        "--marginals",
+        default=False,
+    )
+    top: int | None = option(
+        "So many labels of a document with their probabilities, the most probable first.", min=1
+    )
+    threshold: float | None = option(
+        "In a taxonomy: go down from the most probable top node as long as the most probable child "
+        "has this probability, and print where that ends.",
+        min=0,
+        max=1,
+    )
+    with_score: bool = option(
+        "The log-probability of the labels in nats: before a sequence as @log-probability TAB number, "
+        "before the label of a document as number TAB label.",
+        "--score",
+        default=False,
+    )
+    as_json: bool = option(
+        "Write a JSON object a line instead: labels and what else is asked for.", "--json", default=False
+    )
     format: FormatOption = None
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
-            "its own format nothing but labels changes; another one gets a further column."
-        ),
-    ] = None
+    to: str | None = option(
+        "Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
+        "its own format nothing but labels changes; another one gets a further column."
+    )
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -282,13 +203,21 @@ def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            given[name] = group(**{rule.name: given.pop(rule.name) for rule in fields(group)})
         return function(**given)
 
-    options: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        options += inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
-    options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-    run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
-    run.__annotations__ = {option.name: option.annotation for option in options}
+        parameters += map(_parameter, fields(groups[name])) if name in groups else [parameter]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _parameter(rule: Field[Any]) -> inspect.Parameter:
+    """Return a field of a group as typer takes an option."""
+    annotation = Annotated[rule.type, rule.metadata["option"]] if rule.metadata else rule.type
+    return inspect.Parameter(
+        rule.name, inspect.Parameter.KEYWORD_ONLY, default=rule.default, annotation=annotation
+    )

@@ -1,23 +1,46 @@
-"""Results to standard output or to a file: a file is written as a whole, or not at all."""
+"""What the commands print and write: messages to stderr, results to stdout, or to a file as a whole or not at all.
 
+Text of model files and data may come from anyone: control codes are shown, not obeyed. Escape sequences could move
+the cursor, retitle the window or hide lines, line ends could forge lines, marks of direction could change the order.
+"""
+
+import json
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from crfqn.atomic_write import replace_file
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.data.files.packing import pack
 from crfqn.errors import InputError
+from crfqn.wording import CONTROL, written_out
+
+CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
+
+
+def printable_lines(text: str) -> str:
+    """Return a text with its control characters written out, but for line ends."""
+    return CONTROL_BUT_LINES.sub(written_out, text)
+
+
+def to_json(content: Any) -> str:
+    """Return JSON that a terminal can show: control characters as JSON writes them, other letters as they are."""
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    return CONTROL_BUT_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(message: str = "") -> None:
+    """Print a message for the person at the terminal, to stderr; a closed stderr is no error."""
+    with suppress(OSError):  # that nobody reads is no reason to lose a training
+        print(printable_lines(message), file=sys.stderr, flush=True)
 
 
 def write_text(output: Path | None, parts: str | Iterable[str | bytes]) -> None:
-    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`).
-
-    Raises
-    ------
-    ModelFileError, InputError
-        It cannot be written; a file has not changed then.
-    """
+    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`)."""
     parts = [parts] if isinstance(parts, str) else parts
     if output is None or str(output) == STANDARD_INPUT:
         _print(parts)
@@ -56,3 +79,19 @@ def _feed(output: Path, pieces: Iterator[bytes]) -> None:
         raise
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+def prepare_stdout() -> None:
+    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
+    if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+def close_stdout() -> None:
+    """Flush stdout now, so that a reader who left does not cause an error message at the exit."""
+    if sys.stdout is None:  # closed by the caller
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk has been reported by then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,12 +13,18 @@ import numpy as np
 
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.readers.documents import Documents, concatenate
-from crfqn.recipes.files import own_parts, read_documents
-from crfqn.recipes.number_features import NumberFeatures
-from crfqn.recipes.prepared import Features, Observed, Prepared
+from crfqn.recipes.document_features import Features, NumberFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.source import load_dataset, own_file, own_files, split
-from crfqn.recipes.text_features import TextFeatures
+from crfqn.recipes.sources import (
+    Observed,
+    Prepared,
+    load_dataset,
+    own_file,
+    own_files,
+    own_parts,
+    read_documents,
+    split,
+)
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 from crfqn.wording import shorten
 

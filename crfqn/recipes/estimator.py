@@ -3,15 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from crfqn.errors import InputError, RecipeError
-from crfqn.recipes.schema import Recipe
-from crfqn.recipes.schema.recipe import OBJECTIVE_KEYS, STRENGTHS
-from crfqn.recipes.schema.sections import LEAST_SQUARES
+from crfqn.recipes.keys import keys_in
+from crfqn.recipes.schema import LEAST_SQUARES, STRENGTHS, Objective, Recipe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
 
 # Parameters that other sections set, or the data.
-ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator"}.union(*OBJECTIVE_KEYS.values())
+ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
@@ -43,7 +42,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
                 f"{recipe.source}: [solver] has an unknown key: {name}; allowed: name, {', '.join(allowed)}"
             )
     for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
-        if name not in OBJECTIVE_KEYS[recipe.structure.kind]:
+        if name not in keys_in(Objective, recipe.structure.kind):
             raise InputError(
                 f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
                 f"got {given[name]!r}"
@@ -87,8 +86,7 @@ def _given_by(recipe: Recipe) -> list[str]:
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
-    keys = OBJECTIVE_KEYS[recipe.structure.kind]
-    settings = {name: getattr(recipe.objective, name) for name in keys}
+    settings = {name: getattr(recipe.objective, name) for name in keys_in(Objective, recipe.structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
     if settings.get("class_weight") == "none":
         del settings["class_weight"]

@@ -1,13 +1,23 @@
-"""Recipes by name or path: listing, finding and loading them."""
+"""Recipes by name or path, and without a file of their own, of data files and choices (`crfqn train --data`)."""
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
+from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.datasets.registry import bundled
-from crfqn.errors import RecipeError
+from crfqn.errors import InputError, RecipeError
+from crfqn.readers.formats.conll import columns_of
+from crfqn.readers.formats.registry import DOCUMENTS, SEQUENCES, find_format
 from crfqn.recipes.schema import Recipe, parse_recipe
+from crfqn.recipes.sources import own_file, own_files
 
 FILE_NAME = "recipe.toml"
+SOURCE = "command line"  # the recipe's name in messages; its files are named from the working folder
+OF_FORMAT = {
+    "crfsuite": "attributes",
+    "svmlight": "given",
+}  # features; other sequences have words, documents text
 
 
 def list_recipes() -> list[str]:
@@ -51,3 +61,49 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     except (OSError, ValueError) as error:  # bad TOML and bad UTF-8 are ValueErrors
         raise RecipeError(f"{path}: cannot be read as TOML: {error}") from error
     return parse_recipe(table, path)
+
+
+def recipe_of_options(
+    data: str,
+    test: str | None = None,
+    format: str | None = None,
+    structure: str | None = None,
+    features: str | None = None,
+    **keys: Any,
+) -> Recipe:
+    """Return the recipe of a training on a file, `-` for standard input.
+
+    By default the name of `data` tells the format, and the format the structure (a chain for sequences, flat for
+    documents) and the kind of features. `keys`: of the recipe's [features], and `label` and `sentence` of its [data].
+    """
+    found = find_format(format, data)
+    if structure is None:
+        if len(found.holds) > 1:
+            raise InputError(
+                f"format {found.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
+            )
+        structure = {SEQUENCES: "chain", DOCUMENTS: "flat"}[found.holds[0]]
+    named = {name: keys.pop(name) for name in ("label", "sentence") if name in keys}
+    by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
+    kind = features or ("windows" if keys.get("templates") else by_format)
+    if found.name == "conll" and kind == "windows" and "columns" not in keys:
+        if data == STANDARD_INPUT:
+            raise InputError(
+                'the columns of standard input are not known; say --columns "w pos", without the label'
+            )
+        with own_files():
+            keys["columns"] = " ".join(columns_of(own_file(Path(data))))
+    files = {name: _whole_path(path) for name, path in (("train", data), ("test", test)) if path}
+    table = {
+        "name": "model" if data == STANDARD_INPUT else Path(data).name.split(".")[0] or "model",
+        "title": f"{data}: {found.title}",
+        "data": files | {"format": found.name} | named,
+        "features": {"kind": kind} | keys,
+        "structure": {"kind": structure},
+    }
+    return parse_recipe(table, Path.cwd() / SOURCE)
+
+
+def _whole_path(path: str) -> str:
+    """Return the whole path of a file, so that a model knows it from any folder."""
+    return path if path == STANDARD_INPUT else str(Path(path).resolve())

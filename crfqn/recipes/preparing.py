@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
-from crfqn.recipes.prepared import Features, Observed, Prepared
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
+from crfqn.recipes.sources import Observed, Prepared
 
 
 def prepare(recipe: Recipe) -> Prepared:

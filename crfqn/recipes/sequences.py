@@ -19,10 +19,18 @@ from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
 from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
 from crfqn.readers.labeled import Labeled, append_test
-from crfqn.recipes.files import own_parts, read_sequences
-from crfqn.recipes.prepared import Observed, Prepared
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.source import find_dataset, load_dataset, own_file, own_files, split
+from crfqn.recipes.sources import (
+    Observed,
+    Prepared,
+    find_dataset,
+    load_dataset,
+    own_file,
+    own_files,
+    own_parts,
+    read_sequences,
+    split,
+)
 
 if TYPE_CHECKING:
     from crfqn.estimators.sequence.templates import Templates

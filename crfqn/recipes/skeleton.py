@@ -4,30 +4,13 @@ It is made of the schema, so that it says what `parse_recipe` takes.
 """
 
 import json
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field
 from typing import Any
 
 from crfqn.errors import InputError
-from crfqn.recipes.schema.recipe import (
-    FEATURES_OF,
-    SECTIONS,
-    Data,
-    Features,
-    Objective,
-    Output,
-    Solver,
-    Structure,
-    keys_of,
-)
+from crfqn.recipes.keys import keys_in
+from crfqn.recipes.schema import FEATURES_OF, SECTIONS, keys_of
 
-CLASSES = {
-    "data": Data,
-    "features": Features,
-    "structure": Structure,
-    "objective": Objective,
-    "solver": Solver,
-    "output": Output,
-}
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that are set, and not commented out
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -84,12 +67,8 @@ def _rules(structure: str) -> dict[str, list[Field[Any]]]:
     """Return the keys of each section that go with a structure."""
     allowed = keys_of(structure, _kind(structure))
     return {
-        section: [
-            rule
-            for rule in fields(CLASSES[section])
-            if "kind" in rule.metadata and rule.name in allowed.get(section, (rule.name,))
-        ]
-        for section in SECTIONS
+        section: [rule for name, rule in keys_in(cls).items() if name in allowed.get(section, (name,))]
+        for section, cls in SECTIONS.items()
     }
 
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 import pytest
 
 from crfqn import MulticlassCRF
-from crfqn.cli.commands.training import _fit
-from crfqn.cli.exits import Terminated, raise_signal, received
-from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.exits import Interrupts, Terminated, raise_signal, received
+from crfqn.cli.training import _fit
 from crfqn.recipes import Prepared
 
 ENDLESS = ("--l1", "5", "--threads", "1", "--tol", "0", "--max-iter", "100000")

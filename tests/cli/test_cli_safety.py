@@ -11,7 +11,8 @@ from problems import ends_within
 
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF
-from crfqn.cli.terminal import printable, printable_lines, to_json
+from crfqn.cli.output import printable_lines, to_json
+from crfqn.wording import printable
 
 RECIPE = """name = "mine"
 title = "Mine"

@@ -5,7 +5,7 @@ import json
 from command_line import crfqn, run_here
 
 import crfqn as package
-from crfqn.cli.commands.compilation import FIRST_FITS
+from crfqn.cli.compilation import FIRST_FITS
 
 
 def test_what_was_compiled_is_not_compiled_again(tmp_path):

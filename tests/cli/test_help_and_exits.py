@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from crfqn.cli import exits
 from crfqn.cli.exits import ExitCode, command
+from crfqn.cli.output import say
 from crfqn.errors import DataUnavailableError, InputError, ModelFileError, RecipeError
 
 
@@ -80,7 +80,7 @@ class TestExits:
                 raise BrokenPipeError
 
         monkeypatch.setattr(sys, "stderr", Closed())
-        exits.say("hello")
+        say("hello")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")

@@ -5,7 +5,7 @@ import tempfile
 import pytest
 
 from crfqn.atomic_write import replace_file
-from crfqn.cli.commands.training import save_model
+from crfqn.cli.training import save_model
 from crfqn.errors import ModelFileError
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 from command_line import run_here
 
-from crfqn.cli.commands import prediction
+from crfqn.cli import prediction
 from crfqn.data.files import parts
 
 ITEM = "the\tDT  B-NP\ndog NN I-NP\nbarks VBZ B-VP\n\n"

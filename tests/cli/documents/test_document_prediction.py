@@ -8,7 +8,7 @@ import pytest
 from command_line import crfqn
 from own_documents import LOOP, TEXTS, ZIP
 
-from crfqn.cli.commands.prediction import MOST_LABELS
+from crfqn.cli.prediction import MOST_LABELS
 
 
 class TestPredict:

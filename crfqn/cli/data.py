@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crfqn.cli.exits import ExitCode, say
-from crfqn.cli.terminal import to_json
+from crfqn.cli.exits import ExitCode
+from crfqn.cli.output import say, to_json
 from crfqn.datasets import Dataset, dataset, list_datasets
 from crfqn.errors import DataError, DataUnavailableError, InputError
 

@@ -1,19 +1,21 @@
-"""`crfqn inspect`: a model's largest weights, its sizes, settings and origin."""
+"""`crfqn inspect` and `crfqn report`: a model's largest weights, sizes, settings and origin; a page about it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, recipe_of, tree_of
-from crfqn.cli.terminal import printable, to_json
-from crfqn.errors import InputError
+from crfqn.atomic_write import check_writable
+from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, read_input, recipe_of, tree_of
+from crfqn.cli.output import say, to_json
+from crfqn.data.files.lines import shown_name
+from crfqn.errors import CrfqnError, InputError
 from crfqn.model_file import null_for_nan
+from crfqn.recipes import Observed
+from crfqn.recipes.schema import Recipe
 from crfqn.report.subject import Subject
 from crfqn.result import Status
-
-if TYPE_CHECKING:
-    from crfqn.recipes.schema import Recipe
+from crfqn.wording import printable
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
@@ -86,7 +88,7 @@ def _heaviest(model: Any) -> tuple[list[int], int]:
     return np.sort(heaviest).tolist(), int(np.count_nonzero(n_weights)) - MOST_NODES
 
 
-def _facts(model: Any, path: Path, recipe: "Recipe | None") -> dict[str, Any]:
+def _facts(model: Any, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
     parameters |= model._fitted_strengths
@@ -176,3 +178,57 @@ def _largest_transitions(model: Any, names: list[str], label: str | None, top: i
         for i in order
     ]
     return [entry for entry in entries if label is None or label in (entry["from"], entry["to"])][:top]
+
+
+def report(
+    path: Path, source: str | None, output: Path, contents: dict[str, Any], *, as_json: bool, is_quiet: bool
+) -> None:
+    """Write the page to `output`, and print where it is. `contents` are fields of `crfqn.report.page.Contents`."""
+    from crfqn.report import write_report
+
+    model = load_model(path)
+    check_writable(output)
+    observed, name = _labelled(model, path, source, is_quiet)
+    data = None if observed is None else (observed.X, observed.y)
+    write_report(
+        path,
+        output,
+        data,
+        texts=None if observed is None else observed.texts,
+        feature_names=FeatureNames(model, path),
+        image_shape=_image_shape(model, path),
+        source=name,
+        **contents,
+    )
+    n_items = None if observed is None else len(observed.y or ())
+    if as_json:
+        print(to_json({"path": str(output), "bytes": output.stat().st_size, "n_items": n_items}))
+    else:
+        about = "" if n_items is None else f", with scores of {n_items:,} items"
+        print(printable(f"{output} ({output.stat().st_size:,} bytes{about})"))
+
+
+def _labelled(model: Any, path: Path, source: str | None, is_quiet: bool) -> tuple[Observed | None, str]:
+    """Return labelled items and their name; None where the user named none and none are at hand."""
+    try:
+        observed = read_input(model, path, source)
+    except (CrfqnError, OSError) as error:
+        if source is not None:
+            raise
+        if not is_quiet:
+            say(f"Without scores and errors, as there is no data to evaluate on: {error}")
+        return None, ""
+    name = shown_name(source) if source is not None else "the test part of the data"
+    if observed.y is None or not all(map(bool, observed.y)):
+        raise InputError(f"{name}: expected a label for every item, to compare with")
+    return observed, name
+
+
+def _image_shape(model: Any, path: Path) -> tuple[int, int] | None:
+    """Return rows and columns of the images that a model was trained on; None for others."""
+    recipe = recipe_of(model, path)
+    if recipe is None or recipe.features.kind != "pixel-pairs":
+        return None
+    from crfqn.datasets import dataset
+
+    return dataset(recipe.data.dataset).shape

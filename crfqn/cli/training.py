@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.commands.evaluation import score
-from crfqn.cli.exits import ExitCode, say
-from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.evaluation import score
+from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
 from crfqn.cli.options import DataOptions
-from crfqn.cli.terminal import to_json
+from crfqn.cli.output import say, to_json
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
-from crfqn.recipes.from_options import recipe_of_options
+from crfqn.recipes.finding import recipe_of_options
+from crfqn.recipes.schema import Recipe
+from crfqn.result import Result, Status
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
-    from crfqn.recipes.schema import Recipe
-    from crfqn.result import Result
 
 FIRST_CHOICE = "ocr"
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
@@ -58,14 +57,8 @@ def train(
         )
 
 
-def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
-    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any.
-
-    Raises
-    ------
-    InputError
-        The file has items without labels.
-    """
+def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
+    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any."""
     path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
     if path is None:
         return None
@@ -75,7 +68,7 @@ def dev_items(recipe: "Recipe", prepared: Prepared, dev: str | None) -> tuple[An
     return observed.X, observed.y
 
 
-def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
+def recipe_of(name_or_path: str | None, options: DataOptions) -> Recipe:
     """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
     chosen = {name: value for name, value in asdict(options).items() if value is not None}
     if name_or_path is not None:
@@ -84,22 +77,7 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> "Recipe":
         return load_recipe(name_or_path)
     if options.data is None:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
-    kind = options.features or ("windows" if options.templates else None)
-    features = {
-        "kind": kind,
-        "columns": options.columns,
-        "templates": options.templates,
-        "min_count": options.min_count,
-        "n_hashed": options.n_hashed,
-    }
-    return recipe_of_options(
-        options.data,
-        options.test,
-        options.format,
-        options.structure,
-        {name: value for name, value in features.items() if value is not None},
-        {name: chosen[name] for name in ("label", "sentence") if name in chosen},
-    )
+    return recipe_of_options(**chosen)
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:
@@ -126,7 +104,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = Fa
     return code
 
 
-def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
+def _first_data(tell: Callable[[str], None]) -> tuple[Recipe, Prepared]:
     words = dataset(FIRST_CHOICE)
     try:
         if words.locate() is None:
@@ -144,7 +122,7 @@ def _first_data(tell: Callable[[str], None]) -> tuple["Recipe", Prepared]:
 
 
 def _fit_and_save(
-    recipe: "Recipe",
+    recipe: Recipe,
     prepared: Prepared,
     output: Path,
     settings: Mapping[str, Any],
@@ -223,7 +201,7 @@ def _rescue(save: Callable[[Path], None], name: str) -> str:
     return f"the model is in {folder / name} instead"
 
 
-def recipe_facts(recipe: "Recipe", prepared: Prepared, model: Any) -> dict[str, Any]:
+def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, Any]:
     """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
     extra: dict[str, Any] = {
         "recipe": recipe.as_dict(),
@@ -243,7 +221,7 @@ def used_features(model: Any) -> Any:
     return np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
 
 
-def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
+def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths.automatic import described
 
     if labels_sequences(model):
@@ -268,7 +246,6 @@ def _describe(recipe: "Recipe", prepared: Prepared, model: Any) -> str:
 
 def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     from crfqn.estimators.strengths.automatic import described, is_auto
-    from crfqn.result import Status
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
@@ -332,7 +309,7 @@ def describe_accuracy(scores: "Scores") -> str:
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
 
 
-def _gap(result: "Result") -> str:
+def _gap(result: Result) -> str:
     gap = result.gap
     if not math.isnan(gap):
         return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
@@ -341,7 +318,7 @@ def _gap(result: "Result") -> str:
     return "unknown: no certificate exists for this objective"
 
 
-def _estimated(result: "Result") -> str:
+def _estimated(result: Result) -> str:
     estimate = result.estimated_gap
     return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
 

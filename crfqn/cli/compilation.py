@@ -14,8 +14,7 @@ from numba.core.event import install_recorder
 from sklearn.exceptions import ConvergenceWarning
 
 import crfqn
-from crfqn.cli.exits import say
-from crfqn.cli.terminal import to_json
+from crfqn.cli.output import say, to_json
 from crfqn.errors import InputError
 from crfqn.wording import describe
 

@@ -13,11 +13,12 @@ from crfqn.cli.loading import (
     ranks_labels,
     tree_of,
 )
-from crfqn.cli.terminal import printable, to_json
+from crfqn.cli.output import to_json
 from crfqn.data.files.lines import shown_name
 from crfqn.errors import InputError
 from crfqn.recipes import Observed
 from crfqn.taxonomy.reading import extend_taxonomy
+from crfqn.wording import printable
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelScore, Scores

@@ -1,7 +1,7 @@
 """`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or JSON lines.
 
 Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
-among them), which would break the lines or steer a terminal, are these written out (`crfqn.cli.terminal`).
+among them), which would break the lines or steer a terminal, are these written out (`crfqn.wording.printable`).
 """
 
 import json
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.exits import say
 from crfqn.cli.loading import (
     Input,
     labels_sequences,
@@ -23,12 +22,12 @@ from crfqn.cli.loading import (
     tree_of,
 )
 from crfqn.cli.options import PredictOptions
-from crfqn.cli.output import write_text
-from crfqn.cli.terminal import printable
+from crfqn.cli.output import say, write_text
 from crfqn.data.files.lines import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.readers.formats.registry import FORMATS, find_format, written_batches
 from crfqn.readers.rewriting import rewritten
+from crfqn.wording import printable
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many

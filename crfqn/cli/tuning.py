@@ -1,4 +1,4 @@
-"""`crfqn path`: models for many strengths of the L1 penalty, a table of them, a picture, and the best as a file."""
+"""`crfqn path` and `crfqn cv`: models for many strengths of the L1 penalty, or of many folds, and a table of them."""
 
 import json
 import math
@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.commands.evaluation import score
-from crfqn.cli.commands.training import describe_accuracy, recipe_facts, recipe_of, save_model
-from crfqn.cli.exits import ExitCode, say
-from crfqn.cli.interrupts import Interrupts
+from crfqn.cli.evaluation import score
+from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
-from crfqn.errors import RecipeError
+from crfqn.cli.output import say, to_json
+from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
+from crfqn.errors import InputError, RecipeError
+from crfqn.model_file import null_for_nan
 from crfqn.recipes import Prepared, build_estimator, prepare
 
 if TYPE_CHECKING:
+    from crfqn.metrics.evaluation import Scores
     from crfqn.regularization_path import RegularizationPath
 
-SEED = 0  # for the choice of the items that are held out
+SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
+COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of a fold
 
 
 def path(
@@ -62,7 +65,9 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                facts = recipe_facts(recipe, prepared, best) | {"regularization_path": _rows(models)}
+                facts = recipe_facts(recipe, prepared, best) | {
+                    "regularization_path": null_for_nan(models.rows())
+                }
                 save_model(best, output, facts)
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
@@ -191,26 +196,10 @@ def _number(value: float, pattern: str) -> str:
     return "-" if math.isnan(value) else format(value, pattern)
 
 
-def _rows(models: "RegularizationPath") -> list[dict[str, Any]]:
-    """Return the rows as JSON values; numbers that are not known (NaN) are None."""
-    return [
-        {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in row.items()
-        }
-        for row in models.rows()
-    ]
-
-
 def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
-    content = {
-        "l1_max": models.l1_max,
-        "best": best,
-        "best_end": models.best_end,
-        "path": _rows(models),
-    }
-    return json.dumps(content, indent=2)
+    content = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
+    return json.dumps(content | {"path": null_for_nan(models.rows())}, indent=2)
 
 
 def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
@@ -219,3 +208,105 @@ def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
         say("Interrupted; the table has the values so far.")
         return interrupts.code
     return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED
+
+
+def cross_validate(
+    name_or_path: str | None,
+    data: DataOptions,
+    settings: Mapping[str, Any],
+    n_folds: int,
+    *,
+    as_json: bool,
+    is_quiet: bool,
+) -> int:
+    """Train on all folds but one and score on that, for each fold; return the exit code.
+
+    settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
+    """
+    recipe = recipe_of(name_or_path, data)
+    with Interrupts() as interrupts:
+        prepared = prepare(recipe)
+        if n_folds > len(prepared.y_train):
+            raise InputError(f"--folds {n_folds}: the recipe has {len(prepared.y_train)} training items")
+        model: Any = build_estimator(
+            recipe,
+            taxonomy=prepared.given_taxonomy,
+            callback=lambda record: interrupts.is_requested,
+            **settings,
+        )
+        rows: list[dict[str, float | None]] = []
+        for row in _folds(model, prepared, n_folds, interrupts):
+            rows.append(row)
+            if not is_quiet:
+                say(f"fold {len(rows)} of {n_folds}: accuracy {row['accuracy']:.4f}, {row['seconds']:.2f} s")
+        if not rows:
+            say("Interrupted before the first fold was scored.")
+            return interrupts.code
+        print(_cv_json(model, rows) if as_json else _cv_table(model, rows), flush=True)
+        return interrupts.code if interrupts.is_requested else ExitCode.OK
+
+
+def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts) -> Any:
+    """Yield the scores of each fold, until a signal comes."""
+    from sklearn.base import clone
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import KFold
+
+    from crfqn.regularization_path.path import make_folds
+
+    X, y = prepared.take_train(), prepared.y_train
+    splitter = KFold(n_folds, shuffle=True, random_state=SEED)
+    for fold in make_folds(model, X, y, prepared.sample_weight, splitter):
+        own = clone(model)
+        with warnings.catch_warnings(), interrupts.training():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            own.fit(fold.X_train, fold.y_train, fold.weights)
+        if interrupts.is_requested:
+            return
+        yield row_of(score(own, fold.X_test, fold.y_test), own.result_)
+
+
+def row_of(scores: "Scores", result: Any) -> dict[str, float | None]:
+    """Return what a fold's line shows, by column; None for what the structure does not have."""
+    row: dict[str, float | None] = {"accuracy": scores.accuracy, "whole items": None, "F1": None}
+    if scores.n_positions is not None:
+        row["whole items"] = scores.item_accuracy
+        row["F1"] = None if scores.chunks is None else scores.chunks.f1
+    elif scores.hierarchy is not None:
+        row["F1"] = scores.hierarchy.f1
+    return row | {"non-zeros": result.n_nonzero, "seconds": result.seconds}
+
+
+def _summaries(rows: list[dict[str, float | None]]) -> dict[str, dict[str, float]]:
+    """Return mean and standard deviation over the folds, of the columns that are known."""
+    known = {
+        name: np.array([row[name] for row in rows], dtype=float)
+        for name in COLUMNS
+        if rows[0][name] is not None
+    }
+    return {
+        name: {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=min(1, len(values) - 1)))}
+        for name, values in known.items()
+    }
+
+
+def _cv_json(model: Any, rows: list[dict[str, float | None]]) -> str:
+    return to_json({"strengths": model._strengths, "folds": rows, "summary": _summaries(rows)})
+
+
+def _cv_table(model: Any, rows: list[dict[str, float | None]]) -> str:
+    from crfqn.estimators.strengths.automatic import described
+
+    summaries = _summaries(rows)
+    names = list(summaries)
+    lines = [described(model._strengths), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in names)]
+    for number, row in enumerate(rows, start=1):
+        lines.append(f"{number:<6}" + "".join(_cell(name, row[name]) for name in names))
+    for what in ("mean", "std"):
+        lines.append(f"{what:<6}" + "".join(_cell(name, summaries[name][what]) for name in names))
+    return "\n".join(lines)
+
+
+def _cell(name: str, value: float | None) -> str:
+    assert value is not None  # of the columns that are known
+    return f"{value:13,.0f}" if name == "non-zeros" else f"{value:13.{2 if name == 'seconds' else 4}f}"

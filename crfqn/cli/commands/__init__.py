@@ -1,1 +1,0 @@
-"""What the commands do, a module each; their options are declared in `app.py`."""

@@ -1,0 +1,367 @@
+"""Schema of recipes: sections, their keys, and which of them go together.
+
+A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from crfqn.data.templates.vocabulary import WindowFeatures
+from crfqn.data.templates.windows import CHUNKING
+from crfqn.errors import InputError, RecipeError
+from crfqn.readers.formats.registry import FORMATS
+from crfqn.recipes.keys import check_names, key, keys_in, read_section, read_table, shown
+
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
+# Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
+LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
+
+
+DEFAULT_COLUMNS = {"windows": "w pos"}  # others take those that the data have
+
+
+@dataclass(frozen=True)
+class Split:
+    """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
+
+    kind: str = key(
+        MISSING,
+        "given: the parts of the data set itself; permutation: `train` items of a seeded order",
+        choices=("permutation", "given"),
+    )
+    seed: int | None = key(None, "of the permutation", low=0)
+    train: int | None = key(None, "items for training, of the permutation", low=1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
+
+    The files are in the `format` that is named (`readers/formats`), or that their names tell; else CRFsuite's text
+    for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
+    """
+
+    dataset: str = key("", "a name of `crfqn data list`, in the place of files")
+    train: str = key("", "a file to train on, relative to this one")
+    test: str = key("", "a file to score the model on; there need be none")
+    dev: str = key("", "a file that the training is stopped by; [solver] has scoring and patience")
+    format: str = key("", "of the files; default: what their names tell, or the features need")
+    label: str = key("", "column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos")
+    sentence: str = key(
+        "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
+    )
+    split: Split = Split("given")
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of the observations; every kind has keys of its own.
+
+    `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
+    over the columns of the data, see `crfqn.data.templates.windows`. `templates`: `templates` names a pattern
+    file of CRF++ or Wapiti beside the recipe, `shapes` columns whose forms are features (`crfqn.Templates`). `words`:
+    the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
+    with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
+    feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
+    `crfqn.recipes.document_features.TextFeatures`.
+    """
+
+    kind: str = key(
+        MISSING,
+        "how observations become numbers",
+        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text"),
+    )
+    threshold: float = key(1.0, "grey values from here on are on", of="pixel-pairs")
+    bias: bool = key(True, "one feature more, which is always on", of="pixel-pairs")
+    columns: str = key(
+        "",
+        "names of the columns before the label; default: those of the file, w pos of windows",
+        of="windows templates words",
+    )
+    templates: str = key(
+        CHUNKING,
+        "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
+        of="windows templates",
+    )
+    ends: bool = key(
+        True, "whether places beyond the ends of an item have a value of their own", of="windows"
+    )
+    shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
+    min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
+    n_hashed: int | None = key(
+        None, "so many columns for all features, by hashing, without names", low=1, of="templates words"
+    )
+    scale: str = key(
+        "none",
+        "max-abs divides each feature by its largest size in the training part",
+        choices=("none", "max-abs"),
+        of="given",
+    )
+    weighting: str = key(
+        "tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text"
+    )
+    norm: str = key("l2", "l2 makes all texts equally long", choices=("l2", "none"), of="text")
+    min_df: int = key(1, "leave out words of fewer texts", low=1, of="text")
+    sublinear_tf: bool = key(False, "1 + log(count) in the place of counts", of="text")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns that are read, without the label; [] for all that the data have."""
+        return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
+
+
+FEATURES_OF = {
+    "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
+    "taxonomy": ("given", "text"),
+    "flat": ("given", "text"),
+    "ranking": ("given", "text"),
+}
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Structure of the labels: `chain`, `taxonomy`, `flat` or `ranking`.
+
+    In a chain every position has a label; over a taxonomy and flat every document has one. A ranking's documents have
+    several, which the data separate by commas, as in svmlight's format for several labels.
+
+    For data of one's own, `taxonomy` names a file beside the recipe (see `read_taxonomy_file`); without it
+    the labels are paths in the taxonomy, their parts separated by `separator`.
+    """
+
+    kind: str = key("chain", "how labels hang together", choices=(*FEATURES_OF,))
+    labels: str = key("leaves", "what an item can be labelled by", choices=("leaves", "nodes"), of="taxonomy")
+    taxonomy: str | None = key(None, "a file with the tree; without it labels are paths in it", of="taxonomy")
+    separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
+
+
+STRENGTHS = ("l1", "l2", "group_l1")
+OF_ITEMS = "taxonomy flat ranking"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
+
+    Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
+    """
+
+    l1: float | str | None = key(None, "L1 penalty: larger means fewer weights", low=0.0, words=("auto",))
+    l2: float | None = key(None, "L2 penalty: larger means smaller weights", low=0.0)
+    group_l1: float | str | None = key(
+        None, "penalty of whole features: larger means fewer of them", low=0.0, words=("auto",)
+    )
+    loss: str = key(
+        "logistic",
+        "what is minimised besides the penalty",
+        choices=("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES),
+        of="chain taxonomy flat",
+    )
+    penalty: str | None = key(
+        None,
+        "of single weights, or of the rows of features",
+        choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
+        of="flat ranking",
+    )
+    threshold: str = key("item", "how a set is cut off a ranking", choices=("item", "label"), of="ranking")
+    group_norm: str = key(
+        "l2", "the norm of a feature's weights in group_l1", choices=("l2", "linf"), of="chain taxonomy"
+    )
+    all_possible_states: bool = key(
+        True, "weights also for pairs of feature and label that never occur", of="chain"
+    )
+    all_possible_transitions: bool = key(True, "the same for pairs of neighbouring labels", of="chain")
+    fit_intercept: bool = key(False, "a constant for each label", of=OF_ITEMS)
+    penalize_intercept: bool = key(False, "whether the penalty is on it too", of=OF_ITEMS)
+    class_weight: str = key(
+        "none",
+        "balanced: rare labels count as much as frequent ones",
+        choices=("none", "balanced"),
+        of=OF_ITEMS,
+    )
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
+
+    name: str = key("auto", "auto chooses by penalty, sizes and density")
+    tol: float = key(1e-3, "relative distance from the optimum", above=0.0)
+    stop: str = key("estimate", "certificate: by a proof only", choices=("estimate", "certificate"))
+    max_iter: int = key(500, "iterations at most", low=1)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
+
+    path: str = key("", "the model file; default: NAME.crfqn")
+
+
+SECTIONS: dict[str, type] = {
+    "data": Data,
+    "features": Features,
+    "structure": Structure,
+    "objective": Objective,
+    "solver": Solver,
+    "output": Output,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Recipe: everything that training needs. `source` is the file it came from, for messages and relative paths."""
+
+    name: str
+    title: str
+    data: Data
+    features: Features
+    structure: Structure
+    objective: Objective
+    solver: Solver
+    output: Output
+    source: Path
+
+    @property
+    def output_path(self) -> Path:
+        """File to which `crfqn train` saves the model."""
+        return Path(self.output.path or f"{self.name}.crfqn")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the recipe in the layout of its TOML file, JSON-able; `parse_recipe` reads it back."""
+        table = asdict(self)
+        del table["source"]
+        table["solver"].update(table["solver"].pop("settings"))
+        for section, names in keys_of(self.structure.kind, self.features.kind).items():
+            table[section] = {name: table[section][name] for name in names}
+        return _without_none(table)
+
+
+def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
+    """Return the `Recipe` that a table read from TOML (or from a model file) describes, after checking it.
+
+    Raises
+    ------
+    RecipeError
+        Names `source`, the section and the key, what came and what is allowed.
+    """
+    table = dict(table)
+    check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
+    for name in ("name", "title"):
+        if not isinstance(table.get(name), str) or not table[name]:
+            raise RecipeError(
+                f"{source}: expected {name} = a text that is not empty, got {shown(table.get(name))}"
+            )
+    parts = {name: read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
+    split = read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
+    names = keys_in(Solver)
+    settings = {name: parts["solver"].pop(name) for name in [*parts["solver"]] if name not in names}
+    ready: dict[str, dict[str, Any]] = {
+        "data": {"split": read_section(Split, source, "[data.split]", split)},
+        "solver": {"settings": settings},
+    }
+    sections: dict[str, Any] = {
+        name: read_section(cls, source, f"[{name}]", parts[name], **ready.get(name, {}))
+        for name, cls in SECTIONS.items()
+    }
+    recipe = Recipe(table["name"], table["title"], **sections, source=Path(source))
+    for text in chain(_mistakes_in_data(recipe.data), _mistakes_of_kinds(recipe)):
+        raise RecipeError(f"{source}: {text}")
+    _check_keys(source, parts, recipe.structure.kind, recipe.features.kind)
+    for text in _mistakes_in_templates(recipe.features, "templates" in parts["features"]):
+        raise RecipeError(f"{source}: {text}")
+    for name, value in settings.items():
+        if not isinstance(value, (str, int, float, bool)):
+            found = f"[solver] {name} = {shown(value)}"
+            raise RecipeError(f"{source}: {found}: expected a number, a text, true or false")
+    return recipe
+
+
+def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the sections that depend on the kinds of structure and features."""
+    objective = sorted(keys_in(Objective, structure), key=lambda name: name not in ("loss", "penalty"))
+    return {
+        "features": (*keys_in(Features, features),),
+        "structure": (*keys_in(Structure, structure),),
+        "objective": (*objective,),
+    }
+
+
+def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, features: str) -> None:
+    """Check that the sections have only keys of their kinds."""
+    for name, allowed in keys_of(structure, features).items():
+        kind = f'kind = "{features if name == "features" else structure}"'
+        owner = "[structure] " if name == "objective" else ""
+        check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
+
+
+def _mistakes_in_data(data: Data) -> Iterator[str]:
+    """Yield what is wrong with several keys of [data]."""
+    has_files, split = bool(data.train or data.test), data.split
+    if bool(data.dataset) == has_files:
+        yield "[data] needs either dataset, or train and test (names of two files)"
+    if has_files and not data.train:
+        yield "[data] has a test file and no train, a file to train on"
+    if data.format and not has_files:
+        yield "[data] format is that of files (train, test), not of a dataset"
+    if data.format and data.format not in FORMATS:
+        yield f"[data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
+    if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
+        yield '[data.split] kind = "permutation" needs seed and train (items for training) and a dataset in [data]'
+    if split.kind == "given" and (split.seed is not None or split.train is not None):
+        yield '[data.split] seed and train belong to kind = "permutation", not to "given"'
+
+
+def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
+    """Yield which kinds of features, structure, data and loss do not go together."""
+    data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
+    is_chain, kind = structure.kind == "chain", recipe.features.kind
+    of_kind = f'[features] kind = "{kind}"'
+    if kind not in FEATURES_OF[structure.kind]:
+        yield (
+            f'{of_kind} is for single items, not for sequences; expected [structure] kind = "taxonomy", "flat" or '
+            f'"ranking", got "chain"'
+            if is_chain
+            else f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers) '
+            f'or "text"'
+        )
+    fitting = "attributes" if data.train else "pixel-pairs"
+    if is_chain and kind not in (fitting, "windows", "templates", "words"):
+        has = "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
+        columns = "for files of columns" if data.train else "if it has columns"
+        yield f'{of_kind}: {has}; use "{fitting}", or "windows", "templates" or "words" {columns}'
+    if loss in (*FLAT_LOSSES, *LEAST_SQUARES) and structure.kind in ("chain", "taxonomy"):
+        yield (
+            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected "logistic" or "hinge" for '
+            f'"{structure.kind}"'
+        )
+    for name in ("taxonomy", "separator"):
+        value = getattr(structure, name)
+        if value is not None and data.dataset:
+            yield (
+                f'[structure] {name} = "{value}" is for files of your own; the dataset {data.dataset!r} brings its '
+                "taxonomy"
+            )
+        if value == "":
+            yield f'[structure] {name} = "": expected a text that is not empty'
+
+
+def _mistakes_in_templates(features: Features, has_templates: bool) -> Iterator[str]:
+    """Yield why window templates cannot be read, or ask for columns that are not there; or that there are none."""
+    if features.kind == "windows":
+        try:
+            WindowFeatures.parse(features.templates, features.column_names)
+        except InputError as error:
+            yield f"[features] templates: {error}"
+    if features.kind == "templates" and not has_templates:
+        yield "[features] lacks the key templates: expected the name of a pattern file"
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(part) for name, part in value.items() if part is not None}
+    return value

@@ -1,0 +1,270 @@
+"""Data that a recipe names: datasets, its own files and new ones for its model; how the items are cut; what it gives.
+
+A file is read in the format which the recipe says, else what the file's name tells, else that of the kind of features.
+A new file whose name tells another format than the training file's has that one; standard input has the training
+file's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from crfqn.data.files.lines import STANDARD_INPUT, check_regular
+from crfqn.datasets import Dataset, dataset
+from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.readers.documents import Documents
+from crfqn.readers.formats import registry as formats
+from crfqn.readers.labeled import Labeled
+from crfqn.recipes.schema import Recipe
+
+if TYPE_CHECKING:
+    from crfqn.recipes.document_features import Features
+    from crfqn.taxonomy.tree import LabelTree
+
+EMBEDDED = "digits"
+EMBEDDED_DOCUMENTS = "stdlib"
+OF_FEATURES = {
+    "windows": "conll",
+    "templates": "conll",
+    "words": "conll",
+    "text": "text",
+    "given": "svmlight",
+}
+TABLES = ("csv", "tsv", "parquet")
+ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
+Data = TypeVar("Data", Labeled, Documents)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Features of new items, and their labels if there are any.
+
+    Attributes
+    ----------
+    X : what the estimator's `predict` takes
+    y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
+    data : the items as they were read, Labeled or Documents, of a file
+    texts : how the positions read, a list of str an item: the first column of data that has columns
+    """
+
+    X: Any
+    y: list[Any] | None
+    data: Any = None
+    texts: list[list[str]] | None = None
+
+
+@dataclass
+class Prepared:
+    """Data of a recipe, cut into training and test items and mapped to features.
+
+    Attributes
+    ----------
+    X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
+    y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
+    feature_names : names of the columns, None where X names its features itself
+    fingerprint : SHA-256 over all labels and observations (64 hex digits), the same for every format of the file
+    taxonomy : of documents whose recipe has one, else None
+    features : of documents, None for sequences
+    is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
+    sample_weight : weights of the training items, where their file gives any; else None
+    """
+
+    X_train: Any
+    y_train: list[Any]
+    X_test: Any
+    y_test: list[Any]
+    feature_names: Sequence[str] | None
+    fingerprint: str
+    taxonomy: LabelTree | None = None
+    features: Features | None = None
+    is_inferred: bool = False
+    sample_weight: list[float] | None = None
+
+    @property
+    def given_taxonomy(self) -> LabelTree | None:
+        """Taxonomy to give to the estimator; None where it infers the taxonomy from the labels itself."""
+        return None if self.is_inferred else self.taxonomy
+
+    def take_train(self) -> Any:
+        """Return X_train and let go of it: a training then holds it only until its own store is built."""
+        taken, self.X_train = self.X_train, None
+        return taken
+
+
+def load_dataset(recipe: Recipe) -> Labeled | Documents:
+    """Return the recipe's dataset; RecipeError for sequences where documents are needed or the other way."""
+    is_chain = recipe.structure.kind == "chain"
+    try:
+        data = find_dataset(recipe).load()
+    except DataUnavailableError as error:
+        name = EMBEDDED if is_chain else EMBEDDED_DOCUMENTS
+        raise DataUnavailableError(
+            f"{error}\nWithout any download: `crfqn train models/{name}` trains on data that is built in."
+        ) from error
+    if isinstance(data, Labeled) != is_chain:
+        has, fitting = (
+            ("single items", '"taxonomy", "flat" or "ranking"') if is_chain else ("sequences", '"chain"')
+        )
+        raise RecipeError(
+            f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": the dataset '
+            f"{recipe.data.dataset!r} has {has}; use {fitting}"
+        )
+    return data
+
+
+@contextmanager
+def own_files() -> Iterator[None]:
+    """Turn DataUnavailableError into DataError: a missing file that the user named is a mistake, no data to fetch."""
+    try:
+        yield
+    except DataUnavailableError as error:
+        raise DataError(str(error)) from error
+
+
+def own_file(path: Path) -> Path:
+    """Return the path of a file that a recipe names; DataError for a pipe or device.
+
+    It is read as a whole, and twice where a message needs its line.
+    """
+    check_regular(path)
+    return path
+
+
+def find_dataset(recipe: Recipe) -> Dataset:
+    """Return the registry's entry of the recipe's dataset; RecipeError if there is none."""
+    try:
+        return dataset(recipe.data.dataset)
+    except DataError as error:
+        raise RecipeError(f"{recipe.source}: [data] dataset: {error}") from error
+
+
+def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of the training and of the test items, ascending or in the order of a permutation.
+
+    n_given : items of the training part that the data brings, its first ones, for the split `given`
+    """
+    cut = recipe.data.split
+    if cut.kind == "given":
+        if n_given is None:
+            raise RecipeError(
+                f"{recipe.source}: [data.split] the dataset {recipe.data.dataset!r} brings no split "
+                f'of its own; use kind = "permutation" with seed and train'
+            )
+        order, n_train = np.arange(n_items), n_given
+    else:
+        assert cut.train is not None  # the schema saw to it
+        order, n_train = np.random.RandomState(cut.seed).permutation(n_items), cut.train
+        if n_train >= n_items:
+            raise RecipeError(
+                f"{recipe.source}: [data.split] train = {n_train}: expected 1 to {n_items - 1}, since the "
+                f"data has {n_items} items and some must be left for the test"
+            )
+    return order[:n_train], order[n_train:]
+
+
+def format_of(recipe: Recipe, path: str | Path) -> str:
+    """Return the name of the format of a recipe's file."""
+    return recipe.data.format or told_format(path) or OF_FEATURES.get(recipe.features.kind, "crfsuite")
+
+
+def format_of_new(recipe: Recipe, path: str | Path) -> str:
+    """Return the format of a file for the recipe's model; named as the training file, it has its, whatever it tells."""
+    told, own = told_format(path), format_of(recipe, recipe.data.train)
+    return own if told in (None, told_format(recipe.data.train)) else told
+
+
+def told_format(path: str | Path) -> str | None:
+    """Return the format that a file's name tells, if any."""
+    try:
+        return formats.find_format(None, path).name
+    except InputError:
+        return None
+
+
+def read_sequences(
+    recipe: Recipe, path: str | Path, columns: Sequence[str] | None = None, is_new: bool = False
+) -> Labeled:
+    """Return the items of a file of sequences.
+
+    columns : those that the recipe's model reads, if that is known
+    is_new : whether it is a file for the model, which may lack the column of labels
+    """
+    name = format_of(recipe, path)
+    options = reading_options(recipe, name, columns, is_new=is_new)
+    return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
+
+
+def reading_options(
+    recipe: Recipe,
+    format: str,
+    columns: Sequence[str] | None = None,
+    *,
+    is_new: bool = False,
+    keeps_blank: bool = False,
+) -> dict[str, Any]:
+    """Return the options that the recipe's files in a format are read with; parameters as of the readers here."""
+    if recipe.structure.kind == "chain":
+        if recipe.features.kind not in ("windows", "templates", "words"):
+            return {}
+        names = list(columns or recipe.features.column_names) or None
+        return column_options(format, names) | named_columns(recipe, format, is_new)
+    options = named_columns(recipe, format, is_new)
+    if format == "text":
+        options["keeps_blank"] = keeps_blank
+    elif format == "svmlight":
+        options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
+    return options
+
+
+def named_columns(recipe: Recipe, format: str, is_new: bool) -> dict[str, Any]:
+    """Return the options of a format that say which columns are labels and items, where the recipe does."""
+    label, sentence = recipe.data.label or None, recipe.data.sentence or None
+    if format in TABLES:
+        return {"label": label, "sentence": sentence, "needs_named": not is_new}
+    return {"label": label} if format == "conllu" and label is not None else {}
+
+
+def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
+    """Return the options of a format that say how the columns are called, or for None that it reads all of them."""
+    if format == "conllu":
+        return {"columns": names or ONLY_WORDS}
+    return {"columns": names} if format == "conll" or (format in TABLES and names is not None) else {}
+
+
+def read_documents(
+    recipe: Recipe, path: str | Path, keeps_blank: bool = False, is_new: bool = False
+) -> Documents:
+    """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`, `is_new` as of sequences."""
+    name = format_of(recipe, path)
+    options = reading_options(recipe, name, is_new=is_new, keeps_blank=keeps_blank)
+    return _of_kind(recipe, path, Documents, formats.read(path, name, **options))
+
+
+def _of_kind(recipe: Recipe, path: str | Path, kind: type[Data], data: Any) -> Data:
+    """Return the data; RecipeError for sequences in the place of documents or the other way."""
+    if isinstance(data, kind):
+        return data
+    has, fitting = (
+        ("sequences", '"chain"') if kind is Documents else ("documents", '"flat", "taxonomy" or "ranking"')
+    )
+    raise RecipeError(
+        f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
+    )
+
+
+def own_parts(recipe: Recipe, read: Callable[[Recipe, str | Path], Data]) -> list[Data]:
+    """Return the training part and, if there is one, the test part of a recipe's own files."""
+    parts = []
+    for name in (recipe.data.train, recipe.data.test):
+        if not name:
+            continue
+        with own_files():
+            path = name if name == STANDARD_INPUT else own_file(recipe.source.parent / name)
+            parts.append(read(recipe, path))
+    return parts
