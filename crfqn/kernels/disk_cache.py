@@ -67,11 +67,8 @@ class KernelFiles(IndexDataCacheFile):
     def _load_index(self) -> dict[Any, str]:
         try:
             return super()._load_index()
-        except (
-            ImportError,
-            AttributeError,
-        ):  # of a version whose types stand elsewhere: obsolete, not damaged
-            return {}
+        except (ImportError, AttributeError):
+            return {}  # of a version whose types stand elsewhere: obsolete, not damaged
         except Exception as error:
             self._warn_damaged(error)
             return {}  # as if obsolete: the next code that is kept replaces it

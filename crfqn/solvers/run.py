@@ -34,9 +34,8 @@ Callback = Callable[[Progress], object]
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 # Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
-GROSS = (
-    10.0  # times the tolerance may an estimate be contradicted, where kinks hide what else a look would find
-)
+# Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
+GROSS = 10.0
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
 MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
