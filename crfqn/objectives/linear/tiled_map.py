@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.linear.eigenvalue import collatz_wielandt
-from crfqn.objectives.linear.gram import GramSum
+from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 
