@@ -184,7 +184,7 @@ class GeneratedMap(TiledMap):
         return np.asarray(self.batch.transform(self.rows[positions], columns), np.float64)
 
     def kept(self) -> DenseMap:
-        """Return the map of the features as an array, made once, in float32 where the rows are float32 or small integers."""
+        """Return the map of their array, made once: in float32 where the rows are float32 or small integers."""
         out = np.empty((self.n_positions, self.n_stored), result_dtype(self.rows))
 
         def make(part: int) -> None:

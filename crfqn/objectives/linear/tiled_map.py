@@ -1,8 +1,7 @@
 """Feature maps by matrix products over tiles, some positions of some features: no index arrays.
 
 Tiles are fixed and shared out among threads, so that results do not depend on their number; sums are taken in float64,
-tile by tile. What a tile is made of, the variants know: an array (`dense_map.py`), features made when they are asked
-for (`generated_map.py`), several maps side by side (`joined_map.py`). Shapes as in `feature_map.py`.
+tile by tile. What a tile is made of, the variants in `dense_map.py` know. Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
