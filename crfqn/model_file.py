@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.atomic_write import StrPath, replace_file
 from crfqn.errors import InputError, ModelFileError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"

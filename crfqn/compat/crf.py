@@ -23,7 +23,7 @@ from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.crfsuite import model as crfsuite
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 
 @dataclass(eq=False, repr=False)

@@ -12,9 +12,9 @@ from crfqn.data.labels.partial import PartialLabels, encode_partial_labels, flat
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.transitions import Transitions
+from crfqn.messages import shorten
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
-from crfqn.wording import shorten
 
 ERROR, DROP = ON_VIOLATION = ("error", "drop")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from crfqn.errors import InputError
-from crfqn.wording import shorten
+from crfqn.messages import shorten
 
 MOST_SHOWN = 5  # labels in an error message
 

@@ -24,9 +24,8 @@ from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.set_labels import SetLabels
 from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
 from crfqn.model_file import ModelFile
-from crfqn.objectives.linear.centring import centred_weights
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.result import Status

@@ -20,9 +20,9 @@ from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.named_penalties import STRENGTHS
 from crfqn.estimators.saving import SUMMARY, TRACE
 from crfqn.estimators.strengths import is_auto
+from crfqn.messages import describe
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
-from crfqn.wording import describe
 
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {

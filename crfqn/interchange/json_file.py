@@ -23,8 +23,8 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import restore
 from crfqn.estimators.saving import whole_content
 from crfqn.interchange.bytes_of_file import read_whole
+from crfqn.messages import describe
 from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json
-from crfqn.wording import describe
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crfqn.data.items import locate
 from crfqn.data.labels.codes import encode_labels, flat_labels
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 UNKNOWN = -1
 PARTIAL = (type(None), set, frozenset)

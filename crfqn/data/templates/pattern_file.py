@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from crfqn.data.templates.patterns import TEXT, Macro, Pattern, View, translate
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 CRFPP, WAPITI = "crf++", "wapiti"
 # Positions beyond the item that have a mark: CRF++ takes no offset over 8, Wapiti's `#` stands for all behind 4.

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from crfqn.errors import InputError
-from crfqn.wording import shorten
+from crfqn.messages import shorten
 
 TRUE, FALSE = "true", "false"
 KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_shape` keeps apart

@@ -22,6 +22,7 @@ from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
 from crfqn.data.files.parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
+from crfqn.messages import describe, shorten
 from crfqn.readers.documents import Documents
 from crfqn.readers.formats.conll import STYLES, conll_lines, read_conll
 from crfqn.readers.formats.conllu import conllu_lines, read_conllu
@@ -39,7 +40,6 @@ from crfqn.readers.formats.tables import (
     read_parquet,
 )
 from crfqn.readers.labeled import Labeled, with_labels
-from crfqn.wording import describe, shorten
 
 Data = Labeled | Documents
 SEQUENCES, DOCUMENTS = "sequences", "documents"
