@@ -23,7 +23,7 @@ class Parameter:
     says : what it means, for the command line, recipes and the manual
     kind : float, int, bool or str; object for what only the estimator can check
     choices : the values that there are
-    low, above : limits of a number, >= and >
+    low, above, below : limits of a number, >=, > and <
     words : what may stand in the place of a number
     is_optional : whether it may be None
     expects : what it may be in words, where the above do not say it
@@ -35,6 +35,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     low: float | None = None
     above: float | None = None
+    below: float | None = None
     words: tuple[str, ...] = ()
     is_optional: bool = False
     expects: str = ""
@@ -57,6 +58,7 @@ class Parameter:
             is_finite
             and (self.low is None or value >= self.low)
             and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
         )
 
     @property
@@ -97,7 +99,6 @@ def _is_class_weight(value: Any) -> bool:
 
 
 _STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0}
-_SHARE = "a number between 0 and 1"
 
 PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
     {
@@ -188,7 +189,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         ),
         "patience": _count("stop after so many scores of validation items without a better one"),
         "early_stopping": _flag("keep the stages up to the best score on held-out items"),
-        "validation_fraction": Parameter("share of the items that are held out", expects=_SHARE),
+        "validation_fraction": Parameter(
+            "share of the items that are held out",
+            float,
+            above=0.0,
+            below=1.0,
+            expects="a number between 0 and 1",
+        ),
         "n_iter_no_change": _count("stop so many stages after the best one"),
         "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
         "generator": Parameter("where a stage's features come from", expects="a name or a generator"),

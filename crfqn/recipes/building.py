@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import crfqn
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
@@ -15,8 +16,14 @@ from crfqn.recipes.sources import Observed, Prepared
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
 
-# By structure; flat labels have several.
-KIND_OF = {"chain": "chain-crf", "taxonomy": "taxonomy-crf", "ranking": "multilabel-ranker"}
+# Names of `crfqn`, which imports them when they are asked for.
+CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
+CLASS_OF_LOSS = {
+    "logistic": "MulticlassCRF",
+    "generalized-least-squares": "GeneralizedLeastSquares",
+    "calibrated-least-squares": "CalibratedLeastSquares",
+    "stagewise-regression": "StagewiseRegression",
+}
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
 
@@ -119,11 +126,8 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
     """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
-    from crfqn.estimators.storage.persistence import KINDS
-
-    flat = "multiclass-crf" if loss == "logistic" else "multiclass-classifier"
-    kinds: Any = KINDS
-    return kinds[KIND_OF.get(recipe.structure.kind, loss if loss in LEAST_SQUARES else flat)]
+    flat = CLASS_OF_LOSS.get(loss, "MulticlassClassifier")
+    return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))
 
 
 def _given_by(recipe: Recipe) -> list[str]:
@@ -149,7 +153,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without the strengths that a penalty of this name does not have."""
-    from crfqn.estimators.strengths.named_penalties import named_penalty
+    from crfqn.estimators.named_penalties import named_penalty
 
     known = (*named_penalty(penalty).strengths, "l2")
     return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}
