@@ -4,6 +4,7 @@
 """
 
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -46,8 +47,10 @@ class TestEstimators:
         names = set(inspect.signature(kind).parameters)
         assert names == set(kind().get_params()) == set(clone(kind()).get_params())
         assert names <= PARAMETERS.keys()
-        text = kind.__doc__[: kind.__doc__.index("Attributes\n")]
-        assert [name for name in names if name not in text] == []
+        text = inspect.getdoc(kind).split("Parameters\n----------\n")[1].split("\nAttributes\n")[0]
+        heads = re.findall(r"^\w.*", text, re.M)
+        explained = {name for head in heads for name in head.split(" : ")[0].split(", ")}
+        assert names - explained == set()
 
     def test_defaults_are_allowed(self, kind):
         kind()._check_parameters()

@@ -160,6 +160,8 @@ class StagewiseRegression(StagedModel[Stages]):
         Seeds features and held-out items; None is a seed too.
     max_seconds, n_threads, verbose, callback
         As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
 
     Attributes
     ----------
