@@ -21,9 +21,8 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.training.automatic_solver import for_items
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, FeatureBlocks
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
