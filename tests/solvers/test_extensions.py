@@ -96,7 +96,7 @@ ONLINE = {"averaged-perceptron", "passive-aggressive"}
 CASES = [  # and the solvers that take them; all others refuse
     ("page's loss", "elastic net", CURVATURE),
     ("page's loss", "page's penalty", CURVATURE),
-    ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs"}),
+    ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("page's structure", "elastic net", CURVATURE),
     ("page's structure", "ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("likelihood", "page's penalty", CURVATURE | ONLINE | {"bcd"}),
