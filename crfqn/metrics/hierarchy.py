@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
-from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy

@@ -24,14 +24,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_labels
+from crfqn.data.items import check_class_weight, item_weights
+from crfqn.data.label_codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
-from crfqn.estimators.classification.labels.item_weights import check_class_weight, item_weights
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.classification.scoring.node_scores import score_blocks
-from crfqn.estimators.features import centred, item_features
+from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.storage.content import (
     FEATURE,
     STATE,
@@ -44,7 +44,6 @@ from crfqn.estimators.storage.content import (
 from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.estimators.training.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.training.validation import check_pair, held_out
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap

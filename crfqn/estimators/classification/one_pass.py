@@ -15,10 +15,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_known_labels
+from crfqn.data.items import item_weights
+from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.classification.labels.item_weights import item_weights
 from crfqn.estimators.classification.linear import LinearModel
 from crfqn.estimators.classification.online import OnlineItems
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD

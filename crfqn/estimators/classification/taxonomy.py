@@ -17,9 +17,9 @@ from crfqn.estimators.classification.items import ItemModel
 from crfqn.estimators.classification.labels.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.classification.online import OnlineItems
 from crfqn.estimators.classification.probabilistic import Probabilistic, has_probabilities
+from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths.structured import HINGE, ByStrengths
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy

@@ -17,11 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
+from crfqn.data.items import set_weights
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_flags, check_size
 from crfqn.estimators.classification.items import adopt_columns
-from crfqn.estimators.classification.labels.item_weights import set_weights
 from crfqn.estimators.features import item_features
 from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (

@@ -17,26 +17,30 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import (
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import (
+    PartialLabels,
+    encode_constraints,
     encode_known_labels,
     encode_labels,
     flat_labels,
+    flat_partial_labels,
+    is_partial,
     lists_by_item,
     split_by_item,
 )
-from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.checks import check_flags
-from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.classification.probabilistic import has_probabilities
+from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.sequence.decoding import OpenItems
 from crfqn.estimators.sequence.inspection import SequenceInspection
 from crfqn.estimators.sequence.online import OnlineSequences
-from crfqn.estimators.sequence.open_items import OpenItems
 from crfqn.estimators.sequence.rules_content import add_rules, read_rules
 from crfqn.estimators.sequence.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.sequence.training_data import ON_VIOLATION, prepare
@@ -60,7 +64,6 @@ from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.estimators.training.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.training.validation import check_pair, held_out
-from crfqn.estimators.unknown_features import warn_of_unknown_names
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.image import add_image

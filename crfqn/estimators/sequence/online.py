@@ -14,13 +14,12 @@ from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import encode_known_labels
-from crfqn.data.labels.partial import PartialLabels
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import PartialLabels, encode_known_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.classification.labels.item_weights import check_item_weights
 from crfqn.estimators.sequence.decoding import SequenceDecoding
 from crfqn.estimators.sequence.training_data import find_broken, items_that_stay, take_items
 from crfqn.estimators.sequence.transitions import as_transitions

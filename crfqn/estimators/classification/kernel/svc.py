@@ -18,7 +18,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
-from crfqn.data.labels.codes import encode_labels
+from crfqn.data.items import (
+    check_class_weight,
+    check_item_weights,
+    item_weights,
+)
+from crfqn.data.label_codes import encode_labels
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
@@ -27,11 +32,6 @@ from crfqn.estimators.classification.kernel.kernel_functions import (
     PRECOMPUTED,
     KernelFunction,
     resolve_gamma,
-)
-from crfqn.estimators.classification.labels.item_weights import (
-    check_class_weight,
-    check_item_weights,
-    item_weights,
 )
 from crfqn.estimators.storage.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.storage.saving import save
