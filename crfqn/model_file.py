@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crfqn.atomic_write import StrPath, replace_file
 from crfqn.data.files import check_regular, read_bytes
 from crfqn.errors import DataError, InputError, ModelFileError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
 HEADER_KEY = "crfqn"

@@ -14,13 +14,13 @@ from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
+from crfqn.messages import describe
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
 from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
-from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF

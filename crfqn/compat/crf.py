@@ -22,7 +22,7 @@ from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.interchange import crfsuite
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 
 @dataclass(eq=False, repr=False)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
-from crfqn.wording import shorten
+from crfqn.messages import shorten
 
 
 class Items:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.items import locate
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = "O", "B", "I", "E", "S"  # roles, whatever the letters of a scheme
 

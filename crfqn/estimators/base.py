@@ -33,8 +33,7 @@ from crfqn.estimators.training.empty_model import reason_of_empty, warn_of_empty
 from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
-from crfqn.objectives.linear.centring import centred_weights, given_weights
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
-from crfqn.wording import describe
 
 
 def hierarchical_precision_recall_f1(

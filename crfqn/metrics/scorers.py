@@ -17,6 +17,7 @@ from sklearn.metrics import make_scorer
 
 from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.metrics.hierarchy import (
     hierarchical_f1_score,
     hierarchical_precision_score,
@@ -38,7 +39,6 @@ from crfqn.metrics.spans import (
 )
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
-from crfqn.wording import describe
 
 SCORES: dict[str, Callable[..., float]] = {
     "hierarchical_f1": hierarchical_f1_score,

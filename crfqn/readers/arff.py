@@ -18,9 +18,9 @@ import numpy as np
 
 from crfqn.data.files import text_lines
 from crfqn.errors import DataError
+from crfqn.messages import shorten
 from crfqn.readers.documents import Documents
 from crfqn.taxonomy.reading import open_taxonomy
-from crfqn.wording import shorten
 
 ATTRIBUTE = re.compile(
     r"@attribute\s+(?P<name>'[^']*'|\"[^\"]*\"|\S+)\s+(?P<kind>[a-z]+)(?P<rest>\b.*)", re.IGNORECASE

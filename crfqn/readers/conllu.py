@@ -16,9 +16,9 @@ import numpy as np
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.messages import describe
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places, in_line
-from crfqn.wording import describe
 
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WITH_KEYS = ("feats", "misc")

@@ -21,6 +21,7 @@ from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Source, pack, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
+from crfqn.messages import describe, shorten
 from crfqn.readers.conll import STYLES, conll_lines, read_conll
 from crfqn.readers.conllu import conllu_lines, read_conllu
 from crfqn.readers.crfsuite_text import crfsuite_lines, read_crfsuite_text
@@ -38,7 +39,6 @@ from crfqn.readers.tables import (
     read_delimited,
     read_parquet,
 )
-from crfqn.wording import describe, shorten
 
 Data = Labeled | Documents
 SEQUENCES, DOCUMENTS = "sequences", "documents"

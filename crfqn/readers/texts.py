@@ -19,11 +19,11 @@ from xml.etree import ElementTree
 
 from crfqn.data.files import read_bytes, shown_name
 from crfqn.errors import DataError, DataUnavailableError
+from crfqn.messages import shorten
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled
 from crfqn.taxonomy.reading import open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
-from crfqn.wording import shorten
 
 PARTS = ("20news-bydate-train", "20news-bydate-test")
 ENCODING = "latin-1"  # which every byte is a character of

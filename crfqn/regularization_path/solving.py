@@ -22,8 +22,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF, given_result
 from crfqn.estimators.strengths.automatic import automatic_strength
 from crfqn.estimators.training.blas import single_threaded_blas
-from crfqn.objectives.linear.centring import centred_weights
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import Result, Status

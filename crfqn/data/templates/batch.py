@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from crfqn.data.templates.patterns import LAST_POSITION, Macro, Pattern, View
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 NONE = -1
 Function = Callable[[dict[str, str]], Iterable[str]]

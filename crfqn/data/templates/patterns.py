@@ -32,7 +32,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 TRUE, FALSE = "true", "false"
 KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_shape` keeps apart

@@ -22,7 +22,7 @@ from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns,
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
 from crfqn.errors import InputError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 LARGEST_WIDTH = 2**31 - 1
 

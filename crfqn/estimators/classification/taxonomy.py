@@ -20,11 +20,11 @@ from crfqn.estimators.classification.probabilistic import Probabilistic, has_pro
 from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.storage.content import Content
 from crfqn.estimators.strengths.structured import HINGE, ByStrengths
+from crfqn.messages import shorten
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
-from crfqn.wording import shorten
 
 LABELS = ("leaves", "nodes")
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need

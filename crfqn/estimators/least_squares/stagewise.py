@@ -32,9 +32,7 @@ from crfqn.estimators.least_squares.transformers import as_generator, restored_g
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
 from crfqn.estimators.storage.content import Content
 from crfqn.model_file import ModelFile
-from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.generated_map import GeneratedMap
-from crfqn.objectives.linear.joined_map import JoinedMap
+from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
 from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential

@@ -24,9 +24,8 @@ from crfqn.estimators.ranking.thresholds import KINDS, Thresholds, learn_thresho
 from crfqn.estimators.storage.content import Content, finite
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.model_file import ModelFile
-from crfqn.objectives.linear.centring import centred_weights
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.result import Status

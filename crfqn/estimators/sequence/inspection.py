@@ -16,7 +16,7 @@ from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.base import Fitted
 from crfqn.estimators.classification.probabilistic import has_probabilities
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 
 class Feature(NamedTuple):

@@ -19,7 +19,7 @@ from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 
 class Templates(TransformerMixin, BaseEstimator):

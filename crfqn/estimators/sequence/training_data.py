@@ -12,9 +12,9 @@ from crfqn.data.label_codes import PartialLabels, encode_partial_labels, flat_pa
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.sequence.transitions import Transitions
+from crfqn.messages import shorten
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
-from crfqn.wording import shorten
 
 ERROR, DROP = ON_VIOLATION = ("error", "drop")
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
+from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
-from crfqn.wording import describe, shorten
 
 ANY = "any"
 SEEN = "seen"

@@ -17,8 +17,8 @@ from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, 
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.weights import csr
+from crfqn.messages import describe
 from crfqn.model_file import ModelFile, narrowed
-from crfqn.wording import describe
 
 
 @dataclass

@@ -28,9 +28,9 @@ from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.estimators.storage.saving import SUMMARY, TRACE
 from crfqn.estimators.strengths.automatic import is_auto
 from crfqn.estimators.strengths.named_penalties import STRENGTHS
+from crfqn.messages import describe
 from crfqn.model_file import ModelFile, read_model
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
-from crfqn.wording import describe
 
 KINDS: dict[str, type[SparseCRF | MulticlassSVC]] = {
     kind.KIND: kind

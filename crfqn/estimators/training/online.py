@@ -16,8 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.classification.probabilistic import LIKELIHOOD
-from crfqn.objectives.linear.centring import centred_weights, given_weights
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState

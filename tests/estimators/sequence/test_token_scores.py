@@ -11,7 +11,7 @@ from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.sequence.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.weights import entries
-from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import Pool
 

@@ -18,7 +18,7 @@ from crfqn.estimators.features import is_plain_array
 from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.estimators.weights import entries
-from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, Pool
 
