@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.sequence.chain import ChainCRF
 from crfqn.objectives.support import Support
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 

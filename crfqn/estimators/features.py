@@ -16,8 +16,8 @@ from crfqn.data.items import Items
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, KnownNames
 from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
+from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool

@@ -15,7 +15,7 @@ from typing import Any
 
 from crfqn.data.files import PACKINGS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.storage.persistence import load
+from crfqn.estimators.persistence import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
 from crfqn.model_file import HEADER_LIMIT, read_whole
 
