@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.cli.loading import (
-    labels_sequences,
     load_model,
     open_input,
     predict_labels,
-    ranks_labels,
     tree_of,
 )
 from crfqn.cli.output import to_json
@@ -80,7 +78,7 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
     from crfqn.metrics.evaluation import LabelCounts, score_documents, score_sets
 
-    if labels_sequences(model):
+    if model.LABELS_SEQUENCES:
         counts = LabelCounts(model.scheme)
         for part in parts:
             counts.add(*part)
@@ -92,7 +90,7 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
         for kept, labels in zip((given, predicted), part, strict=True):
             texts = (label if isinstance(label, str) else tuple(label) for label in labels)
             kept += [names.setdefault(text, text) for text in texts]
-    if ranks_labels(model):
+    if model.RANKS_LABELS:
         return score_sets(given, predicted)
     tree = tree_of(model)
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake

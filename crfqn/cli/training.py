@@ -14,7 +14,7 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
+from crfqn.cli.loading import tree_of
 from crfqn.cli.options import DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.datasets import dataset
@@ -224,14 +224,12 @@ def used_features(model: Any) -> Any:
 def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths import described
 
-    if labels_sequences(model):
+    if model.LABELS_SEQUENCES:
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
     else:
         tree = prepared.taxonomy
-        n_labels = len(
-            set(chain.from_iterable(prepared.y_train) if ranks_labels(model) else prepared.y_train)
-        )
+        n_labels = len(set(chain.from_iterable(prepared.y_train) if model.RANKS_LABELS else prepared.y_train))
         if tree is not None:  # what can be predicted: labels without training items as well
             n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
         sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
@@ -290,7 +288,7 @@ def _weights(model: Any) -> str:
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     n_states, n_features = model.coef_.shape
-    if labels_sequences(model):
+    if model.LABELS_SEQUENCES:
         return f"{n_states * (n_states + n_features):,} weights"
     constant = " and a constant" if model.fit_intercept else ""
     rows = "labels" if tree_of(model) is None else "nodes"

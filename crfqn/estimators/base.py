@@ -123,6 +123,8 @@ class SparseCRF(Fitted):
     patience: int = 10
 
     KIND: ClassVar[str]
+    LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
+    RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")

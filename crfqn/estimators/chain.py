@@ -184,6 +184,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     """
 
     KIND = "chain-crf"
+    LABELS_SEQUENCES = True
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
     all_possible_states: bool = True

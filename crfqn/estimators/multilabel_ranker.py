@@ -91,6 +91,7 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     """
 
     KIND = "multilabel-ranker"
+    RANKS_LABELS = True
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*LinearModel.NOT_SAVED, "cv")
 
     threshold: str = "item"

@@ -47,7 +47,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
         y_train=_targets(recipe, train.labels),
         X_test=features.transform(test.inputs) if test.labels else matrix[:0],
         y_test=_targets(recipe, test.labels),
-        feature_names=[features.name_of(column) for column in range(features.n_columns)],
+        feature_names=features.names,
         fingerprint=documents.digest(),
         taxonomy=tree,
         is_inferred=is_inferred,

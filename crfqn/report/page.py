@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MOST_PATH_ROWS = 1000
+MOST_TRANSITIONS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,7 @@ def _of_weights(
         content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
-        content["transitions"] = weights.transitions(subject)
+        content["transitions"] = subject.strongest_transitions(MOST_TRANSITIONS)
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}
