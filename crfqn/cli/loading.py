@@ -33,14 +33,6 @@ def load_model(path: Path) -> Any:
     return load(path)
 
 
-def predict_labels(model: Any, inputs: Any) -> list[Any]:
-    """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
-    if model.RANKS_LABELS:
-        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
-    labels = model.predict(inputs)
-    return [list(map(str, item)) for item in labels] if model.LABELS_SEQUENCES else list(map(str, labels))
-
-
 def tree_of(model: Any) -> "LabelTree | None":
     """Return the taxonomy of the model's labels, None if it has none."""
     return getattr(model, "tree_", None)

@@ -16,7 +16,6 @@ from crfqn.cli.loading import (
     Input,
     load_model,
     open_input,
-    predict_labels,
     tree_of,
 )
 from crfqn.cli.options import PredictOptions
@@ -24,6 +23,7 @@ from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.messages import printable
+from crfqn.metrics.evaluation import predict_labels
 from crfqn.readers.registry import FORMATS, find_format, written_batches
 from crfqn.readers.rewriting import rewritten
 

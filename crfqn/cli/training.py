@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import tree_of
 from crfqn.cli.options import DataOptions
@@ -158,6 +157,8 @@ def _fit_and_save(
         code = ExitCode.NOT_CONVERGED
     scores = None
     if not is_interrupted and prepared.y_test:
+        from crfqn.metrics.evaluation import score
+
         scores = score(model, prepared.X_test, prepared.y_test)
     describe = summary_json if as_json else _summary
     print(describe(model, output, scores, is_interrupted), flush=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
@@ -175,6 +174,8 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
         )
     lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
     if best is not None and prepared.y_test:
+        from crfqn.metrics.evaluation import score
+
         found = score(models.best_model, prepared.X_test, prepared.y_test)
         lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
@@ -252,6 +253,7 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import KFold
 
+    from crfqn.metrics.evaluation import score
     from crfqn.regularization_path.path import make_folds
 
     X, y = prepared.take_train(), prepared.y_train

@@ -28,7 +28,7 @@ from crfqn.recipes.sources import (
     own_file,
     own_files,
     own_parts,
-    read_sequences,
+    read_items,
     split,
 )
 
@@ -118,7 +118,7 @@ def observe_sequences(
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, pixel_map(recipe).shape)
         else:
-            labeled = read_sequences(recipe, path, columns, is_new=True)
+            labeled = read_items(recipe, path, columns, is_new=True)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
     return replace(observed, y=labeled.known_labels(), data=labeled)
 
@@ -126,7 +126,7 @@ def observe_sequences(
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        train, *others = own_parts(recipe, read_sequences)
+        train, *others = own_parts(recipe)
         for part in (train, *others):
             _check_labels(recipe, part)
         return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
