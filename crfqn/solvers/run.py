@@ -19,7 +19,6 @@ from crfqn.arrays import NO_WEIGHTS
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value, count_proved_zeros
-from crfqn.solvers.held_out import HeldOut, Watch
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import (
@@ -32,6 +31,7 @@ from crfqn.solvers.protocols import (
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
+from crfqn.solvers.validation import ValidationMonitor, ValidationSet
 
 logger = logging.getLogger("crfqn.training")
 Callback = Callable[[Progress], object]
@@ -59,8 +59,8 @@ class RunRecord:
         callback: Callback | None,
         to_rounding: bool = False,
     ) -> None:
-        held_out: HeldOut | None = getattr(callback, "held_out", None)
-        self.watch = None if held_out is None else Watch(held_out)
+        held_out: ValidationSet | None = getattr(callback, "held_out", None)
+        self.watch = None if held_out is None else ValidationMonitor(held_out)
         self.objective, self.penalty = objective, penalty
         self.tol, may_estimate = as_tolerance(tol)
         self.is_convex = getattr(objective, "is_convex", True)
