@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import CrfqnError
-from crfqn.estimators.training.automatic_solver import FOR_FLAT
+from crfqn.estimators.automatic_solver import FOR_FLAT
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, Stage, TopViolators
 
 LEVELS = (1e-3, 1e-4)  # relative distances from the lowest objective
@@ -91,8 +91,9 @@ def blobs() -> TunedSet:
     """2,000 made-up sparse items of 12 labels, with 400 features that are alike in groups of four."""
     random = np.random.default_rng(0)
     y = random.integers(0, 12, 2000)
-    x = np.repeat(random.random((2000, 100)) < 0.05 + 0.2 * (random.random((12, 100)) < 0.1)[y], 4, axis=1)
-    x = x * (random.random(x.shape) < 0.9) * 1.0
+    chances = 0.05 + 0.2 * (random.random((12, 100)) < 0.1)
+    found = np.repeat(random.random((2000, 100)) < chances[y], 4, axis=1)
+    x = (found & (random.random(found.shape) < 0.9)).astype(np.float64)
     return TunedSet(Problem(x, y.astype(str), x[:10], y[:10].astype(str)), MulticlassCRF)
 
 
