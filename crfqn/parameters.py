@@ -4,7 +4,7 @@ The estimators' checks, the keys of recipes, the options of the command line and
 (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
 """
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -53,12 +53,13 @@ class Parameter:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         if isinstance(value, bool) or not isinstance(value, Integral if self.kind is int else Real):
             return False
-        is_finite = bool(self.expects) or math.isfinite(value)  # a limit may be infinite
+        number: Any = value
+        may_be_infinite = self.kind is int or bool(self.expects)  # as a limit may
         return (
-            is_finite
-            and (self.low is None or value >= self.low)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
+            (may_be_infinite or abs(number) <= sys.float_info.max)
+            and (self.low is None or number >= self.low)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
         )
 
     @property
