@@ -21,7 +21,7 @@ numbers as JSON. What a problem measures and its options are in `benchmarks/`.
 import sys
 
 import typer
-from benchmarks import chains, flat, hinge, inference, rows, spans, taxonomy, text
+from benchmarks import chains, flat, heuristics, hinge, inference, rows, spans, taxonomy, text
 
 from crfqn.errors import CrfqnError
 
@@ -33,21 +33,9 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, text.text,
+    hinge.hinge, spans.spans, text.text, heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)
-
-@app.command()
-def heuristics(
-    data: Annotated[list[str] | None, ALL] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns; medians are reported.")] = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
-    output: Output = None,
-) -> None:
-    """Prox-QN with each of its heuristics switched off alone: passes and seconds, relative to the default."""
-    from benchmarks import heuristics
-
-    finish(heuristics.measure(quick, repeats, data), output)
 
 
 if __name__ == "__main__":
