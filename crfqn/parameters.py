@@ -53,12 +53,13 @@ class Parameter:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         if isinstance(value, bool) or not isinstance(value, Integral if self.kind is int else Real):
             return False
-        is_finite = bool(self.expects) or math.isfinite(value)  # a limit may be infinite
+        number: Any = value
+        may_be_infinite = self.kind is int or bool(self.expects)  # as a limit may
         return (
-            is_finite
-            and (self.low is None or value >= self.low)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
+            (may_be_infinite or -math.inf < number < math.inf)
+            and (self.low is None or number >= self.low)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
         )
 
     @property

@@ -39,7 +39,7 @@ from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.parameters import PARAMETERS, Parameter
-from crfqn.penalties.kernel_norm import KernelNorm
+from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
