@@ -13,8 +13,6 @@ from typing import Any
 
 from crfqn.errors import InputError
 
-STRUCTURED_LOSSES = "logistic", "hinge"  # of chains and taxonomies
-FLAT_LOSSES = "squared-hinge", "multitask-squared-hinge", "hinge", "logistic"
 KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
 
 

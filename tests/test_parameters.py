@@ -15,8 +15,7 @@ from sklearn.base import clone
 import crfqn
 from crfqn.cli.options import DevOptions, PathOverrides, TrainOverrides
 from crfqn.errors import InputError
-from crfqn.estimators.named_penalties import PENALTIES
-from crfqn.parameters import FLAT_LOSSES, PARAMETERS, STRUCTURED_LOSSES, Parameter
+from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.recipes.keys import keys_in
 from crfqn.recipes.schema import Objective, Solver
 
@@ -67,12 +66,6 @@ class TestEstimators:
 
 def test_all_rows_are_some_estimators():
     assert {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters} == PARAMETERS.keys()
-
-
-def test_names_are_those_that_have_a_class():
-    assert {*PARAMETERS["penalty"].choices} == PENALTIES.keys()
-    assert {*crfqn.MulticlassClassifier.PARAMETERS["loss"].choices} == {*FLAT_LOSSES}
-    assert crfqn.TaxonomyCRF.PARAMETERS["loss"].choices == STRUCTURED_LOSSES
 
 
 def test_keys_of_recipes_and_options_are_of_the_table():

@@ -12,12 +12,12 @@ from crfqn.estimators.base import SOLVERS, SparseCRF
 from crfqn.estimators.strengths import Strengths, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structured import StructuralHinge
-from crfqn.parameters import PARAMETERS, STRUCTURED_LOSSES
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.structures.structure import Structure
 
-LOGISTIC, HINGE = STRUCTURED_LOSSES
+LOGISTIC, HINGE = LOSSES = ("logistic", "hinge")
 HINGE_SOLVER = "block-frank-wolfe"
 
 
@@ -32,7 +32,7 @@ class ByStrengths(SparseCRF):
     group_norm: str = "l2"
     loss: str = LOGISTIC
 
-    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=STRUCTURED_LOSSES)}
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=LOSSES)}
     SOLVERS: ClassVar = {**SOLVERS, HINGE_SOLVER: BlockFrankWolfe}
 
     def _check_parameters(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from crfqn.data.files import STANDARD_INPUT
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
-from crfqn.parameters import STRUCTURED_LOSSES
 from crfqn.readers.conll import columns_of
 from crfqn.readers.registry import DOCUMENTS, SEQUENCES, find_format
 from crfqn.recipes.keys import Key, keys_in
@@ -28,6 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all
     "objective": {"l1": "auto"},
     "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
 }
+STRUCTURED_LOSSES = ("logistic", "hinge")  # of chains and taxonomies
 
 
 def list_recipes() -> list[str]:

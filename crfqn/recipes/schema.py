@@ -12,10 +12,10 @@ from typing import Any
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
-from crfqn.parameters import FLAT_LOSSES, STRUCTURED_LOSSES
 from crfqn.readers.registry import FORMATS
 from crfqn.recipes.keys import check_names, key, keys_in, parameter, read_section, read_table, shown
 
+FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
 # Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
 LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
 
@@ -138,7 +138,7 @@ class Structure:
     separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
 
 
-LOSSES = (*dict.fromkeys(STRUCTURED_LOSSES + FLAT_LOSSES), *LEAST_SQUARES)
+LOSSES = ("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES)
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = "taxonomy flat ranking"
 
@@ -314,7 +314,7 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
         has = "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         columns = "for files of columns" if data.train else "if it has columns"
         yield f'{of_kind}: {has}; use "{fitting}", or "windows", "templates" or "words" {columns}'
-    if loss not in STRUCTURED_LOSSES and structure.kind in ("chain", "taxonomy"):
+    if loss in (*FLAT_LOSSES, *LEAST_SQUARES) and structure.kind in ("chain", "taxonomy"):
         yield (
             f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected "logistic" or "hinge" for '
             f'"{structure.kind}"'
