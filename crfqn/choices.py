@@ -131,3 +131,6 @@ LOSSES: Mapping[str, Loss] = {
 }
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
 STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
+UNKNOWN = Form(
+    f"{_LOSSES}.score_loss.ScoreLoss"
+)  # can do nothing: of a name that the estimator's check refuses

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import Coords
-from crfqn.choices import FLAT, LOSSES, PENALTIES, Form
+from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, TUNED
 from crfqn.estimators.checks import is_number
@@ -130,7 +130,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     @property
     def _loss_form(self) -> Form:
-        return FLAT[self.loss]
+        return FLAT.get(str(self.loss), UNKNOWN)
 
     @property
     def _trained_by(self) -> tuple[str, ...]:

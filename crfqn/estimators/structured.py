@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
-from crfqn.choices import STRUCTURED, Form
+from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import SOLVERS, SparseCRF
@@ -37,7 +37,7 @@ class ByStrengths(SparseCRF):
 
     @property
     def _loss_form(self) -> Form:
-        return STRUCTURED[self.loss]
+        return STRUCTURED.get(str(self.loss), UNKNOWN)
 
     @property
     def _trained_by(self) -> tuple[str, ...]:
