@@ -38,7 +38,7 @@ class Memory:
 def is_online(model: Any) -> bool:
     """Return True for solvers that learn item by item, else raise AttributeError, as scikit-learn asks."""
     if not model._loss_form.loss_class.has_marginals:
-        raise AttributeError(f"partial_fit needs a likelihood (loss='logistic'); the loss is {model.loss!r}")
+        raise AttributeError(f"partial_fit needs loss='logistic'; it is {model.loss!r}")
     if not (isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE):
         names = " or ".join(f"solver={name!r}" for name in ONLINE)
         raise AttributeError(f"partial_fit needs {names}, which learn item by item; it is {model.solver!r}")

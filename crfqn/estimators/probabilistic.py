@@ -24,9 +24,7 @@ from crfqn.estimators.items import ItemModel, Vector
 def has_probabilities(model: Any) -> bool:
     """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
     if not model._loss_form.loss_class.has_marginals:
-        raise AttributeError(
-            f"probabilities are those of a likelihood (loss='logistic'), not of {model.loss!r}"
-        )
+        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
 
 
