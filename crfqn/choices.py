@@ -75,7 +75,7 @@ class Loss:
     says : what it is of an item
     flat, structured : its form over items with a label each, and over chains and taxonomies, where there is one
     estimator : the estimator of flat labels that recipes train it by
-    penalties : of recipes; none: those that the estimator has
+    ridge_only : whether that estimator knows l2 alone
     shifts_alike : whether a constant added to all intercepts changes nothing
     dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
         zero, by their names in `automatic_solver.TUNED`
@@ -85,7 +85,7 @@ class Loss:
     flat: Form | None = None
     structured: Form | None = None
     estimator: str = "MulticlassClassifier"
-    penalties: tuple[str, ...] = ()
+    ridge_only: bool = False
     shifts_alike: bool = True
     dense: tuple[str, str] = ("margins", "margins")
 
@@ -120,13 +120,13 @@ LOSSES: Mapping[str, Loss] = {
     ),
     # Of dense features, each with an estimator of its own.
     "generalized-least-squares": Loss(
-        "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", penalties=("l2",)
+        "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", ridge_only=True
     ),
     "calibrated-least-squares": Loss(
-        "that of a link that is learnt", estimator="CalibratedLeastSquares", penalties=("l2",)
+        "that of a link that is learnt", estimator="CalibratedLeastSquares", ridge_only=True
     ),
     "stagewise-regression": Loss(
-        "that of a link, by stages of features", estimator="StagewiseRegression", penalties=("l2",)
+        "that of a link, by stages of features", estimator="StagewiseRegression", ridge_only=True
     ),
 }
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from crfqn.arrays import Coords
 from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, TUNED
-from crfqn.estimators.checks import is_number
 from crfqn.estimators.items import Vector
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.named_penalties import feature_blocks, make_penalty, named_penalty
@@ -19,6 +18,7 @@ from crfqn.estimators.one_pass import OnePass
 from crfqn.estimators.probabilistic import Probabilistic
 from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.solvers.protocols import Solver
@@ -118,6 +118,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
     """
 
     KIND = "multiclass-classifier"
+    PARAMETERS: ClassVar = OnePass.PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
 
     loss: str = "squared-hinge"
     feature_groups: Any = None
@@ -142,8 +143,6 @@ class MulticlassClassifier(OnePass, Probabilistic):
         return super()._centred(space, intercepts) if LOSSES[self.loss].shifts_alike else intercepts
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in FLAT:
-            raise InputError(f"loss: expected one of {[*FLAT]}, got {self.loss!r}")
         super()._check_parameters()
         self._check_layout()
         names = (AUTO, *self._trained_by)
@@ -155,14 +154,11 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
-        if self.constraint is not None:
-            if not self._loss_form.takes_bound:
-                names = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
-                raise InputError(
-                    f"constraint: a bound on the loss needs loss={names}, got loss={self.loss!r}; expected None"
-                )
-            if not (is_number(self.constraint) and 0 < self.constraint < np.inf):
-                raise InputError(f"constraint: expected None or a finite number > 0, got {self.constraint!r}")
+        if self.constraint is not None and not self._loss_form.takes_bound:
+            names = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
+            raise InputError(
+                f"constraint: a bound on the loss needs loss={names}, got loss={self.loss!r}; expected None"
+            )
         if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
             others = [name for name, row in PENALTIES.items() if row.has_groups]
             raise InputError(

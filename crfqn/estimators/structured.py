@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
@@ -10,8 +10,9 @@ from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import SOLVERS, SparseCRF
-from crfqn.estimators.strengths import AUTOMATIC, Strengths, check_strength, is_auto
-from crfqn.penalties import NORMS, ElasticNet, GroupLasso
+from crfqn.estimators.strengths import Strengths, is_auto
+from crfqn.parameters import PARAMETERS
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 
 
@@ -26,11 +27,10 @@ class ByStrengths(SparseCRF):
     group_norm: str = "l2"
     loss: str = "logistic"
 
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
     SOLVERS: ClassVar = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in STRUCTURED:
-            raise InputError(f"loss: expected one of {[*STRUCTURED]}, got {self.loss!r}")
         super()._check_parameters()
         if self._trained_by:
             self._check_loss()
@@ -62,12 +62,6 @@ class ByStrengths(SparseCRF):
         if self._trained_by and self.solver == AUTO:
             return self._seeded(self.SOLVERS[self._trained_by[0]]())
         return super()._make_solver()
-
-    def _check_strengths(self) -> None:
-        for name in ("l1", "l2", "group_l1"):
-            check_strength(name, getattr(self, name), (*AUTOMATIC, "l2"))
-        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
-            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
 
     @property
     def _strengths(self) -> Strengths:
