@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
-from crfqn.choices import LOSSES, PENALTIES
+from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
 
 KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
@@ -110,7 +110,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             "penalty of whole features: larger means fewer of them", words=("auto",), **_STRENGTH
         ),
         "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
-        "loss": Parameter("what is minimised besides the penalty", str, (*LOSSES,)),
+        "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
         "penalty": Parameter(
             "which penalty, of single weights or of the rows of features",
             str,

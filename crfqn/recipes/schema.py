@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from crfqn.choices import STRUCTURED
+from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
@@ -148,7 +148,7 @@ class Objective:
     l1: float | str | None = parameter("l1")
     l2: float | None = parameter("l2", words=())
     group_l1: float | str | None = parameter("group_l1")
-    loss: str = parameter("loss", "logistic", of="chain taxonomy flat")
+    loss: str = parameter("loss", "logistic", of="chain taxonomy flat", choices=(*LOSSES,))
     penalty: str | None = parameter("penalty", of="flat ranking")
     threshold: str = parameter("threshold", "item", of="ranking")
     group_norm: str = parameter("group_norm", "l2", of="chain taxonomy")
