@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
+from crfqn.choices import STRUCTURED, Form
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, AutoSolver
 from crfqn.estimators.blas import single_threaded_blas
@@ -33,7 +34,6 @@ from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
@@ -248,9 +248,14 @@ class SparseCRF(Fitted):
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
         """Return the penalty that the parameters stand for; it leaves out the coordinates `unpenalised`."""
 
+    @property
+    def _loss_form(self) -> Form:
+        """The loss by its row in the table of losses, by default the negative log-likelihood."""
+        return STRUCTURED["logistic"]
+
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        """Return the loss of scores to minimise, by default the negative log-likelihood of `targets`, int32 (N,)."""
-        return Likelihood(structure, targets)
+        """Return the loss of scores to minimise, of `targets`, int32 (N,)."""
+        return self._loss_form.loss_class.over(structure, targets)
 
     def _objective(
         self,

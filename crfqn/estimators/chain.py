@@ -59,7 +59,7 @@ from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.probabilistic import has_probabilities
 from crfqn.estimators.rules_content import add_rules, read_rules
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
-from crfqn.estimators.structured import HINGE, ByStrengths
+from crfqn.estimators.structured import ByStrengths
 from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
@@ -403,8 +403,8 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     def _check_partial(self) -> None:
         """Refuse what unknown labels cannot be trained with."""
-        if self.loss == HINGE:
-            raise InputError(f"loss={HINGE!r}: expected known labels, but some are None or sets")
+        if not self._loss_form.loss_class.has_marginals:
+            raise InputError(f"loss={self.loss!r}: expected known labels, but some are None or sets")
         if not (self.all_possible_states and self.all_possible_transitions):
             raise InputError(
                 "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "

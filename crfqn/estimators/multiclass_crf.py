@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from crfqn.estimators.items import Vector
 from crfqn.estimators.multiclass import MulticlassClassifier
-from crfqn.estimators.probabilistic import LIKELIHOOD
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,7 +76,7 @@ class MulticlassCRF(MulticlassClassifier):
 
     KIND = "multiclass-crf"
 
-    loss: str = field(default=LIKELIHOOD, init=False)
+    loss: str = field(default="logistic", init=False)
     penalty: str = "l1"
 
     def predict_marginals(self, X: Any) -> Vector:

@@ -23,30 +23,26 @@ from crfqn.estimators.features import item_features
 from crfqn.estimators.item_batches import OnlineItems
 from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.online import is_online, known_classes, note_pass
-from crfqn.estimators.probabilistic import LIKELIHOOD
 from crfqn.objectives.linear.coordinates import merge_weights
-from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.items import DualItems
 from crfqn.threads import Pool
 
-HINGE = "hinge"
-
 
 def is_dual(model: Any) -> bool:
     """Return whether a batch is learned by dual decomposition: the hinge loss under an L2 penalty."""
-    return model.loss == HINGE and model.penalty == "l2"
+    return "dual" in model._loss_form.solvers.get(model.penalty, ())
 
 
 def learns_in_one_pass(model: Any) -> bool:
     """Return True for models that learn batches, else raise AttributeError, as scikit-learn asks."""
     if is_dual(model):
         return True
-    if model.loss == LIKELIHOOD:
+    if model._loss_form.loss_class.has_marginals:
         return is_online(model)
     raise AttributeError(
-        f"partial_fit is that of loss={HINGE!r} with penalty='l2', and of loss={LIKELIHOOD!r} with an online solver; "
+        "partial_fit is that of loss='hinge' with penalty='l2', and of loss='logistic' with an online solver; "
         f"they are {model.loss!r} and {model.penalty!r}"
     )
 
@@ -100,7 +96,9 @@ class OnePass(OnlineItems, LinearModel):
             features = item_features(X, self.fit_intercept, pool)
             check_size(features)
             offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
-            objective = Objective(features, MulticlassHinge(codes, labels.size), weights, offset=offset)
+            objective = Objective(
+                features, self._loss_form.loss_class(codes, labels.size), weights, offset=offset
+            )
             learnt, violation = self._learn_once(objective)
         self.classes_ = labels
         if not is_first:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
-from crfqn.estimators.probabilistic import LIKELIHOOD
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
@@ -38,8 +37,8 @@ class Memory:
 
 def is_online(model: Any) -> bool:
     """Return True for solvers that learn item by item, else raise AttributeError, as scikit-learn asks."""
-    if getattr(model, "loss", LIKELIHOOD) != LIKELIHOOD:
-        raise AttributeError(f"partial_fit needs loss={LIKELIHOOD!r}; it is {model.loss!r}")
+    if not model._loss_form.loss_class.has_marginals:
+        raise AttributeError(f"partial_fit needs loss='logistic'; it is {model.loss!r}")
     if not (isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE):
         names = " or ".join(f"solver={name!r}" for name in ONLINE)
         raise AttributeError(f"partial_fit needs {names}, which learn item by item; it is {model.solver!r}")

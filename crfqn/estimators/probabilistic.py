@@ -20,14 +20,11 @@ from crfqn.estimators.base import Decoding
 from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.items import ItemModel, Vector
 
-LIKELIHOOD = "logistic"  # the loss that is -log P(y)
-
 
 def has_probabilities(model: Any) -> bool:
-    """Return True for the logistic loss; AttributeError, as scikit-learn asks, for losses without probabilities."""
-    loss = getattr(model, "loss", LIKELIHOOD)
-    if loss != LIKELIHOOD:
-        raise AttributeError(f"probabilities are those of loss={LIKELIHOOD!r}; the loss is {loss!r}")
+    """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
+    if not model._loss_form.loss_class.has_marginals:
+        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
 
 

@@ -19,7 +19,7 @@ from crfqn.estimators.item_batches import OnlineItems
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
-from crfqn.estimators.structured import HINGE, ByStrengths
+from crfqn.estimators.structured import ByStrengths
 from crfqn.messages import shorten
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
@@ -163,11 +163,11 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
         super()._check_parameters()
         check_separator(self.separator)
 
-    def _check_hinge(self) -> None:
-        super()._check_hinge()
+    def _check_loss(self) -> None:
+        super()._check_loss()
         if self.fit_intercept and not self.penalize_intercept:
             raise InputError(
-                f"penalize_intercept: with loss={HINGE!r} expected True where fit_intercept is, got False"
+                f"penalize_intercept: with loss={self.loss!r} expected True where fit_intercept is, got False"
             )
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
