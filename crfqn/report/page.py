@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
+from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_PATH_ROWS = 1000
 MOST_TRANSITIONS = 500
+COUNT = Parameter("how many are shown", int, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +74,7 @@ class Contents:
 
     def __post_init__(self) -> None:
         for name in ("n_features", "n_errors"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
+            COUNT.check(name, getattr(self, name))
 
 
 def write_report(model: Any, path: str | PathLike[str], data: Any = None, **contents: Any) -> None:
