@@ -38,7 +38,7 @@ from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
 from crfqn.plot.canvas import check_matplotlib
 from crfqn.result import Result
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN

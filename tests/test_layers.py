@@ -45,10 +45,9 @@ SOLVERS_MAY_IMPORT = {
     "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols", "objectives.registry"
 }  # fmt: skip
 STATES = {
-    "solvers.coordinate.block_arrays", "solvers.coordinate.block_state", "solvers.coordinate.block_weights",
-    "solvers.coordinate.row_gradients", "solvers.coordinate.row_penalty", "solvers.coordinate.row_state",
-    "solvers.dual.frank_wolfe_state", "solvers.dual.items", "solvers.dual.kernel_items",
-    "solvers.primal_dual.splitting", "solvers.stochastic.state",
+    "solvers.coordinate.feature_bcd_state", "solvers.coordinate.block_weights", "solvers.coordinate.row_state",
+    "solvers.dual.decomposition_state", "solvers.dual.fbpd_state", "solvers.dual.frank_wolfe_state",
+    "solvers.stochastic.state",
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
@@ -193,9 +192,7 @@ def test_a_breach_is_seen(name, source, message):
 
 
 # How code is compiled and kept, how threads are started for it, and a type that numba has to be told about.
-AROUND_KERNELS = {
-    f"kernels.{name}" for name in ("compiler", "disk_cache", "linked_code", "thread_group", "vectors")
-}
+AROUND_KERNELS = {f"kernels.{name}" for name in ("numba_internals", "thread_group")}
 
 
 def is_kernel(name: str) -> bool:

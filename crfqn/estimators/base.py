@@ -41,7 +41,7 @@ from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.held_out import HeldOut

@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Screening
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import ViewError
-from crfqn.kernels.sparse.sorted_sets import found_in
+from crfqn.kernels.sparse import found_in
 from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.solvers.protocols import Penalty, Point, Screening
 

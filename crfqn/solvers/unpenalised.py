@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import found_in
+from crfqn.kernels.sparse import found_in
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
 from crfqn.solvers.protocols import Coords, Point, Vector

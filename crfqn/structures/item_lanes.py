@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.chain.forward_backward import CHUNK
+from crfqn.kernels.forward_backward import CHUNK
 from crfqn.threads import N_PARTS
 
 MOST_STATES = 64  # more: the pair sums of eight lanes, K x K x 64 bytes, leave the second cache

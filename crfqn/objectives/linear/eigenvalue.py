@@ -8,7 +8,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.sparse.columns import add_columns, feature_ceilings
+from crfqn.kernels.sparse import add_columns, feature_ceilings
 
 MOST_ROUNDS = 100
 CLOSE_ENOUGH = 0.01

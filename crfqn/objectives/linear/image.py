@@ -6,7 +6,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.sparse.columns import add_columns
+from crfqn.kernels.sparse import add_columns
 from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.dense_rows import DenseRows
 from crfqn.threads import Pool

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.kernels.margins.losses import LOGISTIC
+from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import checked_labels
 from crfqn.objectives.losses.likelihood import Likelihood

@@ -105,7 +105,7 @@ class MarginLoss(ScoreLoss, Protocol):
 
     Attributes
     ----------
-    code : which of the kernels' losses it is (`kernels/margins/losses.py`)
+    code : which of the kernels' losses it is (`kernels/margins.py`)
     labels : int32 (N,), zeros where positions have sets of labels
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.support import Support
-from crfqn.solvers.coordinate.block_kernels import BlockArrays
+from crfqn.solvers.coordinate.feature_bcd_kernels import BlockArrays
 
 FIRST_PLACES = 1 << 12
 

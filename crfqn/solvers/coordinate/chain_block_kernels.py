@@ -1,16 +1,15 @@
 """Blocks of weights in chains, for block coordinate descent: a feature's, and the edges, which are in all items.
 
 A move is tried in place and then accepted, or tried again with another step, of which 0 undoes it. `s` is a
-`ChainState` (`block_arrays.py`); the names of its entries are explained in `chain_message_kernels.py`.
+`ChainState` (`feature_bcd_state.py`); the names of its entries are explained in `chain_message_kernels.py`.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.forward_backward import CHUNK, add_outer
-from crfqn.kernels.chain.logarithms import log_sum_exp, normalise
-from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.forward_backward import CHUNK, add_outer
+from crfqn.kernels.logarithms import log_sum_exp, normalise
+from crfqn.kernels.rows import aligned_rows, exp_in_place
 from crfqn.solvers.coordinate.chain_message_kernels import (
     BACK,
     BACKWARD,

@@ -14,18 +14,17 @@ items whose scores spread too far, or that scores or edges of -inf forbid someth
 `logarithms.py`. A position adds gain_t + shift_t to
 log Z: the logarithm of its message's scale, and its largest score, which was subtracted.
 
-`s` is a `ChainState` of `solvers/coordinate/block_arrays.py`, which says what its arrays are. Their first axis is named
-by the constants below: few arrays, because every one that is handed on costs compilation. Arrays with rows of `width`
-numbers, K rounded up to LANES, are position-major.
+`s` is a `ChainState` of `solvers/coordinate/feature_bcd_state.py`, which says what its arrays are. Their first axis
+is named by the constants below: few arrays, because every one that is handed on costs compilation. Arrays with
+rows of `width` numbers, K rounded up to LANES, are position-major.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.forward_backward import LARGEST_RANGE, padded_edges
-from crfqn.kernels.chain.logarithms import log_sum_exp, normalise
-from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rows import add_products
+from crfqn.kernels.forward_backward import LARGEST_RANGE, padded_edges
+from crfqn.kernels.logarithms import log_sum_exp, normalise
+from crfqn.kernels.rows import add_products, exp_in_place
 
 # Of s.rows; psi = exp(score - shift), or score - shift in logarithms.
 SCORES, PSI, FORWARD, BACKWARD = range(4)

@@ -9,14 +9,14 @@ of Z.
 
 A move is tried in place and then accepted, or tried again with another step; accepting a step of 0 undoes it.
 
-`s` is a `TreeState` of `solvers/coordinate/block_arrays.py`. A flat model is the taxonomy without parents.
+`s` is a `TreeState` of `solvers/coordinate/feature_bcd_state.py`. A flat model is the taxonomy without parents.
 Shapes: K nodes, N items.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.exp import UNDERFLOW, exp_in_place
+from crfqn.kernels.rows import UNDERFLOW, exp_in_place
 
 SUMS, P = range(2)  # of s.rows
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, TOTAL = range(6)  # of s.items

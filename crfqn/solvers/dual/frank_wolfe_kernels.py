@@ -14,16 +14,16 @@ A step moves mu_i towards the counts of the labelling that violates its margin m
 (Lacoste-Julien et al. 2013, Algorithm 4; there lambda n = l2 and c_i = 1). Its weighted average of all w so far is
 sum_k k w_k / sum_k k = w - 2 / (n (n + 1)) sum_k k (k - 1) / 2 (w_k - w_{k-1}), over the steps k = 1 ... n.
 
-Shapes: as in `solvers/stochastic/mistake_kernels.py`; N positions of all items.
+Shapes: as in `solvers/stochastic/perceptron_kernels.py`; N positions of all items.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.viterbi import add_mask
 from crfqn.kernels.rows import add_picked, aligned_rows, copy_rows
+from crfqn.kernels.viterbi import add_mask
 from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
-from crfqn.solvers.stochastic.mistake_kernels import (
+from crfqn.solvers.stochastic.perceptron_kernels import (
     N_SEEN,
     AveragedRows,
     best_node,

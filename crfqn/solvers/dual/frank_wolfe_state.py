@@ -20,7 +20,7 @@ from crfqn.objectives.losses.structural_hinge import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
-from crfqn.solvers.stochastic.mistake_kernels import N_SEEN
+from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN
 from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, check_structure, untouched_rows
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import (

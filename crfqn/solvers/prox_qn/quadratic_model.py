@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from crfqn.kernels.subproblem.coordinates import Limits, Subproblem
-from crfqn.kernels.subproblem.coordinates import QuadraticModel as Model
+from crfqn.kernels.coordinate_descent import Limits, Subproblem
+from crfqn.kernels.coordinate_descent import QuadraticModel as Model
 from crfqn.solvers.protocols import Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.prox_qn.metric import CompactBFGS

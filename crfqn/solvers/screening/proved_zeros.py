@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.objectives.protocols import ItemMixturesView, ZeroProofView, has_view
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.item_bound import ItemBound

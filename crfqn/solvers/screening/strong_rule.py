@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.solvers.protocols import (
     Coords,
     Objective,

@@ -18,7 +18,7 @@ rates: float64 (4,): eta0, and l1, l2 and group strength for an item, l1 or the 
 import numpy as np
 
 from crfqn.kernels import inner, kernel
-from crfqn.kernels.margins.losses import (
+from crfqn.kernels.margins import (
     LOGISTIC,
     MULTICLASS,
     MULTITASK,
@@ -28,8 +28,8 @@ from crfqn.kernels.margins.losses import (
     slopes,
     value_of,
 )
+from crfqn.kernels.proximal import shrink_block
 from crfqn.kernels.rows import add_picked, prefetch
-from crfqn.kernels.subproblem.proximal import shrink_block
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`

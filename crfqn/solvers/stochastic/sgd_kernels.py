@@ -1,6 +1,6 @@
 """Stochastic gradient steps over chains and taxonomies: the inference of one item, then its step.
 
-The recursions are those of `kernels/chain/forward_backward.py` and `kernels/taxonomy.py`, called
+The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, called
 for a single item: scores come position by position, so nothing is transposed. Edge rows belong to every item, and come
 after the rows of the features.
 
@@ -10,18 +10,17 @@ Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.forward_backward import (
+from crfqn.kernels.forward_backward import (
     LARGEST_RANGE,
     add_outer,
     forbid,
     padded_edges,
     pass_messages,
 )
-from crfqn.kernels.chain.logarithms import log_item
-from crfqn.kernels.chain.viterbi import add_mask, mask_ends
-from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.rows import aligned_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
+from crfqn.kernels.viterbi import add_mask, mask_ends
 from crfqn.solvers.stochastic.item_kernels import (
     SCALE,
     LazyRows,

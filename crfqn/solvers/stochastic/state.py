@@ -26,10 +26,10 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.registry import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.row_penalty import RowPenalty
+from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
 from crfqn.solvers.stochastic.item_kernels import ETA0, apply_lazy_penalty, count_means, write_means
-from crfqn.solvers.stochastic.mistake_kernels import N_SEEN, N_WRONG, correct_chains, correct_tree
+from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN, N_WRONG, correct_chains, correct_tree
 from crfqn.solvers.stochastic.sgd_kernels import learn_chains, learn_tree
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
@@ -238,7 +238,7 @@ class Learned(NamedTuple):
 class PerceptronState(LearnedRows):
     """The weights, changed by `correct` an item at a time, and the mean of all that they have been.
 
-    Penalties take no part; weights outside of the objective's support stay zero (`mistake_kernels.py`).
+    Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.chain.viterbi import add_mask, came_from, extend_paths
 from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.viterbi import add_mask, came_from, extend_paths
 from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
 
 N_SEEN, N_WRONG = 0, 1  # places in `counters`

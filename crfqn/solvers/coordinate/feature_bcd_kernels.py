@@ -9,8 +9,8 @@ left out, and h is at least `floor`),
 and a step along d, at first of length 1, that satisfies Armijo's rule: the objective decreases by `armijo` times the
 predicted decrease. The change of the loss is computed on the feature's items only.
 
-Either `chain` or `tree` is given, a state of `solvers/coordinate/block_arrays.py`, and the other is None: the compiler
-then leaves out what belongs to it.
+Either `chain` or `tree` is given, a state of `solvers/coordinate/feature_bcd_state.py`, and the other is None: the
+compiler then leaves out what belongs to it.
 
 Shapes: B blocks of a sweep with n coordinates in all. w, g, h, d and l1, l2 of a block: float64 (its coordinates,).
 """

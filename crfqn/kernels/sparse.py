@@ -1,10 +1,10 @@
-"""Sweeps over the feature-indexed store: gradients of coordinates, scores of a direction, full gradient scans.
+"""Loops over sparse matrices: sweeps over columns, scores of single rows; and searches of sorted index sets.
 
-For `objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
-x_tf != 0. Active-set
-sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go by.
-Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of
-positions that fit into the cache.
+Sweeps over the feature-indexed store are gradients of coordinates, scores of a direction, full gradient scans, for
+`objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
+x_tf != 0. Active-set sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go
+by. Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of positions
+that fit into the cache.
 
 Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into
 four, since the compiler's own vectorised gather is several times slower than four plain loads; the casts to
@@ -16,7 +16,7 @@ column; values: float64 (nnz,), or (0,) where every stored value is 1. states, f
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel, strict_kernel, strict_subkernel
+from crfqn.kernels import bare_kernel, inner, kernel, strict_inner, strict_kernel, strict_subkernel
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
@@ -224,3 +224,156 @@ def add_feature_rows(first, features, table, indptr, indices, values, image):
             x, row = values[e] if values.size > 0 else 1.0, image[t - first]
             for r in range(row.size):
                 row[r] += x * weights[r]
+
+
+# Scores of positions from their sparse rows, for prediction: each entry adds its feature's weights. Of matrices by
+# position (CSR), and of entries as they were listed, of which no matrix is made. The sweeps over columns read all
+# features that have weights; for one sentence that is thousands of times too much.
+
+
+@strict_kernel
+def are_clean_rows(indptr, indices, values, n_positions, n_features):
+    """Return whether CSR rows hold finite numbers only, their columns within the features, ascending, none twice."""
+    if indptr.size != n_positions + 1 or indptr[0] != 0 or indptr[-1] > min(indices.size, values.size):
+        return False
+    for t in range(n_positions):
+        if indptr[t + 1] < indptr[t]:
+            return False
+    for t in range(n_positions):
+        before = -1
+        for e in range(indptr[t], indptr[t + 1]):
+            if not before < indices[e] < n_features or not np.isfinite(values[e]):
+                return False
+            before = indices[e]
+    return True
+
+
+@strict_kernel
+def add_position_scores(indptr, indices, values, heads, states, places, weights, scores):
+    """scores[k, t] += sum_f x_tf w_kf in the order of the features: bit by bit the sums of `add_columns`.
+
+    Parameters
+    ----------
+    indptr, indices, values : int64 (N + 1,), int64 and float64 (entries,): the positions' rows
+    heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,): feature f has the weights
+        weights[places[j]] for states[j], j = heads[f] ... heads[f + 1] - 1
+    scores : float64 (K, N)
+    """
+    for t in range(indptr.size - 1):
+        for e in range(indptr[t], indptr[t + 1]):
+            f, x = indices[e], values[e]
+            for j in range(heads[f], heads[f + 1]):
+                scores[states[j], t] += x * weights[places[j]]
+
+
+LOW = 32  # bits of a key that say which entry it is; those above are its column
+
+
+@strict_inner
+def sort_keys(keys, n):
+    """Sort the first n integers in place: Shell's sort, which for a dozen is insertion sort."""
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            key, place = keys[i], i
+            while place >= gap and keys[place - gap] > key:
+                keys[place] = keys[place - gap]
+                place -= gap
+            keys[place] = key
+        gap //= 3
+
+
+@strict_inner
+def row_keys(begin, end, columns, keys):
+    """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
+    n = 0
+    for e in range(begin, end):
+        if columns[e] >= 0:
+            keys[n] = (np.int64(columns[e]) << LOW) + (e - begin)
+            n += 1
+    sort_keys(keys, n)
+    return n
+
+
+@strict_kernel
+def score_tokens(first, last, row_ends, columns, values, heads, states, places, weights, scores):
+    """scores[k, t] = sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
+
+    The sums are taken in the order of the features: bit by bit those of `add_columns`.
+
+    Parameters
+    ----------
+    row_ends, columns, values : int64 (N + 1,), int32 (entries,), float64 (entries,) or (0,) where all are 1; entries
+        in any order, those without a column have one below 0
+    heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,) or (0,): feature f has the weights
+        weights[places[j]], or weights[j], for states[j], j = heads[f] ... heads[f + 1] - 1
+    scores : float64 (K, N), out
+
+    Returns
+    -------
+    bool, whether all x_tf are finite
+    """
+    longest = 0
+    for t in range(first, last):
+        longest = max(longest, row_ends[t + 1] - row_ends[t])
+    keys, is_finite, low = np.empty(longest, np.int64), True, (np.int64(1) << LOW) - 1
+    row = np.empty(scores.shape[0])
+    for t in range(first, last):
+        begin = row_ends[t]
+        row[:] = 0.0
+        n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
+        while e < n:
+            f, x = keys[e] >> LOW, 0.0
+            while e < n and keys[e] >> LOW == f:
+                x += values[begin + (keys[e] & low)] if values.size > 0 else 1.0
+                e += 1
+            is_finite &= np.isfinite(x)
+            for j in range(heads[f], heads[f + 1]):
+                row[states[j]] += x * (weights[places[j]] if places.size > 0 else weights[j])
+        scores[:, t] = row
+    return is_finite
+
+
+# Union and search of sets of integers that are kept as sorted arrays, as coordinates are. `np.unique` puts integers
+# through a hash table since numpy 2.3, which takes 400 ms for half a million coordinates; a merge sort of arrays that
+# are sorted already takes 4.
+
+
+def union(*arrays: np.ndarray) -> np.ndarray:
+    """Return the distinct numbers of all arrays, sorted."""
+    numbers = np.concatenate(arrays)
+    numbers.sort(kind="stable")
+    is_first = np.ones(numbers.size, bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers[is_first]
+
+
+def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each query in the sorted `numbers`, as `find` has it, and whether it is there."""
+    place, is_there = np.zeros(queries.size, np.int64), np.zeros(queries.size, bool)
+    if numbers.size:
+        find(numbers, queries, place, is_there)
+    return place, is_there
+
+
+@bare_kernel
+def find(numbers, queries, place, is_there):
+    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none.
+
+    Galloping search from the place of the query before: where the queries are sorted too, a few comparisons each.
+    """
+    low, n = 0, numbers.size
+    for j in range(queries.size):
+        x, stride = queries[j], 1
+        if low > 0 and numbers[low - 1] >= x:
+            low, high = 0, low - 1
+        else:
+            high = low
+            while high < n and numbers[high] < x:
+                low, high, stride = high + 1, high + stride, 2 * stride
+            high = min(high, n)
+        low = first_at(low, high, numbers, x)
+        place[j] = min(low, n - 1)
+        is_there[j] = low < n and numbers[low] == x

@@ -26,9 +26,8 @@ Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges:
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.logarithms import log_item
-from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rows import LANES, add_products, aligned_rows
+from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.rows import LANES, add_products, aligned_rows, exp_in_place
 
 CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
 BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB

@@ -13,7 +13,7 @@ Shapes: n coordinates; blocks as in `penalties.blocks`: order (n,), starts (n_bl
 import numpy as np
 
 from crfqn.kernels import inner, kernel
-from crfqn.kernels.subproblem.coordinates import soft_threshold
+from crfqn.kernels.coordinate_descent import soft_threshold
 
 AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level differ by the rounding of w + d
 

@@ -1,4 +1,4 @@
-"""Block coordinate descent on Prox-QN's quadratic model under norms of blocks: `coordinates.py` by whole rows.
+"""Block coordinate descent on Prox-QN's quadratic model under norms of blocks: `coordinate_descent.py` by whole rows.
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_b h_b(w_b + d_b) + l2_b/2 ||w_b + d_b||^2,   B = B0 - Q Q^
 
@@ -11,7 +11,7 @@ which lowers the model where z' B_bb z <= L ||z||^2. The largest entry of B_bb's
 bound of what is needed; a step along which B_bb curves more says how much L_b has to grow. Gershgorin's bound of B_bb
 would need no check but is larger, and the steps that much shorter.
 
-Blocks of a dense B0 are taken in clusters (`clusters.py`).
+Blocks of a dense B0 are taken in clusters.
 
 Shapes: n coordinates of the model, 2m columns of Q. A block's coordinates are `members`, int64.
 """
@@ -21,14 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel, subkernel
-from crfqn.kernels.subproblem.clusters import (
-    COLUMN_MULTIPLE,
-    Clusters,
-    add_dense_rows,
-    cut_clusters,
-    gather_clusters,
-)
-from crfqn.kernels.subproblem.coordinates import (
+from crfqn.kernels.coordinate_descent import (
     COORDINATE,
     QuadraticModel,
     add_entries,
@@ -38,13 +31,85 @@ from crfqn.kernels.subproblem.coordinates import (
     own_curvature,
     row_operations,
 )
-from crfqn.kernels.subproblem.proximal import shrink_block
+from crfqn.kernels.proximal import shrink_block
 from crfqn.kernels.thread_group import barrier, join
 
 GROWTH = 1.1  # of L beyond the curvature that refused it
 ROUNDING = 1e-5  # of a curvature with a float32 B0
 # Times the first sweep's largest move: rounding has made B indefinite, and its model has no minimum.
 DIVERGED = 1e6
+
+
+# Clusters of neighbouring blocks of a dense symmetric B0: the rest of B0 d follows once a cluster. B0 is larger than
+# any cache, and what a sweep costs is to read it. Within a cluster B0 d follows by the cluster's own square of B0,
+# which stays in the cache; the rows of B0 are then read in one go, and threads pass two barriers a cluster.
+
+# No thread's columns end within the vectors of a loop, whose remainder may round otherwise.
+COLUMN_MULTIPLE = 256
+MOST_CLUSTERED = 40  # coordinates of several blocks: to gather more of B0 takes what longer readings save
+
+
+class Clusters(NamedTuple):
+    """The clusters and their squares of B0.
+
+    blocks : int64 (n_clusters + 1,), the first block of each cluster, and the end of the last
+    inside : float32, the clusters' own squares of a dense B0, one after the other, by rows; empty for other B0
+    corners : int64 (n_clusters + 1,), where each square begins in `inside`
+    """
+
+    blocks: np.ndarray
+    inside: np.ndarray
+    corners: np.ndarray
+
+
+@inner
+def cut_clusters(starts, is_dense, clusters):
+    """Write the first block of each cluster, and the end of the last, to `clusters`; returns how many there are.
+
+    Blocks are only clustered where B0 is dense. clusters : int64 (n_blocks + 1,), out
+    """
+    n_clusters, begin = 0, 0
+    for b in range(starts.size - 1):
+        if b == begin or not is_dense or starts[b + 1] - starts[begin] > MOST_CLUSTERED:
+            clusters[n_clusters], begin = b, b
+            n_clusters += 1
+    clusters[n_clusters] = starts.size - 1
+    return n_clusters
+
+
+@subkernel
+def gather_clusters(dense, order, starts, clusters):
+    """Return the clusters' squares of a dense B0, which every sweep reads, and where each begins: see `Clusters`."""
+    corners = np.zeros(clusters.size, np.int64)
+    for c in range(clusters.size - 1):
+        corners[c + 1] = corners[c] + (starts[clusters[c + 1]] - starts[clusters[c]]) ** 2
+    inside, e = np.empty(corners[-1] if dense.shape[0] > 0 else 0, np.float32), 0
+    for c in range(clusters.size - 1 if dense.shape[0] > 0 else 0):
+        for i in range(starts[clusters[c]], starts[clusters[c + 1]]):
+            for k in range(starts[clusters[c]], starts[clusters[c + 1]]):
+                inside[e] = dense[order[i], order[k]]
+                e += 1
+    return inside, corners
+
+
+@inner
+def add_dense_rows(base_d, dense, members, z, first, last):
+    """base_d += the rows of a dense B0 times a cluster's moves, in the columns first ... last - 1.
+
+    Four rows at a time come from memory a third faster than one by one.
+    """
+    done, target = 0, base_d[first:last]
+    while done + 4 <= members.size:
+        x, y = dense[members[done], first:last], dense[members[done + 1], first:last]
+        u, v = dense[members[done + 2], first:last], dense[members[done + 3], first:last]
+        z1, z2 = np.float32(z[done]), np.float32(z[done + 1])
+        z3, z4 = np.float32(z[done + 2]), np.float32(z[done + 3])
+        if z1 != 0.0 or z2 != 0.0 or z3 != 0.0 or z4 != 0.0:
+            for k in range(target.size):
+                target[k] += (z1 * x[k] + z2 * y[k]) + (z3 * u[k] + z4 * v[k])
+        done += 4
+    for i in range(done, members.size):
+        add_scaled(target, dense[members[i], first:last], np.float32(z[i]))
 
 
 class BlockPenalty(NamedTuple):
@@ -106,7 +171,7 @@ class Workspace(NamedTuple):
 
 @inner
 def base_curvature(model, inside, corner, stride, members, z, zeros):
-    """Return z' B0 z of a block, which begins at `corner` of `inside` (see `clusters.py`) if B0 is dense."""
+    """Return z' B0 z of a block, which begins at `corner` of `inside` (see `Clusters`) if B0 is dense."""
     total = 0.0
     if inside.size > 0:
         for i in range(members.size):
@@ -291,7 +356,7 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     ----------
     threads, n_members, rank : as in `thread_group.join`
     subproblem : Subproblem; penalty : BlockPenalty
-    d, base_d : as in `coordinates.descend`; a block's move is the length of L_b z
+    d, base_d : as in `coordinate_descent.descend`; a block's move is the length of L_b z
 
     Returns
     -------

@@ -22,16 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.chain.forward_backward import (
+from crfqn.kernels.forward_backward import (
     AGREEMENT,
     LARGEST_RANGE,
     close_edges,
     padded_edges,
     subtract_targets,
 )
-from crfqn.kernels.exp import exp_lanes
-from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.vectors import (
+from crfqn.kernels.numba_internals import (
     add_outer_4_2,
     exponent,
     interleave_block,
@@ -44,6 +42,7 @@ from crfqn.kernels.vectors import (
     spread,
     store,
 )
+from crfqn.kernels.rows import LANES, aligned_rows, exp_lanes
 
 TOGETHER = 4  # sums that are formed at a time: each multiply-add waits four cycles for the one before
 BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers are 32 KB

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.forward_backward import forward_backward
+from crfqn.kernels.forward_backward import forward_backward
 
 LARGEST_SHARE = 4.0  # s > 1 takes from the observed labels; far beyond, rounding of H would count
 LARGEST_EXPONENT = 700.0
