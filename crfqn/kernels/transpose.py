@@ -13,7 +13,7 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from crfqn.kernels import kernel
-from crfqn.kernels.rows import prefetch_number
+from crfqn.kernels.numba_internals import prefetch_number
 
 AHEAD = 32  # entries
 

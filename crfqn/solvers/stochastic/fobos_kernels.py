@@ -28,8 +28,9 @@ from crfqn.kernels.margins import (
     slopes,
     value_of,
 )
+from crfqn.kernels.numba_internals import prefetch
 from crfqn.kernels.proximal import shrink_block
-from crfqn.kernels.rows import add_picked, prefetch
+from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`

@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.rows import add_picked, prefetch
+from crfqn.kernels.numba_internals import prefetch
+from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
