@@ -1,6 +1,6 @@
-"""`python -m crfqn` is the `crfqn` script."""
+"""`python -m crfqn` is the `crfqn` script; Python wants it here, below everything that it runs."""
 
-from crfqn.cli import run
+import crfqn.cli
 
 if __name__ == "__main__":
-    run()
+    crfqn.cli.run()

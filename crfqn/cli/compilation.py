@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import crfqn
 from crfqn.cli.output import say, to_json
 from crfqn.errors import InputError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 N_ITEMS, N_COLUMNS = 300, 200
 LABELS = "abcd"

@@ -14,11 +14,11 @@ from crfqn.cli.loading import (
     tree_of,
 )
 from crfqn.cli.output import to_json
-from crfqn.data.files.lines import shown_name
+from crfqn.data.files import shown_name
 from crfqn.errors import InputError
+from crfqn.messages import printable
 from crfqn.recipes import Observed
 from crfqn.taxonomy.reading import extend_taxonomy
-from crfqn.wording import printable
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelScore, Scores

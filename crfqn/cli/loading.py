@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from crfqn.cli.output import say, to_json
-from crfqn.data.files.lines import STANDARD_INPUT, Part
-from crfqn.data.files.parts import Cut, read_parts
+from crfqn.data.file_parts import Cut, read_parts
+from crfqn.data.files import STANDARD_INPUT, Part
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
-from crfqn.readers.formats.registry import FORMATS, find_format, read
+from crfqn.messages import describe
+from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
 from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
-from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseCRF
@@ -31,21 +31,21 @@ Result = TypeVar("Result")
 
 def load_model(path: Path) -> Any:
     """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
-    from crfqn.estimators.storage.persistence import load
+    from crfqn.estimators.persistence import load
 
     return load(path)
 
 
 def labels_sequences(model: "SparseCRF") -> bool:
     """Return whether an item of the model is a sequence, with a label at each position; else labels are the item's."""
-    from crfqn.estimators.sequence.chain import ChainCRF
+    from crfqn.estimators.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
 
 
 def ranks_labels(model: "SparseCRF") -> bool:
     """Return whether an item of the model may have several labels."""
-    from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+    from crfqn.estimators.multilabel_ranker import MultilabelRanker
 
     return isinstance(model, MultilabelRanker)
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.files.lines import STANDARD_INPUT
-from crfqn.data.files.packing import pack
+from crfqn.data.files import STANDARD_INPUT, pack
 from crfqn.errors import InputError
-from crfqn.wording import CONTROL, written_out
+from crfqn.messages import CONTROL, written_out
 
 CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
 

@@ -1,7 +1,7 @@
 """`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or JSON lines.
 
 Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
-among them), which would break the lines or steer a terminal, are these written out (`crfqn.wording.printable`).
+among them), which would break the lines or steer a terminal, are these written out (`crfqn.messages.printable`).
 """
 
 import json
@@ -23,11 +23,11 @@ from crfqn.cli.loading import (
 )
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
-from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
-from crfqn.readers.formats.registry import FORMATS, find_format, written_batches
+from crfqn.messages import printable
+from crfqn.readers.registry import FORMATS, find_format, written_batches
 from crfqn.readers.rewriting import rewritten
-from crfqn.wording import printable
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many

@@ -9,7 +9,7 @@ import numpy as np
 
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 SEPARATOR = ":"
 COLLECTIONS = (list, tuple, set, frozenset)

@@ -17,7 +17,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 
 def encode_sequences(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.data.items import Items, check_offsets, locate, positions_of
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 
 class TokenColumns(Items, Sequence[Any]):

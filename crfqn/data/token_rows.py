@@ -33,7 +33,7 @@ from crfqn.data.vocabulary import (
     Vocabulary,
 )
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 TOGETHER = 256  # items that are looked up at a time
 DICTS, LISTS = frozenset([dict]), frozenset([list, tuple])

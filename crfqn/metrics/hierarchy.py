@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
-from crfqn.estimators.classification.labels.item_weights import check_item_weights
+from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
-from crfqn.wording import describe
 
 
 def hierarchical_precision_recall_f1(

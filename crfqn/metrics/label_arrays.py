@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
+from crfqn.data.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
 from crfqn.errors import InputError
-from crfqn.wording import describe
+from crfqn.messages import describe
 
 BYTES = 256  # how many numbers a byte has
 ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE

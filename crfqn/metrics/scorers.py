@@ -15,8 +15,9 @@ import numpy as np
 import sklearn.metrics
 from sklearn.metrics import make_scorer
 
-from crfqn.data.labels.schemes import Scheme, find_scheme
+from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.metrics.hierarchy import (
     hierarchical_f1_score,
     hierarchical_precision_score,
@@ -38,7 +39,6 @@ from crfqn.metrics.spans import (
 )
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
-from crfqn.wording import describe
 
 SCORES: dict[str, Callable[..., float]] = {
     "hierarchical_f1": hierarchical_f1_score,

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme, find_scheme
+from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.metrics.label_arrays import encode_pair, read_spans, same_borders
-from crfqn.wording import describe
 
 AVERAGES = "micro", "macro", "weighted"
 HEADINGS = "precision", "recall", "f1-score", "support"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.wording import printable
+from crfqn.messages import printable
 
 NEGATIVE, POSITIVE = "#2166ac", "#d6604d"  # blue and red, told apart by the colour-blind
 MOST_TICKS = 64  # names along an axis; of more labels every n-th has its name

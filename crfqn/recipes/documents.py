@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
+from crfqn.messages import shorten
 from crfqn.readers.documents import Documents, concatenate
 from crfqn.recipes.document_features import Features, NumberFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
@@ -26,7 +27,6 @@ from crfqn.recipes.sources import (
     split,
 )
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
-from crfqn.wording import shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

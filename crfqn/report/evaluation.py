@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme
+from crfqn.data.schemes import Scheme
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.metrics.evaluation import LabelCounts, Scores, known_labels, score_documents, score_sets
 from crfqn.plot.matrices import ConfusionDisplay, flat_labels
 from crfqn.report.images import Pixels, ink_of
 from crfqn.report.subject import INTERCEPT, Subject
-from crfqn.wording import describe
 
 MOST_CONFUSIONS = 200
 MOST_LABELS = 400  # in the picture of the confusion matrix

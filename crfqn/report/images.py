@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
+from crfqn.messages import describe
 from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
 from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
 from crfqn.report.subject import Subject
-from crfqn.wording import describe
 
 if TYPE_CHECKING:
     from markupsafe import Markup

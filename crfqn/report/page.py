@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
+from crfqn.messages import describe, printable
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
@@ -28,7 +29,6 @@ from crfqn.report.subject import (
     parameters,
     versions,
 )
-from crfqn.wording import describe, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -119,7 +119,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         raise InputError(f"report: {error}") from None
     file_facts = []
     if isinstance(model, str | PathLike):
-        from crfqn.estimators.storage.persistence import load
+        from crfqn.estimators.persistence import load
 
         file_facts = _file_facts(Path(model))
         model = load(model)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files.lines import text_lines
+from crfqn.data.files import text_lines
 from crfqn.errors import DataError, InputError
+from crfqn.messages import describe, shorten
 from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree, check_depth_of, plain_name
-from crfqn.wording import describe, shorten
 
 FORMS = (
     "a networkx.DiGraph, a mapping child -> parent, pairs (parent, child), paths (strings, tuples or a padded 2-D "

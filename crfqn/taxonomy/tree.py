@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.wording import describe, shorten
+from crfqn.messages import describe, shorten
 
 if TYPE_CHECKING:  # a third of a second that flat models need not spend
     import networkx as nx

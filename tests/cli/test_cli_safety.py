@@ -12,7 +12,7 @@ from problems import ends_within
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.cli.output import printable_lines, to_json
-from crfqn.wording import printable
+from crfqn.messages import printable
 
 RECIPE = """name = "mine"
 title = "Mine"

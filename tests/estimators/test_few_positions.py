@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from crfqn.data.features import FeatureStore
 from crfqn.estimators.few_positions import by_feature, few_scores
 from crfqn.estimators.weights import entries
-from crfqn.objectives.linear.image import add_image
+from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, Pool
 

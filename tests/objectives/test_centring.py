@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from crfqn.arrays import SparseWeights
 from crfqn.data.features import FeatureStore
 from crfqn.estimators.features import centred
-from crfqn.objectives.linear.centring import centred_weights, given_weights
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.feature_map import centred_weights, given_weights
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool

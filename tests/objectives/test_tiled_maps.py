@@ -8,9 +8,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import gram
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.generated_map import GeneratedMap
-from crfqn.objectives.linear.joined_map import JoinedMap
+from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool
 

@@ -17,7 +17,7 @@ import pytest
 from crfqn.datasets import list_datasets
 from crfqn.datasets.registry import bundled
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
-from crfqn.readers.collections.images import make_digit_strings
+from crfqn.readers.images import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 from crfqn.recipes.schema import parse_recipe
 from crfqn.recipes.skeleton import skeleton
@@ -265,7 +265,7 @@ def test_files_that_do_not_fit_the_recipe(tmp_path, text, message):
 
 
 def test_the_estimator_takes_the_settings(recipe_file):
-    pytest.importorskip("crfqn.estimators.sequence.chain")
+    pytest.importorskip("crfqn.estimators.chain")
     recipe = load_recipe(recipe_file(DIGITS + "[solver]\ntol = 1e-2\nn_threads = 1"))
     estimator = build_estimator(recipe, max_iter=7, l1=None)
     settings = estimator.get_params()

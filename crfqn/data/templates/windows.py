@@ -27,7 +27,7 @@ from crfqn.data.templates.patterns import (
     View,
 )
 from crfqn.errors import InputError
-from crfqn.wording import shorten
+from crfqn.messages import shorten
 
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING = """

@@ -1,11 +1,11 @@
-"""The dense feature map: the user's own array and matrix products, no index arrays.
+"""Feature maps over tiles: of an array, of features that are made when asked for, of several maps side by side.
 
-float32 stays as it is in memory. Shapes as in `feature_map.py`.
+Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
+from crfqn.data.generators.sources import Batch, result_dtype
 from crfqn.data.items import locate, positions_of
 from crfqn.errors import InputError
-from crfqn.objectives.linear.tiled_map import TiledMap
+from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
 from crfqn.threads import Pool
 
 NEAR = (
@@ -29,7 +30,7 @@ SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 @dataclass(eq=False)
 class DenseMap(TiledMap):
-    """Scores from a dense array, by matrix products; build it with `of`.
+    """Scores from a dense array, by matrix products without index arrays; float32 stays as it is. Build it with `of`.
 
     Parameters
     ----------
@@ -147,3 +148,100 @@ class DenseMap(TiledMap):
         if isinstance(positions, slice) or isinstance(columns, slice):
             return self.matrix[positions, columns]
         return self.matrix[np.ix_(positions, columns)]
+
+
+@dataclass(eq=False)
+class GeneratedMap(TiledMap):
+    """Scores from features that are functions of the rows, as random features of a seed: made anew in every pass.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR array of N rows
+    batch : Batch of F features, or F - 1 with a constant
+    offsets : ndarray of int64, shape (I + 1,)
+    has_constant : bool
+        Whether there is one more feature, the last, that is 1 at every position.
+    pool : Pool, optional: all cores by default
+    """
+
+    rows: Any
+    batch: Batch
+    offsets: NDArray[np.int64]
+    has_constant: bool = False
+    pool: Pool = field(default_factory=Pool)
+
+    @property
+    def n_stored(self) -> int:
+        return self.batch.n_features
+
+    def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
+        positions, offsets = positions_of(self.offsets, items)
+        return GeneratedMap(
+            self.rows[positions], self.batch, offsets, self.has_constant, self.pool
+        ), positions
+
+    def _tile(self, positions: Any, columns: Any) -> Vector:
+        return np.asarray(self.batch.transform(self.rows[positions], columns), np.float64)
+
+    def kept(self) -> DenseMap:
+        """Return the map of their array, made once: in float32 where the rows are float32 or small integers."""
+        out = np.empty((self.n_positions, self.n_stored), result_dtype(self.rows))
+
+        def make(part: int) -> None:
+            stretch = slice(part * POSITIONS, (part + 1) * POSITIONS)
+            out[stretch] = self.batch.transform(self.rows[stretch])
+
+        self.pool.each(-(-self.n_positions // POSITIONS), make)
+        return DenseMap(out, self.offsets, self.has_constant, self.pool)
+
+
+@dataclass(eq=False)
+class JoinedMap(TiledMap):
+    """Scores from the features of all parts, in their order.
+
+    Parameters
+    ----------
+    parts : sequence of TiledMap over the same items, none with a constant; their threads are the first one's
+    has_constant : bool
+        Whether there is one more feature, the last, that is 1 at every position.
+
+    Raises
+    ------
+    InputError
+        For parts that do not fit together.
+    """
+
+    parts: Sequence[TiledMap]
+    has_constant: bool = False
+
+    def __post_init__(self) -> None:
+        first = self.parts[0]
+        for part in self.parts:
+            if part.has_constant or not np.array_equal(part.offsets, first.offsets):
+                raise InputError("expected maps over the same items, and none with a constant of its own")
+        self.pool = first.pool
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """Where items begin, as in every part."""
+        return self.parts[0].offsets
+
+    @property
+    def n_stored(self) -> int:
+        return sum(part.n_stored for part in self.parts)
+
+    def take(self, items: NDArray[np.integer]) -> tuple[JoinedMap, NDArray[np.int64]]:
+        parts = [part.take(items)[0] for part in self.parts]
+        return JoinedMap(parts, self.has_constant), positions_of(self.offsets, items)[0]
+
+    def _tile(self, positions: Any, columns: Any) -> Vector:
+        if isinstance(columns, slice) and columns == slice(None):
+            return np.hstack([part._tile(positions, columns) for part in self.parts])
+        wanted = np.arange(self.n_stored)[columns]
+        ends = np.cumsum([part.n_stored for part in self.parts])
+        owner = np.searchsorted(ends, wanted, side="right")
+        tiles = []
+        for number, (part, end) in enumerate(zip(self.parts, ends, strict=True)):
+            own = wanted[owner == number] - (end - part.n_stored)
+            tiles.append(part._tile(positions, own))
+        return np.hstack(tiles)

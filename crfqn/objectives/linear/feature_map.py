@@ -8,14 +8,14 @@ Shapes: I items, N positions, F features, K states; tables by state are float64 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.coordinates import Split, merge_weights
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 
@@ -32,7 +32,7 @@ class FeatureMap(Protocol):
     feature_scales : float64 (F,), max_t x_tf^2: the square of the unit that each feature is measured in
     centre : float64 (F,) or None: what has been taken off each feature as it was given, so that all of the above and
         below is of x - centre, 0 where nothing was; scores are the same with other weights of the constant, the last
-        feature (`centring.py`)
+        feature (`centred_weights`)
     largest_value : float, the largest |x_tf|
     mean_occurrence : float, the positions that have a feature, on average over the features
     """
@@ -110,3 +110,29 @@ class FeatureMap(Protocol):
 
     def count_active(self, nodes: Split) -> NDArray[np.int64]:
         """Return how many of the nodes have their feature at each position, (N,)."""
+
+
+def centred_weights(features: FeatureMap, weights: Any) -> Any:
+    """Return weights of the features as they were given as weights of the map's, x - m.
+
+    Implicit centring, w . x + b = w . (x - m) + b', b' = b + w . m: values are the same whatever m is; what changes is
+    how far the constant and the other features are from orthogonal, and so how many iterations a training takes.
+    """
+    return _with_constant_moved(features, weights, 1.0)
+
+
+def given_weights(features: FeatureMap, weights: Any) -> Any:
+    """Return weights of the map's features, x - m, as weights of the features as they were given."""
+    return _with_constant_moved(features, weights, -1.0)
+
+
+def _with_constant_moved(features: FeatureMap, weights: Any, sign: float) -> Any:
+    """Add sign * w . m to the weight of the last feature of every state."""
+    if features.centre is None or weights.coords.size == 0:
+        return weights
+    states, columns = np.divmod(weights.coords, features.n_features)
+    moves = np.bincount(states, sign * weights.weights * features.centre[columns]).astype(
+        np.float64, copy=False
+    )
+    constants = np.arange(1, moves.size + 1) * features.n_features - 1
+    return merge_weights(weights.coords, weights.weights, constants, moves)

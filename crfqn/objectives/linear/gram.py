@@ -1,22 +1,29 @@
 """Gram matrices, sum_t c_t x_t x_t', summed up tile of rows by tile, blocks of the result shared out among threads.
 
-Only blocks on and above the diagonal are computed (dsyrk and dgemm). Shapes: N rows, F features.
+Only blocks on and above the diagonal are computed (dsyrk and dgemm). Their largest eigenvalue is bounded without them.
+Shapes: N rows, F features.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.kernels.sparse import add_columns, feature_ceilings
 from crfqn.threads import Pool
 
 BLOCK = 512  # features of a block of the matrix, a thread's share: wide enough for products to be fast
 TILE_NUMBERS = 1 << 22  # of the rows that are multiplied at a time: 32 MB
 FEWEST_ROWS = 256  # of a tile, however many features: each adds a matrix to another
 MOST_FEATURES = 1 << 15  # 8 GiB
+MOST_ROUNDS = 100
+CLOSE_ENOUGH = 0.01
+SMALLEST = 1e-6  # of v, its largest entry 1: features that never meet the others keep a bound of their own
 
 
 class GramSum:
@@ -77,3 +84,37 @@ def check_width(n_features: int) -> None:
             f"expected at most {MOST_FEATURES:,} features for a matrix of features x features, got {n_features:,} "
             f"({n_features**2 * 8 / 2**30:,.0f} GiB): train by stages of fewer features, or by another solver"
         )
+
+
+def collatz_wielandt(times: Callable[[Vector], Vector], n: int) -> float:
+    """Return at most 1 % above the largest eigenvalue of a matrix A >= 0, (n, n), unless rounds run out.
+
+    Power iteration gives a bound in every round (Collatz and Wielandt): where v > 0, no eigenvalue is above
+    max_f (A v)_f / v_f.
+
+    Parameters
+    ----------
+    times : returns A v
+    """
+    v, bound = np.ones(n), np.inf
+    for _ in range(MOST_ROUNDS):
+        product = times(v)
+        bound = min(bound, float(np.max(product / v, initial=0.0)))
+        if bound * float(v @ v) <= (1.0 + CLOSE_ENOUGH) * float(v @ product):
+            break
+        v = product / product.max() + SMALLEST
+    return bound
+
+
+def largest_eigenvalue(store: FeatureStore, c: Vector) -> float:
+    """Return a bound on that of |X|' diag(c) |X|, which is that of X' diag(c) X or above, c >= 0 (N,)."""
+    columns = (np.zeros(store.n_features, np.int64), np.arange(store.n_features))
+    arrays = (store.indptr, store.indices, np.abs(store.values))
+
+    def times(v: Vector) -> Vector:
+        image, product = np.zeros((1, store.n_positions)), np.empty(store.n_features)
+        add_columns(0, store.n_features, *columns, v, *arrays, image)
+        feature_ceilings(0, store.n_features, *arrays, c * image[0], product)
+        return product
+
+    return collatz_wielandt(times, store.n_features)

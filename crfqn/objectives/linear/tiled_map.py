@@ -1,8 +1,7 @@
 """Feature maps by matrix products over tiles, some positions of some features: no index arrays.
 
 Tiles are fixed and shared out among threads, so that results do not depend on their number; sums are taken in float64,
-tile by tile. What a tile is made of, the variants know: an array (`dense_map.py`), features made when they are asked
-for (`generated_map.py`), several maps side by side (`joined_map.py`). Shapes as in `feature_map.py`.
+tile by tile. What a tile is made of, the variants in `dense_map.py` know. Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.linear.eigenvalue import collatz_wielandt
-from crfqn.objectives.linear.gram import GramSum
+from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 

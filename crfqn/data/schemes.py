@@ -1,0 +1,262 @@
+"""Schemes that write spans (phrases, names) as a label a position: IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES.
+
+A label is `O` (outside) or a letter and the type of the span, `B-NP`; the letter alone is a span without a type. Every
+scheme has the same four roles under letters of its own: begin, inside, end, single. What parts the schemes is which of
+them a span needs, and that is said once, by two rules on neighbouring labels: whether the second goes on with the first
+one's span (`continues`), and whether it may stand behind it at all (`allows`). A span is a run of labels of which each
+continues the one before, so labels that are wrong in their scheme have spans, too: for IOB1 and IOB2 those that
+`conlleval` counts.
+
+References
+----------
+Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1).
+Tjong Kim Sang, Veenstra: Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2).
+Ratinov, Roth: Design challenges and misconceptions in named entity recognition. CoNLL 2009 (BILOU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+from typing import NamedTuple
+
+from crfqn.errors import InputError
+from crfqn.messages import describe, shorten
+
+OUTSIDE, BEGIN, INSIDE, END, SINGLE = "O", "B", "I", "E", "S"  # roles, whatever the letters of a scheme
+
+
+class Tag(NamedTuple):
+    """Label taken apart: its role in the span, and the span's type ("" without one, and outside)."""
+
+    role: str
+    type: str
+
+
+BORDER = Tag(OUTSIDE, "")  # what stands before the first label and behind the last
+
+
+class Span(NamedTuple):
+    """Positions start ... stop - 1 of one item, and the type of what stands there."""
+
+    start: int
+    stop: int
+    type: str
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Scheme of labels for spans.
+
+    Parameters
+    ----------
+    name : str
+    letters : mapping of role to letter
+        The roles that the scheme has, and how it writes them.
+    """
+
+    name: str
+    letters: Mapping[str, str]
+
+    def parse(self, label: object) -> Tag:
+        """Return role and type of a label; InputError for one that the scheme does not have."""
+        letter, hyphen, kind = str(label).partition("-")
+        if letter == OUTSIDE and not hyphen:
+            return BORDER
+        for role, own in self.letters.items():
+            if letter == own:
+                return Tag(role, kind)
+        known = ", ".join(f"{letter}-<type>" for letter in self.letters.values())
+        raise InputError(f"{self.name}: expected labels {OUTSIDE}, {known}, got {shorten(label)}")
+
+    def label(self, role: str, kind: str) -> str:
+        """Return a role and a type as the scheme writes them."""
+        if role == OUTSIDE:
+            return OUTSIDE
+        return f"{self.letters[role]}-{kind}" if kind else self.letters[role]
+
+    def continues(self, before: Tag, here: Tag) -> bool:
+        """Return whether a label belongs to the span of the label before it."""
+        if OUTSIDE in (before.role, here.role) or before.type != here.type:
+            return False
+        return before.role not in (END, SINGLE) and here.role not in (BEGIN, SINGLE)
+
+    def allows(self, before: Tag, here: Tag) -> bool:
+        """Return whether a label may stand behind another; `BORDER` stands for the ends of an item.
+
+        Notes
+        -----
+        What the schemes forbid: IOB2 an I that continues nothing; IOB1 a B that parts nothing; IOE2 an I that nothing
+        continues; IOE1 an E that parts nothing; the others all that is no B (I ... I) E and no S.
+        """
+        joined = self.continues(before, here)
+        touches = OUTSIDE not in (before.role, here.role) and before.type == here.type
+        if self.name == "IOB1":
+            return here.role != BEGIN or touches
+        if self.name == "IOE1":
+            return before.role != END or touches
+        if self.name == "IOB2":
+            return here.role != INSIDE or joined
+        if self.name == "IOE2":
+            return before.role != INSIDE or joined
+        return joined == (before.role in (BEGIN, INSIDE)) and joined == (here.role in (INSIDE, END))
+
+    def roles(self, length: int, parts_before: bool, parts_behind: bool) -> list[str]:
+        """Return the roles in a span; `parts_...`: whether it touches another one of its type on that side."""
+        if SINGLE in self.letters:
+            return [SINGLE] if length == 1 else [BEGIN, *[INSIDE] * (length - 2), END]
+        begins = BEGIN in self.letters and (self.name == "IOB2" or parts_before)
+        ends = END in self.letters and (self.name == "IOE2" or parts_behind)
+        roles = [INSIDE] * length
+        if begins:
+            roles[0] = BEGIN
+        if ends:
+            roles[-1] = END
+        return roles
+
+
+def _scheme(name: str, letters: str, roles: str = BEGIN + INSIDE + END + SINGLE) -> Scheme:
+    return Scheme(name, MappingProxyType(dict(zip(roles, letters, strict=True))))
+
+
+SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        scheme.name: scheme
+        for scheme in (
+            _scheme("IOB1", "BI", BEGIN + INSIDE),
+            _scheme("IOB2", "BI", BEGIN + INSIDE),
+            _scheme("IOE1", "IE", INSIDE + END),
+            _scheme("IOE2", "IE", INSIDE + END),
+            _scheme("BIOES", "BIES"),
+            _scheme("BILOU", "BILU"),
+            _scheme("BMES", "BMES"),
+        )
+    }
+)
+ALIASES = {"BIO": "IOB2", "IOBES": "BIOES", "BIOUL": "BILOU", "BMEOS": "BMES"}
+
+
+def find_scheme(name: str | Scheme) -> Scheme:
+    """Return a scheme by its name, in small or capital letters; InputError for one that is not known."""
+    if isinstance(name, Scheme):
+        return name
+    key = name.upper() if isinstance(name, str) else ""
+    found = SCHEMES.get(ALIASES.get(key, key))
+    if found is None:
+        known = ", ".join([*SCHEMES, *ALIASES])
+        raise InputError(f"scheme: expected one of {known}, got {describe(name)}")
+    return found
+
+
+def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
+    """Return the scheme that labels seem to be written in, by their letters; None where they are of none.
+
+    Every label but O must have a type, or names that happen to be letters would be taken for spans. Of schemes with the
+    same letters it is the first of IOB2, IOE2, BIOES, BILOU, BMES.
+
+    Examples
+    --------
+    >>> recognise_scheme(["B-NP", "I-NP", "O", "S-VP", "E-NP"]).name
+    'BIOES'
+    """
+    names = {*map(str, labels)} - {OUTSIDE}
+    return next(iter(fitting_schemes(names)), None) if names else None
+
+
+def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
+    """Return the schemes that have all of the labels, the one that `recognise_scheme` chooses first."""
+    split = {str(label).partition("-")[::2] for label in labels} - {(OUTSIDE, "")}
+    if not all(kind for _, kind in split):
+        return []
+    letters = {letter for letter, _ in split}
+    fitting = (scheme for scheme in SCHEMES.values() if letters <= {*scheme.letters.values()})
+    return [scheme for scheme in fitting if scheme.name not in ("IOB1", "IOE1")]
+
+
+def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
+    """Return the spans of one item's labels, in their order.
+
+    Parameters
+    ----------
+    labels : iterable of T labels
+    scheme : str or Scheme
+        "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
+    strict : bool, default True
+        Whether labels that the scheme does not allow behind each other are an error; otherwise a span is a run of
+        labels that continue each other (`Scheme.continues`).
+
+    Raises
+    ------
+    InputError
+        A label that is not of the scheme, or may not stand where it does (named with its position).
+
+    Examples
+    --------
+    >>> spans_of(["B-NP", "I-NP", "O", "B-VP"], "IOB2")
+    [Span(start=0, stop=2, type='NP'), Span(start=3, stop=4, type='VP')]
+    """
+    found = find_scheme(scheme)
+    shown = list(labels)
+    tags = [found.parse(label) for label in shown]
+    if strict:
+        _check(found, tags, shown)
+    spans: list[Span] = []
+    before = BORDER
+    for position, tag in enumerate(tags):
+        if found.continues(before, tag):
+            spans[-1] = spans[-1]._replace(stop=position + 1)
+        elif tag.role != OUTSIDE:
+            spans.append(Span(position, position + 1, tag.type))
+        before = tag
+    return spans
+
+
+def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[str]:
+    """Return the labels of one item of `length` positions that has these spans, which are ascending and disjoint.
+
+    Raises
+    ------
+    InputError
+        Spans that are empty, overlap, come out of order or lie outside of 0 ... length.
+    """
+    found = find_scheme(scheme)
+    labels = [OUTSIDE] * length
+    nowhere = Span(-1, -1, "")
+    around = [nowhere, *(Span(*span) for span in spans), nowhere._replace(start=length + 1)]
+    for before, span in pairwise(around[:-1]):
+        if not max(before.stop, 0) <= span.start < span.stop <= length:
+            raise InputError(
+                f"expected disjoint, ascending spans in 0 ... {length}, got {tuple(span)} behind {tuple(before)}"
+            )
+    for before, span, behind in zip(around, around[1:-1], around[2:], strict=False):
+        parts_before = before.stop == span.start and before.type == span.type
+        parts_behind = span.stop == behind.start and span.type == behind.type
+        roles = found.roles(span.stop - span.start, parts_before, parts_behind)
+        labels[span.start : span.stop] = [found.label(role, span.type) for role in roles]
+    return labels
+
+
+def convert(
+    labels: Iterable[object], source: str | Scheme, target: str | Scheme, strict: bool = True
+) -> list[str]:
+    """Return one item's labels of scheme `source` in scheme `target`; parameters and errors as in `spans_of`.
+
+    Examples
+    --------
+    >>> convert(["I-NP", "B-NP", "I-NP", "O"], "IOB1", "BIOES")
+    ['S-NP', 'B-NP', 'E-NP', 'O']
+    """
+    known = list(labels)
+    return labels_of(spans_of(known, source, strict), len(known), target)
+
+
+def _check(scheme: Scheme, tags: list[Tag], labels: list[object]) -> None:
+    """Raise InputError for the first label that may not stand behind the one before it."""
+    for position, (before, here) in enumerate(pairwise([BORDER, *tags, BORDER])):
+        if not scheme.allows(before, here):
+            shown = ["the beginning", *map(shorten, labels), "the end"]
+            raise InputError(
+                f"position {position}: {scheme.name} does not allow {shown[position + 1]} behind {shown[position]}"
+            )

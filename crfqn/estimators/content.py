@@ -1,0 +1,165 @@
+"""Content of a model file: sparse matrices, labels and sizes, which every kind of model has.
+
+A matrix is its non-zeros: arrays `<name>_<row>`, `<name>_<column>` and `<name>_weight`, as in node_state,
+node_feature, node_weight. Labels are a list of strings or an array of numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.attributes import AttributeVocabulary
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
+from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.weights import csr
+from crfqn.messages import describe
+from crfqn.model_file import ModelFile, narrowed
+
+
+@dataclass
+class Content:
+    """Arrays, lists of strings and JSON values for `crfqn.model_file.write_model`, each by its name."""
+
+    arrays: dict[str, NDArray] = field(default_factory=dict)
+    strings: dict[str, list[str]] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+# In size. Scores, sums of weights times features, stay finite with room for their squares where features are as large
+# as `fit` takes them (base.LARGEST_VALUE, 1e12); what a training finds is smaller by far.
+LARGEST_WEIGHT = 1e100
+LARGEST_TABLE = (
+    2**28
+)  # letters of all labels, each as long as the longest, as an array of numpy keeps them: 1 GB
+WEIGHT_TYPES = ("float64", "float32")
+VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
+STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
+
+
+def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) -> None:
+    """Add the non-zeros of a sparse matrix to the content, named as the module says."""
+    found = matrix.tocoo()
+    content.arrays[f"{name}_{row}"] = narrowed(found.row)
+    content.arrays[f"{name}_{column}"] = narrowed(found.col)
+    content.arrays[f"{name}_weight"] = found.data
+
+
+def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
+    """Return the CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` and for bad weights."""
+    values = finite(file, f"{name}_weight", (None,))
+    rows = file.integers(f"{name}_{row}", values.shape, shape[0])
+    columns = file.integers(f"{name}_{column}", values.shape, shape[1])
+    return csr(values, rows, columns, shape)
+
+
+def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """Return the array `name` in float64, stored as that or as float32.
+
+    ModelFileError unless all of it is finite, and at most LARGEST_WEIGHT in size.
+    """
+    found = file.arrays.get(name)
+    dtype = "float32" if found is not None and found.dtype == np.float32 else "float64"
+    values = file.array(name, dtype, shape).astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        raise ModelFileError(f"{file.path}: a weight of {name} is not finite")
+    largest = np.abs(values).max(initial=0.0)
+    if largest > LARGEST_WEIGHT:
+        raise ModelFileError(
+            f"{file.path}: {name}: expected weights of at most {LARGEST_WEIGHT:g} in size, whose scores are finite, "
+            f"got {largest:g}"
+        )
+    return values
+
+
+def narrow_weights(content: Content, dtype: str) -> None:
+    """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`; InputError for one, and for weights beyond it.
+
+    float32 is off by up to 6e-8 of each weight, or, for those below 1e-38, by up to 1e-45.
+    """
+    if dtype not in WEIGHT_TYPES:
+        raise InputError(f"dtype: expected one of {list(WEIGHT_TYPES)}, got {dtype!r}")
+    for name, array in content.arrays.items():
+        if array.dtype != np.float64 or not name.endswith(("_weight", "_weights", "intercept")):
+            continue
+        largest = float(np.abs(array).max(initial=0.0))
+        if largest > float(np.finfo(dtype).max):
+            raise InputError(f"dtype: {name} has a weight of {largest:g}, too large for {dtype}")
+        content.arrays[name] = array.astype(dtype)
+
+
+def add_labels(content: Content, labels: NDArray) -> None:
+    """Add labels under the name `classes`: strings, or an array of numbers or booleans."""
+    if labels.dtype.kind in "US":
+        content.strings["classes"] = [str(label) for label in labels]
+    else:
+        content.arrays["classes"] = labels
+
+
+def read_labels(file: ModelFile, n_classes: int) -> NDArray:
+    """Return the labels that `add_labels` stored; ModelFileError unless they are `n_classes`, distinct and finite."""
+    names = file.strings.get("classes")
+    if names is not None and len(names) * max(map(len, names), default=0) > LARGEST_TABLE:
+        raise ModelFileError(
+            f"{file.path}: classes: expected shorter labels, one has {max(map(len, names)):,} letters"
+        )
+    classes = file.arrays.get("classes", np.empty(0)) if names is None else np.array(names)
+    if classes.shape != (n_classes,) or n_classes < 1:
+        raise ModelFileError(f"{file.path}: expected {n_classes} classes, found {classes.shape}")
+    if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
+        raise ModelFileError(f"{file.path}: classes: expected strings or finite numbers, got {classes.dtype}")
+    if np.unique(classes).size < n_classes:
+        raise ModelFileError(
+            f"{file.path}: classes: expected {n_classes} different labels, but one comes twice"
+        )
+    return classes
+
+
+def add_vocabulary(content: Content, vocabulary: Vocabulary | None, features: NDArray) -> None:
+    """Add the names of some features, or the templates that make them, and how names are made of dicts."""
+    if isinstance(vocabulary, TemplateVocabulary):
+        content.metadata["templates"] = vocabulary.stored_source()
+    if vocabulary is None or is_hashed(vocabulary):
+        return
+    content.strings["feature_names"] = [vocabulary.names[f] for f in features]
+    if isinstance(vocabulary, AttributeVocabulary):
+        content.metadata["naming"] = CRFSUITE_NAMING
+    elif not isinstance(vocabulary, TemplateVocabulary):
+        content.arrays[VALUE_STARTS] = narrowed(vocabulary.value_starts[features] - UNKNOWN_VALUE)
+
+
+def read_vocabulary(file: ModelFile) -> Vocabulary | None:
+    """Return what `add_vocabulary` stored; None where the file has neither names nor templates."""
+    names = file.string_list("feature_names") if "feature_names" in file.strings else None
+    if "templates" in file.metadata:
+        return TemplateSource.from_dict(file.table("templates")).vocabulary(names)
+    if names is None:
+        return None
+    naming = file.metadata.get("naming")
+    if naming not in (None, CRFSUITE_NAMING):
+        raise ModelFileError(f"{file.path}: naming: expected {CRFSUITE_NAMING!r}, got {describe(naming)}")
+    if naming is not None:
+        return AttributeVocabulary(names)
+    if VALUE_STARTS not in file.arrays:  # a file of before there were any
+        return Vocabulary(names, np.full(len(names), UNKNOWN_VALUE))
+    return Vocabulary(names, _value_starts(file, names))
+
+
+def _value_starts(file: ModelFile, names: list[str]) -> NDArray[np.int64]:
+    longest = max(map(len, names), default=0)
+    starts = file.integers(VALUE_STARTS, (len(names),), longest + 1 - UNKNOWN_VALUE) + UNKNOWN_VALUE
+    for name, start in zip(names, starts.tolist(), strict=True):
+        if start > 0 and name[start - 1 : start] != "=":
+            raise ModelFileError(
+                f"{file.path}: {VALUE_STARTS}: expected '=' in {name!r:.60} before place {start}"
+            )
+    return starts
+
+
+def read_size(file: ModelFile, n_states: int) -> int:
+    """Return the number of features; ModelFileError where weights of so many states could not be numbered by int64."""
+    return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)

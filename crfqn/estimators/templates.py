@@ -1,0 +1,174 @@
+"""Templates as a scikit-learn transformer: token columns to the features that ChainCRF trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.data.files import read_text
+from crfqn.data.sequences import Sequences
+from crfqn.data.templates.encoder import Encoder
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import InputError
+from crfqn.messages import describe
+
+
+class Templates(TransformerMixin, BaseEstimator):
+    r"""Features of token columns by templates, as arithmetic on integers: no text is made for a token.
+
+    Parameters
+    ----------
+    patterns : str, path-like, or None
+        A pattern file of CRF++ or Wapiti: its name, or (a str with `%` or a line's end in it) its text.
+    windows : str, optional
+        Window templates, `w[-1]|w[0] pos[0]`; `w.suffix3[0]` is a form of a word.
+    shapes : str or list of str, optional
+        Columns whose forms are features: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
+    words : str, optional
+        The column of words, for the features of a first tagger (`crfqn.word_features`): the word,
+        its ends, its shape, its neighbours; of all other columns their texts, up to two positions away, and pairs of
+        neighbouring ones. The first column, where neither this nor anything else above or below is given.
+    functions : list of functions, optional
+        Each takes a token (a dict `column -> text`) and returns a list of texts; called once for each distinct token.
+    columns : sequence of str, optional
+        The columns to read, in the order that patterns number them; by default those of the training data.
+    dialect : {"crf++", "wapiti"}, optional
+        By default the one whose means the patterns use.
+    has_ends : bool, default True
+        Whether windows mark the first and the last position of an item.
+    min_count : int, default 1
+        Features at fewer positions of the training data are left out.
+    n_hashed : int, optional
+        Number of columns that all features share by hashing, which keeps no names.
+
+    Attributes
+    ----------
+    vocabulary_ : TemplateVocabulary
+    n_features_ : int
+    has_edges_ : bool
+        Whether the patterns ask for weights of neighbouring labels (`B`). ChainCRF always has them.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from crfqn import ChainCRF, Templates
+    >>> X = [[("the", "DT"), ("dog", "NN")], [("a", "DT"), ("cat", "NN")]]
+    >>> model = make_pipeline(Templates("U0:%x[0,0]\nU1:%x[-1,1]/%x[0,1]\nB"), ChainCRF(l1=0.1))
+    >>> labels = model.fit(X, [["D", "N"], ["D", "N"]]).predict(X)
+    >>> [list(map(str, path)) for path in labels]
+    [['D', 'N'], ['D', 'N']]
+    >>> model[0].get_feature_names_out()[:2].tolist()
+    ['U0:a', 'U0:cat']
+    """
+
+    def __init__(
+        self,
+        patterns: Any = None,
+        *,
+        windows: str | None = None,
+        shapes: Any = None,
+        words: str | None = None,
+        functions: Any = None,
+        columns: Sequence[str] | None = None,
+        dialect: str | None = None,
+        has_ends: bool = True,
+        min_count: int = 1,
+        n_hashed: int | None = None,
+    ) -> None:
+        self.patterns = patterns
+        self.windows = windows
+        self.shapes = shapes
+        self.words = words
+        self.functions = functions
+        self.columns = columns
+        self.dialect = dialect
+        self.has_ends = has_ends
+        self.min_count = min_count
+        self.n_hashed = n_hashed
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: token columns are no 2-D arrays."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Templates:
+        """Find the features that occur in X.
+
+        Parameters
+        ----------
+        X : TokenColumns, or list of items
+            An item is a list of positions: dicts `column -> text`, sequences of texts, or texts (one column).
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            A template that is none (its line is named), a column that is not there, a position without a text in one.
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Sequences:
+        """Return the features of X, after finding them; parameters and errors as in `fit`."""
+        columns = self._fit(X)
+        return self.vocabulary_.encode(columns)
+
+    def transform(self, X: Any) -> Sequences:
+        """Return the features of X, in any form that `fit` takes; features not found in `fit` are left out."""
+        check_is_fitted(self)
+        return self.vocabulary_.encode(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the features, made when first asked for."""
+        check_is_fitted(self)
+        return np.array(self.vocabulary_.names, dtype=object)
+
+    def _fit(self, X: Any) -> TokenColumns:
+        columns = TokenColumns.from_items(X, self.columns)
+        source = self._source(columns.names)
+        functions = tuple(self.functions or ())
+        encoder = Encoder.fit(source.settings(functions), columns)
+        self.vocabulary_ = TemplateVocabulary(encoder, source.as_dict())
+        self.n_features_ = encoder.n_features
+        self.has_edges_ = source.has_edges()
+        return columns
+
+    def _source(self, names: Sequence[str]) -> TemplateSource:
+        shapes = (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes or ())
+        columns = tuple(self.columns or names)
+        is_given = any((self.patterns is not None, self.windows, shapes, self.words, self.functions))
+        return TemplateSource(
+            columns,
+            _pattern_text(self.patterns),
+            self.dialect,
+            self.windows or "",
+            self.has_ends,
+            shapes,
+            self.min_count,
+            self.n_hashed,
+            words=self.words or ("" if is_given else "".join(columns[:1])),
+        )
+
+
+def _pattern_text(patterns: Any) -> str:
+    """Return the text of patterns, read from a file unless they are the text themselves."""
+    if patterns is None:
+        return ""
+    if isinstance(patterns, str) and ("%" in patterns or "\n" in patterns):
+        return patterns
+    if not isinstance(patterns, (str, PathLike)):
+        raise InputError(
+            f"patterns: expected the name or the text of a pattern file, got {describe(patterns)}"
+        )
+    return read_text(Path(patterns))
