@@ -46,7 +46,7 @@ SOLVERS_MAY_IMPORT = {
     "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols", "objectives.registry"
 }  # fmt: skip
 STATES = {
-    "solvers.coordinate.feature_bcd_state", "solvers.coordinate.block_weights", "solvers.coordinate.row_state",
+    "solvers.coordinate.feature_bcd_state", "solvers.coordinate.row_state",
     "solvers.dual.decomposition_state", "solvers.dual.fbpd_state", "solvers.dual.frank_wolfe_state",
     "solvers.stochastic.state",
 }  # fmt: skip

@@ -43,7 +43,7 @@ PROBLEMS = {
     "flat": make_tree_problem("flat", 3, n_items=60, n_features=12),
     "weighted forest": make_tree_problem("forest", 4, n_features=8, has_weights=True),
 }
-STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
+RULE = SweepRule(0.01, 0.5, 1e-10, 0.0, 0.0, noise=1e-12)
 
 
 def blocks_at(point: Point) -> BlockState:
@@ -263,7 +263,7 @@ def test_a_compiled_sweep_is_the_block_updates_one_by_one():
     compiled, single = (start_of(problem.objective(), 1.0) for _ in range(2))
     for _ in range(4):
         blocks = compiled.blocks[:-1]
-        sweep = solver.sweep(penalty, compiled, blocks, (0.05, 0.01))
+        sweep = solver.sweep(penalty, compiled, blocks, rule)
         updates = [solver.update(penalty, single, int(block), rule) for block in blocks]
         assert sweep.n_moved == sum(update.n_moved for update in updates) > 5
         np.testing.assert_allclose(sweep.violations, [update.violations[0] for update in updates], atol=1e-9)
@@ -282,7 +282,7 @@ def test_every_accepted_step_decreases_the_objective(name, order):
         for block in loss.blocks:
             batch = np.array([block])
             before = loss.value + penalty.value(*loss.weights)
-            sweep = solver.sweep(penalty, loss, batch, (0.0, 0.0))
+            sweep = solver.sweep(penalty, loss, batch, solver.rule(loss, 0.0))
             after = loss.value + penalty.value(*loss.weights)
             assert after < before if sweep.n_moved else after == before
             assert sweep.n_failed == 0
@@ -297,7 +297,7 @@ class TestSearch:
             before = w.copy()
             d[0] = -900.0
             change = from_python(search)(
-                loss.chain, loss.tree, 2, w, d, -1e9, zero, zero, 0.9, 0.5, 1e-12
+                loss.chain, loss.tree, 2, w, d, -1e9, zero, zero, RULE._replace(armijo=0.9)
             )  # no slope is that steep
             assert change == 0.0
             np.testing.assert_array_equal(w, before)
@@ -310,7 +310,7 @@ class TestSearch:
         d = -g / 1e-3
         value, w = loss.value, loss.weights_of(0)
         before = w.copy()
-        change = from_python(search)(None, loss.tree, 0, w, d, float(g @ d), zero, zero, 0.01, 0.5, 1e-12)
+        change = from_python(search)(None, loss.tree, 0, w, d, float(g @ d), zero, zero, RULE)
         step = (w - before)[np.abs(d).argmax()] / d[np.abs(d).argmax()]
         assert 0 < step < 1
         assert np.log2(step) == pytest.approx(round(np.log2(step)), abs=1e-9)
@@ -329,7 +329,7 @@ class TestSearch:
         objective = problem.objective()
         loss = Uphill(objective, objective.at(np.empty(0, np.int64), np.empty(0)))
         value = loss.value
-        update = FeatureBCD().update(group, loss, 1, SweepRule(0.01, 0.5, 1e-10, 0.0, 0.0, noise=1e-12))
+        update = FeatureBCD().update(group, loss, 1, RULE)
         assert (update.n_moved, update.n_failed) == (0, 1)
         assert loss.value == pytest.approx(value, rel=1e-14)
 

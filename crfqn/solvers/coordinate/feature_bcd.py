@@ -17,7 +17,7 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.coordinate.feature_bcd_kernels import SweepRule
-from crfqn.solvers.coordinate.feature_bcd_state import BlockState, BlockSweep
+from crfqn.solvers.coordinate.feature_bcd_state import MOST_BLOCKS, BlockState, BlockSweep
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point
@@ -101,22 +101,14 @@ class FeatureBCD:
             loss = objective.state(BlockState, point)
             blocks = loss.blocks_of(view.coords) if self.shrinking else loss.blocks
             del start, point, view  # their scores and residuals are as large as the data
-            n_moved, n_failed = yield from self.epoch(
-                objective, penalty, loss, blocks, initial.violation, random
-            )
+            n_moved, n_failed = yield from self.epoch(penalty, loss, blocks, initial.violation, random)
             if n_moved == 0:
                 yield State(**{**vars(initial), "is_final": True, "has_failed": n_failed > 0})
                 return
             start = point = loss.point()
 
     def epoch(
-        self,
-        objective: Objective,
-        penalty: Penalty,
-        loss: BlockState,
-        blocks: Coords,
-        initial: float,
-        random: np.random.Generator,
+        self, penalty: Penalty, loss: BlockState, blocks: Coords, initial: float, random: np.random.Generator
     ) -> Generator[State, None, tuple[int, int]]:
         """Sweep over blocks until the violation has fallen far enough below the `initial` one; yields a state a sweep.
 
@@ -126,11 +118,11 @@ class FeatureBCD:
         for _ in range(self.max_sweeps):
             if self.order == "random":
                 blocks = random.permutation(blocks)
-            sweep = self.sweep(penalty, loss, blocks, self.margins(penalty, violation, objective.n_items))
+            sweep = self.sweep(penalty, loss, blocks, self.rule(loss, violation))
             if sweep.n_moved == 0:
                 break
             n_moved, violation = n_moved + sweep.n_moved, float(sweep.violations.max())
-            point = objective.at(*loss.weights)
+            point = loss.objective.at(*loss.weights)
             value = loss.value + penalty.value(point.coords, point.weights)
             yield State(point, value, violation, loss.coords(blocks).size)
             del point
@@ -140,28 +132,22 @@ class FeatureBCD:
                 break
         return n_moved, sweep.n_failed
 
-    def margins(self, penalty: Penalty, violation: float, n_items: int) -> tuple[float, float]:
-        """Return how far inside its bound a gradient holds a zero for good: a share of the bound, and a number."""
-        return (0.0, violation / n_items) if self.shrink_margin is None else (self.shrink_margin, 0.0)
+    def rule(self, loss: BlockState, violation: float) -> SweepRule:
+        """Return the constants of a sweep, `violation` being the largest of the one before."""
+        share = 0.0 if self.shrink_margin is None else self.shrink_margin
+        slack = violation / loss.objective.n_items if self.shrink_margin is None else 0.0
+        return SweepRule(self.armijo, self.backtrack, self.floor, share, slack, ROUNDING * loss.rounding)
 
-    def sweep(
-        self, penalty: Penalty, loss: BlockState, blocks: Coords, shrink: tuple[float, float]
-    ) -> BlockSweep:
+    def sweep(self, penalty: Penalty, loss: BlockState, blocks: Coords, rule: SweepRule) -> BlockSweep:
         """Update the blocks one after the other."""
-        parts: list[BlockSweep] = []
-        for batch in loss.batches(blocks):
-            rule = SweepRule(self.armijo, self.backtrack, self.floor, *shrink, ROUNDING * loss.rounding)
-            if penalty.is_separable:  # l1 |w_j| + l2/2 w_j^2, a coordinate each: then a sweep is compiled
-                coords = loss.coords(batch)
-                parts.append(loss.descend(batch, penalty.l1_of(coords), penalty.l2_of(coords), rule))
+        parts = [BlockSweep(np.empty(0), np.empty(0, bool), 0, 0)]
+        for batch in np.split(blocks, range(MOST_BLOCKS, blocks.size, MOST_BLOCKS)):
+            if penalty.is_separable:  # a coordinate each: then a sweep is compiled
+                parts.append(loss.descend(batch, penalty, rule))
             else:
                 parts += [self.update(penalty, loss, int(block), rule) for block in batch]
-        return BlockSweep(
-            np.concatenate([part.violations for part in parts] or [np.empty(0)]),
-            np.concatenate([part.is_kept for part in parts] or [np.empty(0, bool)]),
-            sum(part.n_moved for part in parts),
-            sum(part.n_failed for part in parts),
-        )
+        violations, are_kept, n_moved, n_failed = zip(*parts, strict=True)
+        return BlockSweep(np.concatenate(violations), np.concatenate(are_kept), sum(n_moved), sum(n_failed))
 
     def update(self, penalty: Penalty, loss: BlockState, block: int, rule: SweepRule) -> BlockSweep:
         """Update one block, under any penalty that has a proximal map.
