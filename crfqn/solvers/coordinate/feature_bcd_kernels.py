@@ -134,7 +134,7 @@ def accept_trial(s, i):
 # only extended as far as a result needs it. With a feature at the positions s ... e of an item,
 #
 #     its marginals                 need a_t up to e and b_t from s on;
-#     log Z after a move of it      needs a_s ... a_e anew and b_e as it is, since the positions before s and after e add
+#     log Z after a move of it      needs a_s ... a_e anew and b_e as it is: the positions before s and after e add
 #                                   the same as before;
 #     once it has moved             a_t is valid up to e, b_t from e on.
 #
