@@ -9,7 +9,7 @@ Shapes: I items, B blocks, F features, K states, E edges.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
+from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
+from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.registry import MethodState
@@ -73,7 +74,8 @@ class BlockState(MethodState):
     """
 
     def __init__(self, owner: Objective, point: Point) -> None:
-        self.objective, loss, point = owner, cast(Likelihood, owner.loss), point.with_scores
+        loss: Any = owner.loss  # a likelihood, as `check` sees to it
+        self.objective, point = owner, point.with_scores
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
@@ -91,7 +93,7 @@ class BlockState(MethodState):
     def check(cls, objective: Any) -> None:
         """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
         loss = objective.loss
-        if not (isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy))):
+        if not (loss.has_marginals and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(
                 f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
             )
@@ -225,7 +227,7 @@ class BlockState(MethodState):
         n_steps[:] = 0
 
 
-def prepare_chain(point: Point, loss: Likelihood, chain: Chain) -> ChainState:
+def prepare_chain(point: Point, loss: StructuredLoss, chain: Chain) -> ChainState:
     """Return the state at a point; messages are computed where they are asked for."""
     owner = point.objective
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
@@ -250,7 +252,7 @@ def prepare_chain(point: Point, loss: Likelihood, chain: Chain) -> ChainState:
     return state
 
 
-def prepare_tree(point: Point, loss: Likelihood, tree: Taxonomy) -> TreeState:
+def prepare_tree(point: Point, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     """Return the state at a point, with the marginals of all items."""
     owner = point.objective
     state = TreeState(
