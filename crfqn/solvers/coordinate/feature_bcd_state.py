@@ -234,8 +234,11 @@ def prepare_chain(point: Point, loss: StructuredLoss, chain: Chain) -> ChainStat
     observed = loss.observed_edges(owner.weights)
     scores, edges = chain.ruled(point.scores, point.edges)
     width = -(-n_states // LANES) * LANES
+    indptr, indices, values = owner.map.store.by_feature
     state = ChainState(
-        *owner.map.store.by_feature,
+        indptr,
+        indices,
+        values,
         offsets=owner.map.offsets,
         item_of=np.repeat(np.arange(n_items), np.diff(owner.map.offsets)),
         targets=loss.targets,
@@ -255,8 +258,11 @@ def prepare_chain(point: Point, loss: StructuredLoss, chain: Chain) -> ChainStat
 def prepare_tree(point: Point, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     """Return the state at a point, with the marginals of all items."""
     owner = point.objective
+    indptr, indices, values = owner.map.store.by_feature
     state = TreeState(
-        *owner.map.store.by_feature,
+        indptr,
+        indices,
+        values,
         parents=tree.parents,
         is_label=tree.is_label,
         targets=loss.targets,
