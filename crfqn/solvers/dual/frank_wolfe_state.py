@@ -106,7 +106,8 @@ class FrankWolfeState(LearnedRows):
             part, counts = self.parts[which], self.counts[which]
             gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]
             loss = hinge_of(part)
-            data = ItemData(part.map.offsets, *part.map.store.by_position(), loss.targets, counts.masses)
+            indptr, features, values = part.map.store.by_position()
+            data = ItemData(part.map.offsets, indptr, features, values, loss.targets, counts.masses)
             if isinstance(loss.structure, Taxonomy):
                 forest = (loss.structure.parents, loss.structure.is_label)
                 improve_trees(items, data, counts.nodes, *forest, moves, gaps, self.rows)

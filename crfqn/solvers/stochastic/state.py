@@ -107,7 +107,8 @@ class LearnedRows(MethodState):
         """Return what kernels read of the items of a part."""
         part = self.parts[which]
         loss = part.loss
-        return ItemData(part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights)
+        indptr, features, values = part.map.store.by_position()
+        return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
 
     def averaged_rows(self) -> AveragedRows:
         """Return weights of zeros of which a mean is kept."""
