@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked, aligned_rows
 from crfqn.kernels.viterbi import add_mask, came_from, extend_paths
-from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
+from crfqn.solvers.stochastic.item_kernels import largest_item, new_item_columns, transpose_item
 
 N_SEEN, N_WRONG = 0, 1  # places in `counters`
 
@@ -167,22 +167,17 @@ def correct_item(a, labels, states, tau, data, first, rows):
 
 
 @kernel
-def correct_chains(
-    order, offsets, indptr, features, values, targets, item_weights, n_states, aggressiveness, weights, corrections,
-    is_fixed, pattern_of, counters, mask,
-):  # fmt: skip
+def correct_chains(order, data, n_states, aggressiveness, rows, mask):
     """Label each item of `order` and learn from its mistakes; weights, corrections and counters change in place.
 
-    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron. Other parameters as in
-    `AveragedRows` and `PositionRows`; order : items; offsets : int64 (I + 1,); targets : int32 (positions,);
-    item_weights : float64 (I,), by which steps are multiplied; mask : TransitionMask
+    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron
+    data : ItemData, by whose weights steps are multiplied; rows : AveragedRows; mask : TransitionMask
     """
-    rows = AveragedRows(weights, corrections, is_fixed, pattern_of, counters)
-    data = PositionRows(indptr, features, values)
+    weights, counters = rows.weights, rows.counters
     width, n_features = weights.shape[1], weights.shape[0] - n_states
     edges = weights[n_features:]
-    longest, most = largest_item(order, offsets, indptr)
-    columns = new_item_columns(most, n_states, n_features, values.size == 0)
+    longest, most = largest_item(order, data)
+    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
     scores, delta, change = (
         aligned_rows(longest, width),
         aligned_rows(longest, width),
@@ -191,11 +186,13 @@ def correct_chains(
     edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
     found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
     for i in order:
-        a, b = offsets[i], offsets[i + 1]
-        length, labels, states = b - a, targets[a:b], found[: b - a]
+        a, b = data.offsets[i], data.offsets[i + 1]
+        length, labels, states = b - a, data.targets[a:b], found[: b - a]
         scores[:length] = 0.0
         for t in range(length):
-            add_picked(scores[t], weights, features, indptr[a + t], indptr[a + t + 1], values)
+            add_picked(
+                scores[t], weights, data.features, data.indptr[a + t], data.indptr[a + t + 1], data.values
+            )
         label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
         n_wrong = 0
         for t in range(length):
@@ -209,7 +206,7 @@ def correct_chains(
                 square = free_square(chosen, sums, rows)
                 loss = lead(labels, states, scores[:length], edges) + np.sqrt(n_wrong)
                 tau = step_size(aggressiveness, loss, square)
-            correct_item(a, labels, states, tau * item_weights[i], data, n_features, rows)
+            correct_item(a, labels, states, tau * data.weights[i], data, n_features, rows)
         counters[N_SEEN] += 1.0
         counters[N_WRONG] += n_wrong
 
@@ -234,19 +231,16 @@ def mark_path(node, parents, amount, signs):
 
 
 @kernel
-def correct_tree(
-    order, offsets, indptr, features, values, targets, item_weights, parents, is_label, aggressiveness, weights,
-    corrections, is_fixed, pattern_of, counters,
-):  # fmt: skip
+def correct_tree(order, data, parents, is_label, aggressiveness, rows):
     """Label each item of `order` and learn from its mistakes; parameters as in `correct_chains`."""
-    rows = AveragedRows(weights, corrections, is_fixed, pattern_of, counters)
+    weights, counters = rows.weights, rows.counters
     scores, sums = aligned_rows(1, weights.shape[1])[0], np.empty(parents.size)
-    signs, data = np.zeros(parents.size), PositionRows(indptr, features, values)
+    signs = np.zeros(parents.size)
     for i in order:
-        t = offsets[i]
+        t = data.offsets[i]
         scores[:] = 0.0
-        add_picked(scores, weights, features, indptr[t], indptr[t + 1], values)
-        right, found = targets[t], best_node(scores, parents, is_label, sums)
+        add_picked(scores, weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
+        right, found = data.targets[t], best_node(scores, parents, is_label, sums)
         if right != found:
             mark_path(right, parents, 1.0, signs)
             mark_path(found, parents, -1.0, signs)
@@ -255,8 +249,8 @@ def correct_tree(
                 square = path_square(t, data, signs, right, parents, rows)
                 square += path_square(t, data, signs, found, parents, rows)
                 tau = step_size(aggressiveness, sums[found] - sums[right] + 1.0, square)
-            correct_path(t, data, signs, right, parents, tau * item_weights[i], rows)
-            correct_path(t, data, signs, found, parents, tau * item_weights[i], rows)
+            correct_path(t, data, signs, right, parents, tau * data.weights[i], rows)
+            correct_path(t, data, signs, found, parents, tau * data.weights[i], rows)
             mark_path(right, parents, -1.0, signs)
             mark_path(found, parents, 1.0, signs)
             counters[N_WRONG] += 1.0
