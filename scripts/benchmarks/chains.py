@@ -14,7 +14,7 @@ what the other ends with.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -113,11 +113,6 @@ class Comparison:
             rows.append([name, cell(self.crfqn), cell(self.crfsuite) if self.crfsuite else "", ""])
         return Table(self.title, head, rows, notes)
 
-    def numbers(self) -> dict[str, Any]:
-        """The raw measurements, for the JSON file."""
-        judged = {each.run.name: each.numbers() for each in (self.crfqn, self.crfsuite) if each}
-        return {"title": self.title, "targets": self.targets, "reference_optimum": self.optimum, **judged}
-
 
 def model_lines(accuracy: str) -> dict[str, Callable[[Judged], str]]:
     """What is said of a run and its model; `accuracy`: what it is of."""
@@ -186,9 +181,9 @@ def ocr(
     report.promises += _cost_promises(run, pass_time, first, imports)
     report.notes.append(pass_time.describe_chains())
     report.numbers = {
-        "comparisons": [comparison.numbers() for comparison in comparisons],
-        "inference": {**asdict(pass_time), "distance": pass_time.distance},
-        "first_fit": asdict(first),
+        "comparisons": comparisons,
+        "inference": pass_time,
+        "first_fit": first,
         "import": imports,
     }
     finish(report, output)
@@ -333,7 +328,7 @@ def conll2000(
             asked = f">= {LEAST_F1:.1%}", f"{ours:.2%}", ours >= LEAST_F1
             report.promises.append(Promise(f"{setting.name}: F1 of chunks", *asked))
             report.promises += _promises(setting, found)
-            report.numbers[name] = {**found.numbers(), "f1": ours}
+            report.numbers[name] = {"comparison": found, "f1": ours}
     finish(report, output)
 
 

@@ -98,17 +98,6 @@ class Comparison:
         ours, theirs = self.seconds(self.ours, level, clock), self.seconds(self.theirs, level, clock)
         return float(np.median(np.divide(theirs, ours))) if ours and len(ours) == len(theirs) else None
 
-    def numbers(self) -> dict[str, Any]:
-        """The raw measurements, for the JSON file."""
-        judged = {judged.run.name: judged.numbers() for judged in self.judged}
-        seconds = {
-            f"{library} {clock} to {level:g}": self.seconds(runs, level, clock)
-            for library, runs in (("crfqn", self.ours), ("saga", self.theirs))
-            for clock in CLOCKS.values()
-            for level in LEVELS
-        }
-        return {"l1": self.task.l1, "optimum": self.optimum, "judged": judged, **seconds}
-
 
 def flat(
     problem: Annotated[list[str] | None, some_of([*TASKS])] = None,
@@ -128,7 +117,7 @@ def flat(
         report.tables.append(comparison_table(comparison, items))
         report.promises += model_promises(at, comparison.judged[0], known, "test accuracy")
         report.promises += speed_promises(at, known, "saga", comparison.speed_up)
-        report.numbers[name] = comparison.numbers()
+        report.numbers[name] = comparison
     finish(report, output)
 
 

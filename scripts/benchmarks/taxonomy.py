@@ -7,7 +7,7 @@ penalty is crfqn's own, certified; what OWL-QN reaches on the same objective spe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated
 
@@ -18,11 +18,11 @@ from harness.judging import Judged, judge_run, predictions, worth
 from harness.measuring import run_alone, run_within, say
 from harness.options import Limit, Output, Penalties, Threads, some_of
 from harness.problems import Problem, Run, first_row, stored
+from harness.records import Record
 from harness.report import Promise, Report, Table, below, finish, number, shown
 from numpy.typing import NDArray
 
 from benchmarks import crfqn_fits, inference, taxonomy_peers
-from benchmarks.taxonomy_peers import LocalModels
 
 LEVEL = 1e-4  # relative distance from the optimum
 LEVELS = (1e-2, 1e-3, LEVEL)
@@ -49,7 +49,7 @@ class Comparison:
     tree: dict[float, Judged] = field(default_factory=dict)
     flat: dict[float, Judged] = field(default_factory=dict)
     owlqn: Judged | None = None
-    local: dict[str, LocalModels | None] = field(default_factory=dict)
+    local: dict[str, Record | None] = field(default_factory=dict)
     node_time: inference.PassTime | None = None
 
 
@@ -79,7 +79,7 @@ def taxonomy(
         if name in ASKED:
             report.promises += _promises(title, comparison)
             report.notes += [comparison.node_time.describe_nodes()] if comparison.node_time else []
-        report.numbers[name] = _numbers(comparison)
+        report.numbers[name] = comparison
     finish(report, output)
 
 
@@ -175,30 +175,20 @@ def peer_table(title: str, comparison: Comparison, problem: Problem, limit: floa
     for name, (run, verdict) in judged.items():
         optimum = (verdict if name == "crfqn, flat" else tree.verdict).objective
         seconds = [number(run.seconds_to(optimum, level), ".2f", "not reached") for level in LEVELS]
-        file_bytes = run.facts.get("file_bytes")
-        rows.append(
-            [
-                name,
-                *seconds,
-                f"{run.seconds[-1]:.2f}",
-                *_worth_cells(verdict.accuracy, verdict.hierarchical_f1),
-                f"{run.n_nonzero:,}",
-                number(file_bytes and file_bytes / 1e3, ",.0f"),
-                f"{run.peak_bytes / 1e6:,.0f}",
-            ]
-        )
+        facts = vars(run) | {"seconds": run.seconds[-1], "file_bytes": run.facts.get("file_bytes")}
+        rows.append([name, *seconds, *_peer_cells(facts, verdict.accuracy, verdict.hierarchical_f1)])
     for kind, models in comparison.local.items():
         cells = [f"not ready after {limit:g} s"] + [""] * 5
         if models:
-            worths = _worth_cells(*worth(problem, models.predicted))
-            sizes = [f"{models.file_bytes / 1e3:,.0f}", f"{models.peak_bytes / 1e6:,.0f}"]
-            cells = [f"{models.seconds:.2f}", *worths, f"{models.n_nonzero:,}", *sizes]
+            cells = _peer_cells(models, *worth(problem, models["predicted"]))
         rows.append([f"hiclass, {kind}", *["-"] * len(LEVELS), *cells])
     return Table(f"{title}, l1 = {PEER_L1:g}, other libraries", head, rows, PEER_NOTES)
 
 
-def _worth_cells(*worth: float) -> list[str]:
-    return [f"{share:.4f}" for share in worth]
+def _peer_cells(facts: Record, accuracy: float, f1: float) -> list[str]:
+    kilobytes = None if facts["file_bytes"] is None else facts["file_bytes"] / 1e3
+    sizes = [f"{facts['n_nonzero']:,}", number(kilobytes, ",.0f"), f"{facts['peak_bytes'] / 1e6:,.0f}"]
+    return [f"{facts['seconds']:.2f}", f"{accuracy:.4f}", f"{f1:.4f}", *sizes]
 
 
 def _promises(title: str, comparison: Comparison) -> list[Promise]:
@@ -227,24 +217,6 @@ def _memory_promise(at: str, run: Run, most: float) -> Promise:
     )
 
 
-def _numbers(comparison: Comparison) -> dict[str, object]:
-    """The raw measurements, for the JSON file."""
-    runs = {
-        f"{what}, l1 = {l1:g}": judged.numbers()
-        for what, by_penalty in (("taxonomy", comparison.tree), ("flat", comparison.flat))
-        for l1, judged in by_penalty.items()
-    }
-    if comparison.owlqn:
-        runs["OWL-QN"] = comparison.owlqn.numbers()
-    local = {
-        f"hiclass, {kind}": {name: value for name, value in vars(models).items() if name != "predicted"}
-        for kind, models in comparison.local.items()
-        if models
-    }
-    times = {"inference": asdict(comparison.node_time)} if comparison.node_time else {}
-    return {**runs, **local, **times}
-
-
 def measure_large(n_threads: int | None) -> Report:
     """Train on 5 billion weights: what matters is that no array of this size is ever made."""
     problem = large_problem()
@@ -259,7 +231,7 @@ def measure_large(n_threads: int | None) -> Report:
         Promise("non-zeros", "about 10,000", f"{n_nonzero:,}", few < n_nonzero < many),
         _memory_promise("", run, LARGE_BYTES),
     ]
-    report.numbers = _numbers(comparison)
+    report.numbers = {"comparison": comparison}
     return report
 
 

@@ -10,7 +10,6 @@ compared by accuracy, time and size. A document goes down from the top by the be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from harness.judging import weights_of
 from harness.measuring import file_size, peak_memory, quietly, say
 from harness.problems import Problem, Run, read_stored
+from harness.records import Record
 from numpy.typing import NDArray
 
 MEMORY = 6  # secant pairs: the library's default
@@ -100,21 +100,8 @@ def _objective(problem: Problem, n_threads: int | None) -> Any:
     return likelihood(store, structure, tree.nodes_of(problem.y_train.tolist()), n_threads=n_threads)
 
 
-@dataclass(frozen=True, eq=False)
-class LocalModels:
-    """What the models of one kind cost and what they predict; `n_weights` of them, `n_nonzero` not zero."""
-
-    kind: str
-    seconds: float
-    predicted: NDArray[np.str_]
-    n_weights: int
-    n_nonzero: int
-    file_bytes: int
-    peak_bytes: int
-
-
-def hiclass(path: str, l1: float, kind: str) -> LocalModels:
-    """Fit to the paths of the labels, and predict the test items."""
+def hiclass(path: str, l1: float, kind: str) -> Record:
+    """Fit to the paths of the labels, and predict the test items: what the models cost; weights, and those not zero."""
     from hiclass import LocalClassifierPerNode, LocalClassifierPerParentNode
     from sklearn.linear_model import LogisticRegression
 
@@ -140,12 +127,11 @@ def hiclass(path: str, l1: float, kind: str) -> LocalModels:
         node["classifier"] for _, node in model.hierarchy_.nodes(data=True) if "classifier" in node
     ]
     coefficients = [classifier.coef_ for classifier in classifiers if hasattr(classifier, "coef_")]
-    return LocalModels(
-        kind=kind,
-        seconds=seconds,
-        predicted=np.array([[name for name in row if name][-1] for row in found]),
-        n_weights=sum(weights.size for weights in coefficients),
-        n_nonzero=sum(int(np.count_nonzero(weights)) for weights in coefficients),
-        file_bytes=file_size(lambda file: joblib.dump(model, file)),
-        peak_bytes=peak_memory(),
-    )
+    return {
+        "seconds": seconds,
+        "predicted": np.array([[name for name in row if name][-1] for row in found]),
+        "n_weights": sum(weights.size for weights in coefficients),
+        "n_nonzero": sum(int(np.count_nonzero(weights)) for weights in coefficients),
+        "file_bytes": file_size(lambda file: joblib.dump(model, file)),
+        "peak_bytes": peak_memory(),
+    }
