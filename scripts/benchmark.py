@@ -12,6 +12,7 @@
     python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
+    python scripts/benchmark.py heuristics
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures and its options are in `benchmarks/`.
@@ -20,7 +21,7 @@ numbers as JSON. What a problem measures and its options are in `benchmarks/`.
 import sys
 
 import typer
-from benchmarks import chains, flat, hinge, inference, rows, spans, taxonomy, text
+from benchmarks import chains, flat, heuristics, hinge, inference, rows, spans, taxonomy, text
 
 from crfqn.errors import CrfqnError
 
@@ -32,9 +33,10 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, text.text,
+    hinge.hinge, spans.spans, text.text, heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)
+
 
 if __name__ == "__main__":
     try:

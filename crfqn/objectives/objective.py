@@ -122,9 +122,9 @@ class Objective(InMemory):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features = self.map.n_features
+        n_features, n_edges = self.map.n_features, self.loss.n_edges
         entries = self.mean_occurrence * n_features
-        return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
+        return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
     @property
     def whole(self) -> Objective:
