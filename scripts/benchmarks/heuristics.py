@@ -31,6 +31,7 @@ ALLOWANCE = 30.0  # passes besides
 TOL = 1e-5  # of the run that finds the lowest objective
 NEVER = 10**9
 Change = Callable[[ProxQN], ProxQN]
+Costs = dict[str, np.ndarray]  # passes and seconds to each of LEVELS, infinite where a run did not get there
 
 
 def part(name: str, **settings: Any) -> Change:
@@ -121,14 +122,6 @@ QUICK_CASES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Passes and seconds of a run to each of LEVELS, infinite where it did not get there."""
-
-    passes: np.ndarray
-    seconds: np.ndarray
-
-
 @dataclass(eq=False)
 class Watcher:
     """A callback that notes passes, seconds and values, and stops at `target`, or after so many passes."""
@@ -149,7 +142,7 @@ class Watcher:
         found = np.full((2, len(LEVELS)), np.inf)
         for passes, seconds, value in reversed(self.rows):
             found[:, value <= lowest * (1.0 + np.array(LEVELS))] = [[passes], [seconds]]
-        return Costs(*found)
+        return dict(zip(("passes", "seconds"), found, strict=True))
 
 
 def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Watcher, Any]:
@@ -168,8 +161,8 @@ def measure_case(name: str, case: Case, off: dict[str, Change], repeats: int) ->
     items = case.make()
     watcher, result = fit(case, items, case.solver, -np.inf, np.inf)
     lowest, own = result.value, watcher.costs(result.value)
-    limit = MOST_TIMES * own.passes[-1] + ALLOWANCE
-    say(f"{name}: {own.passes[-1]:.1f} passes, {own.seconds[-1]:.2f} s")
+    limit = MOST_TIMES * own["passes"][-1] + ALLOWANCE
+    say(f"{name}: {own['passes'][-1]:.1f} passes, {own['seconds'][-1]:.2f} s")
     found: dict[str, list[Costs]] = {}
     for _ in range(repeats):
         for title, change in {"default": lambda solver: solver, **off}.items():
@@ -181,7 +174,7 @@ def measure_case(name: str, case: Case, off: dict[str, Change], repeats: int) ->
 
 def ratio(costs: list[Costs], default: list[Costs], what: str) -> str:
     """Return the medians' ratios to the default, at the last level: passes and seconds."""
-    own, base = (np.median([getattr(each, what)[-1] for each in runs]) for runs in (costs, default))
+    own, base = (np.median([each[what][-1] for each in runs]) for runs in (costs, default))
     return f"{own / base:.2f}" if np.isfinite(own) else "> 5"
 
 
@@ -206,8 +199,10 @@ def heuristics(
         for what in ("passes", "seconds")
     }
     base = [
-        " / ".join(f"{np.median([each.passes[level] for each in runs['default']]):.1f}" for level in (0, 1))
-        + f", {np.median([each.seconds[-1] for each in runs['default']]):.2f} s"
+        " / ".join(
+            f"{np.median([each['passes'][level] for each in runs['default']]):.1f}" for level in (0, 1)
+        )
+        + f", {np.median([each['seconds'][-1] for each in runs['default']]):.2f} s"
         for runs in found.values()
     ]
     report = Report("heuristics", "Prox-QN without each of its heuristics", ["crfqn", "numba", "numpy"])
@@ -219,8 +214,5 @@ def heuristics(
     for what in rows:
         title = f"{what.capitalize()} to 1e-4 of the lowest objective, in units of the default's"
         report.tables.append(Table(title, ["instead", *found], rows[what], notes))
-    report.numbers["costs"] = {
-        name: {title: [[*each.passes, *each.seconds] for each in costs] for title, costs in runs.items()}
-        for name, runs in found.items()
-    }
+    report.numbers["costs"] = found
     finish(report, output)

@@ -210,12 +210,12 @@ def model_promises(at: str, judged: Judged, known: Known | None, accuracy_of: st
 
 
 def speed_promises(
-    at: str, known: Known | None, peer: str, speed_up: Callable[[float], float | None]
+    at: str, known: Known | None, peer: str, speed_up: Callable[[str], float | None]
 ) -> list[Promise]:
     """How many times faster than the peer."""
     promises = []
     for level, asked in known.speed_ups.items() if known else ():
-        ratio = speed_up(level)
+        ratio = speed_up(shown(level))
         form = ".0f" if ratio is not None and ratio >= 20 else ".1f"
         promises.append(times(f"{at}{peer}'s seconds to {shown(level)} over crfqn's", asked, ratio, form))
     return promises
