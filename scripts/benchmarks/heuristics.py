@@ -20,6 +20,7 @@ from harness.problems import Problem
 from harness.report import Report, Table, finish
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import CrfqnError
 from crfqn.estimators.automatic_solver import FOR_FLAT
@@ -122,53 +123,36 @@ QUICK_CASES = {
 }
 
 
-@dataclass(eq=False)
-class Watcher:
-    """A callback that notes passes, seconds and values, and stops at `target`, or after so many passes."""
-
-    target: float
-    most_passes: float
-    rows: list[tuple[float, float, float]] = field(default_factory=list)
-
-    def __call__(self, progress: Any) -> bool:
-        if progress.sample_fraction == 1.0:
-            self.rows.append((progress.passes, progress.seconds, progress.value))
-        return progress.passes > self.most_passes or (
-            progress.sample_fraction == 1.0 and progress.value <= self.target
-        )
-
-    def costs(self, lowest: float) -> Costs:
-        """Return what each level took."""
-        found = np.full((2, len(LEVELS)), np.inf)
-        for passes, seconds, value in reversed(self.rows):
-            found[:, value <= lowest * (1.0 + np.array(LEVELS))] = [[passes], [seconds]]
-        return dict(zip(("passes", "seconds"), found, strict=True))
-
-
-def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Watcher, Any]:
+def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Clock, Any]:
     """Train on one thread until the objective is at `target`."""
-    watcher = Watcher(target, most_passes)
-    model = items.model(
-        **case.strengths, solver=solver, n_threads=1, tol=TOL, stop="certificate", callback=watcher
-    )
+    clock = Clock(target, most_passes=most_passes)
+    settings = {**case.strengths, "solver": solver, "n_threads": 1, "tol": TOL, "stop": "certificate"}
     with quietly():
-        model.fit(items.items.X_train, items.items.y_train)
-    return watcher, model.result_
+        model = items.model(**settings, callback=clock).fit(items.items.X_train, items.items.y_train)
+    return clock, model.result_
+
+
+def costs_of(clock: Clock, lowest: float) -> Costs:
+    """Return what each level took."""
+    found = np.full((2, len(LEVELS)), np.inf)
+    for _, _, row in reversed(clock.rows):
+        found[:, row.value <= lowest * (1.0 + np.array(LEVELS))] = [[row.passes], [row.seconds]]
+    return dict(zip(("passes", "seconds"), found, strict=True))
 
 
 def measure_case(name: str, case: Case, off: dict[str, Change], repeats: int) -> dict[str, list[Costs]]:
     """Train a set by the default and by every variant, in turns; "default" is among the names returned."""
     items = case.make()
-    watcher, result = fit(case, items, case.solver, -np.inf, np.inf)
-    lowest, own = result.value, watcher.costs(result.value)
+    clock, result = fit(case, items, case.solver, -np.inf, np.inf)
+    lowest, own = result.value, costs_of(clock, result.value)
     limit = MOST_TIMES * own["passes"][-1] + ALLOWANCE
     say(f"{name}: {own['passes'][-1]:.1f} passes, {own['seconds'][-1]:.2f} s")
     found: dict[str, list[Costs]] = {}
     for _ in range(repeats):
         for title, change in {"default": lambda solver: solver, **off}.items():
             target = lowest * (1.0 + LEVELS[-1])
-            watcher, _result = fit(case, items, change(case.solver), target, limit)
-            found.setdefault(title, []).append(watcher.costs(lowest))
+            clock, _ = fit(case, items, change(case.solver), target, limit)
+            found.setdefault(title, []).append(costs_of(clock, lowest))
     return found
 
 

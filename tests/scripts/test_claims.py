@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import claims
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
-import claims
 from claims import Loss, Problem
 
 SEED, FITS = 5, 40

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 from harness.comparing import CLOCKS, Comparison
 from harness.judging import Judged, Verdict
 from harness.problems import Run

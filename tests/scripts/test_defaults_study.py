@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-from typer.testing import CliRunner
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import defaults
+import numpy as np
+import pytest
 from defaults import Curve, Rule, folds
+from typer.testing import CliRunner
 
 
 def run(*arguments):
