@@ -32,7 +32,6 @@ LAYERS = [
         "readers",
         "datasets",
         "metrics",
-        "model_file",
         "progress",
         "interchange",
         "compat",
