@@ -32,7 +32,6 @@ LAYERS = [
         "readers",
         "datasets",
         "metrics",
-        "model_file",
         "progress",
         "interchange",
         "compat",
@@ -53,6 +52,7 @@ STATES = {
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
 OF_ONE_FAMILY = {"taxonomy": {"networkx"}}
+OF_ONE_FILE = {"data.model_file": {"safetensors"}}
 PACKAGE_ROOT = ""  # the name under which `import crfqn` itself is recorded
 HEAVY = (
     "numpy",
@@ -127,7 +127,7 @@ def breaches(name: str, source: str) -> list[str]:
             elif own == "solvers" and name not in STATES and not {target, rest} & SOLVERS_MAY_IMPORT:
                 found.append(f"{where}: a solver knows only {sorted(SOLVERS_MAY_IMPORT)}")
         elif layer < len(LIBRARIES):
-            libraries = LIBRARIES[layer] | OF_ONE_FAMILY.get(own, set())
+            libraries = LIBRARIES[layer] | OF_ONE_FAMILY.get(own, set()) | OF_ONE_FILE.get(name, set())
             if top not in libraries | sys.stdlib_module_names:
                 found.append(f"{where}: {own} uses only {sorted(libraries)}")
     return found
