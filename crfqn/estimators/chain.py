@@ -29,6 +29,7 @@ from crfqn.data.label_codes import (
     lists_by_item,
     split_by_item,
 )
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
@@ -64,7 +65,6 @@ from crfqn.estimators.token_scores import edge_table, names_with_weights, token_
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss

@@ -20,7 +20,7 @@ from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
+from crfqn.solvers.dual.fbpd import ConstrainedFBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 

@@ -26,7 +26,7 @@ from crfqn.estimators.online import is_online, known_classes, note_pass
 from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.threads import Pool
 
 
