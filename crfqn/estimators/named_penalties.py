@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.strengths import Strengths, check_strength, is_auto
+from crfqn.estimators.strengths import STRENGTHS, Strengths, check_strength, is_auto
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 
 # Of strengths that the penalty's name has.
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
-STRENGTHS = (*DEFAULTS,)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from crfqn.recipes.keys import keys_in
 from crfqn.recipes.schema import LEAST_SQUARES, STRENGTHS, Objective, Recipe
 
 if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseCRF
+    from crfqn.estimators.base import SparseLinearModel
 
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
+def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     """Return the untrained estimator of a recipe.
 
     Parameters
@@ -56,7 +56,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
     return kind(**{name: value for name, value in both.items() if name in parameters})
 
 
-def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
+def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":
     """Return the class of the recipe's estimator; `loss` decides between the two of flat labels."""
     from crfqn.estimators.chain import ChainCRF
     from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
@@ -67,10 +67,10 @@ def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
     from crfqn.estimators.multilabel_ranker import MultilabelRanker
     from crfqn.estimators.taxonomy import TaxonomyCRF
 
-    by_loss: dict[str, type[SparseCRF]] = {
+    by_loss: dict[str, type[SparseLinearModel]] = {
         kind.KIND: kind for kind in (GeneralizedLeastSquares, CalibratedLeastSquares, StagewiseRegression)
     }
-    kinds: dict[str, type[SparseCRF]] = {
+    kinds: dict[str, type[SparseLinearModel]] = {
         "chain": ChainCRF,
         "taxonomy": TaxonomyCRF,
         "flat": by_loss.get(loss, MulticlassCRF if loss == "logistic" else MulticlassClassifier),
