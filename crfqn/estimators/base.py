@@ -20,13 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
-from crfqn.errors import InputError, warn_caller
+from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checks import check_flags, check_nonnegative, check_size, check_verbose, is_number
 from crfqn.estimators.content import Content
-from crfqn.estimators.model_warnings import reason_of_empty, warn_of_empty
 from crfqn.estimators.named_solvers import SOLVERS, named_solver
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
@@ -36,11 +35,14 @@ from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
@@ -49,6 +51,8 @@ STOPS = (
     "estimate",
     "certificate",
 )  # what ends a run: an estimate of the distance to the optimum, or a proof alone
+SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 LIKELIHOOD = "logistic"  # the loss that is -log P(y)
 
 
@@ -396,3 +400,32 @@ def pass_on_interrupt(result: Result) -> None:
     """Raise the KeyboardInterrupt that ended a training, whose weights are kept: a search over models must stop too."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
+
+
+def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
+    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all.
+
+    Where no weight would change the loss, as with one label, there is none, and nothing to tell.
+    """
+    is_kept = ~np.isin(result.coords, penalty.unpenalised)
+    is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
+    if not is_empty:
+        return None
+    name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
+    if not has_view(objective, CurvatureView):  # a subgradient does not tell it
+        advice = "choose a smaller one"
+    else:
+        point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)
+        largest = largest_strength(name, objective, penalty, point)
+        if largest == 0.0 and name == "group_l1" and penalty.l1 > 0:  # l1 alone is too strong
+            name, largest = "l1", largest_strength("l1", objective, penalty, point)
+        if largest == 0.0:
+            return None
+        advice = f"the largest useful {name} is {largest:.4g}"
+    return f"all weights are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
+
+
+def warn_of_empty(reason: str | None) -> None:
+    """Warn of a model that is empty for a reason."""
+    if reason is not None and not is_called_from(SEARCHES):
+        warn_caller(reason, EmptyModelWarning)

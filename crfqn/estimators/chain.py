@@ -11,14 +11,21 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.data.labels.codes import encode_known_labels, encode_labels, lists_by_item, split_by_item
-from crfqn.data.labels.partial import encode_constraints, flat_partial_labels, is_partial
-from crfqn.data.labels.schemes import find_scheme
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import (
+    encode_constraints,
+    encode_known_labels,
+    encode_labels,
+    flat_partial_labels,
+    is_partial,
+    lists_by_item,
+    split_by_item,
+)
+from crfqn.data.schemes import find_scheme
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
-from crfqn.estimators.item_weights import check_item_weights
 from crfqn.estimators.online import learn_online, learns_in_batches
 from crfqn.estimators.transitions import span_rules
 from crfqn.messages import describe, shorten

@@ -20,8 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import encode_known_labels, flat_labels, lists_by_item
-from crfqn.data.labels.partial import PartialLabels, encode_constraints
+from crfqn.data.items import Items, check_item_weights
+from crfqn.data.label_codes import (
+    PartialLabels,
+    encode_constraints,
+    encode_known_labels,
+    flat_labels,
+    lists_by_item,
+)
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows
@@ -52,11 +58,9 @@ from crfqn.estimators.content import (
     read_size,
     read_vocabulary,
 )
+from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.few_positions import few_scores
-from crfqn.estimators.item_weights import check_item_weights
-from crfqn.estimators.model_warnings import warn_of_unknown_names
 from crfqn.estimators.online import known_classes
-from crfqn.estimators.open_items import OpenItems
 from crfqn.estimators.structured import HINGE, StructuredEstimator
 from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
@@ -74,7 +78,7 @@ from crfqn.estimators.weights import (
 )
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
-from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
+from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.solvers.validation import ValidationSet
@@ -87,7 +91,32 @@ CONSTRAIN = ("both", "decoding")
 TOKEN_SCORE = "token_accuracy"
 
 
-class OpenedItems(NamedTuple):
+class EncodedItems(Items):
+    """Items whose features and chains are made already.
+
+    Attributes
+    ----------
+    chain : Chain over the items
+    store : their features
+    """
+
+    def __init__(self, chain: Chain, store: FeatureStore) -> None:
+        self.chain, self.store, self.offsets = chain, store, chain.offsets
+
+    @classmethod
+    def of(cls, sequences: Sequences, n_states: int, rules: TransitionRules | None) -> Self:
+        """Return sequences that are to be labelled by n_states labels under rules; InputError for no positions."""
+        if sequences.n_positions == 0:
+            raise InputError("validation: expected at least one position, got none")
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        return cls(Chain(sequences.offsets, n_states, rules=rules), store)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+
+class ScoredItems(NamedTuple):
     """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge scores (K, K)."""
 
     chain: Chain
@@ -226,7 +255,7 @@ class ChainModel(StructuredEstimator):
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
         X, y = check_pair(validation)
         sequences = self._encode(X)
-        items = OpenItems.of(sequences, len(self.classes_), self.rules_)
+        items = EncodedItems.of(sequences, len(self.classes_), self.rules_)
         given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
         return held_out(copy(self), items, given, sequences.n_positions / n_positions)
 
@@ -288,7 +317,7 @@ class ChainModel(StructuredEstimator):
 
     def _encode(self, X: Any) -> Any:
         """Return items as `Sequences` in the model's features; those that are open as they are."""
-        if isinstance(X, OpenItems):
+        if isinstance(X, EncodedItems):
             return X
         X = self._with_names(X)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
@@ -308,7 +337,7 @@ class ChainModel(StructuredEstimator):
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
-        if isinstance(X, OpenItems):
+        if isinstance(X, EncodedItems):
             return X.chain, *self._scores(X.store, pool)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
@@ -336,7 +365,7 @@ class ChainModel(StructuredEstimator):
         with Pool(self.n_threads) as pool:
             return chain.infer(scores, edges, targets, pool=pool)
 
-    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> OpenedItems:
+    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> ScoredItems:
         """Return new items with what is known of their labels; InputError for one that no labelling is left for.
 
         warns : whether items without a known feature are warned of: where they are labelled, once
@@ -349,7 +378,7 @@ class ChainModel(StructuredEstimator):
                 f"item {impossible[0]}: no labelling keeps the rules"
                 + " and what is known" * (known is not None)
             )
-        return OpenedItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
+        return ScoredItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
 
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the node weights."""

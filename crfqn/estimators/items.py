@@ -24,7 +24,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_labels
+from crfqn.data.items import check_class_weight, item_weights, set_weights
+from crfqn.data.label_codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blas import single_threaded_blas
@@ -39,10 +40,8 @@ from crfqn.estimators.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.item_weights import check_class_weight, item_weights, set_weights
+from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
-from crfqn.estimators.model_warnings import warn_of_empty_rows
 from crfqn.estimators.node_scores import score_blocks
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (

@@ -107,7 +107,8 @@ def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
     largest = items.sweep(items.items).violation
     learnt = items.point().sparse_weights
     if hasattr(model, "coef_"):
-        learnt = merge_weights(*model._weights(), learnt.coords, learnt.weights)
+        before = model._weights()
+        learnt = merge_weights(before.coords, before.weights, learnt.coords, learnt.weights)
     model._adopt(checked)
     return with_pass(model, learnt, largest)
 

@@ -12,7 +12,7 @@ from crfqn.estimators.base import LIKELIHOOD, SparseLinearModel
 from crfqn.estimators.named_solvers import HINGE_SOLVER, STRUCTURED_SOLVERS, named_solver
 from crfqn.estimators.strengths import AUTOMATIC, STRENGTHS, Strengths, check_strength, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.penalties import NORMS, ElasticNet, GroupLasso
 from crfqn.structures.structure import Structure
 

@@ -15,9 +15,9 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import Content
+from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.model_warnings import warn_of_empty_rows
 from crfqn.estimators.structured import HINGE, StructuredEstimator
 from crfqn.messages import shorten
 from crfqn.model_file import ModelFile

@@ -15,8 +15,8 @@ from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.items import ItemModel, Targets
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.least_squares.base import LINK_OF, LeastSquaresModel, clipped
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.link import Link
-from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.solvers.least_squares.generalized import GLS

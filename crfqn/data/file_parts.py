@@ -1,0 +1,238 @@
+"""Reading of long files and endless streams in parts of whole items, so that memory does not grow with them.
+
+A part is what has come so far, up to the last whole item: where reading on would have to wait, as at a pipe into which
+somebody types, it is what is there; else it has some PART_LINES lines.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from crfqn.data.files import (
+    LARGEST_SIZE,
+    PACKINGS,
+    Part,
+    check_utf8,
+    decode_line,
+    find_packing,
+    opened,
+    shown_name,
+    source_of,
+    unpacked_pieces,
+)
+from crfqn.errors import DataError, EmptyDataError, InputError
+
+PIECE = 1 << 18  # bytes read at a time
+PART_LINES = 20_000  # so many that what a prediction costs besides its items does not count
+PART_SIZE = 1 << 22  # characters, where lines are long
+Result = TypeVar("Result")
+
+# How a format is cut: how many of the lines name its columns, and how many are whole items, those among them.
+Cut = Callable[[Sequence[str]], tuple[int, int]]
+
+
+def cut_at_lines(lines: Sequence[str]) -> tuple[int, int]:
+    """Cut a format with an item a line."""
+    return 0, len(lines)
+
+
+def cut_at_blank_lines(lines: Sequence[str]) -> tuple[int, int]:
+    """Cut a format with a blank line after each item."""
+    return 0, next((n for n in range(len(lines), 0, -1) if not lines[n - 1].strip()), 0)
+
+
+def read_parts(
+    origin: str | Path, cut: Cut, read: Callable[[Part], Result]
+) -> Iterator[tuple[Part, Result | None]]:
+    """Yield the parts of a file or of standard input, each with what `read` makes of it.
+
+    None stands for a part without items, such as comments. Of a part with an error in it the items before come first:
+    what `read` raises for a single item comes with its line. A file without any item raises, too; errors of reading as
+    of `text_lines`.
+    """
+    part, n_read = Part(shown_name(origin), ""), 0
+    for whole in cut_parts(origin, cut):
+        for part, result in _results(whole, cut, read):
+            n_read += result is not None
+            yield part, result
+    if not n_read:
+        read(part)  # which raises
+
+
+def cut_parts(origin: str | Path, cut: Cut) -> Iterator[Part]:
+    """Yield the parts of a file or of standard input; errors of reading come behind the items before them."""
+    pending = _Pending(shown_name(origin), cut)
+    try:
+        for lines in _lines(origin):
+            pending.add(lines)
+            if not lines or pending.is_full():
+                yield from pending.take()
+    except DataError:
+        yield from pending.take()
+        raise
+    yield from pending.take(is_end=True)
+
+
+def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[tuple[Part, Result | None]]:
+    result: Result | None = None
+    try:
+        result = read(part)
+    except EmptyDataError:
+        pass
+    except (DataError, InputError) as error:
+        halves = _halves(part, cut)
+        if not halves and isinstance(error, InputError):  # which knows items, but no files
+            reason = str(error).removeprefix("item 0: ").removeprefix("item 0, ")
+            raise InputError(f"{part.name}, line {part.first}: {reason}") from error
+        if not halves:
+            raise
+        for half in halves:
+            yield from _results(half, cut, read)
+        return
+    yield part, result
+
+
+def _halves(part: Part, cut: Cut) -> list[Part]:
+    """Return the part as two, each of whole items; [] where it has one item only."""
+    head, text = _with_ends(part.head), _with_ends(part.text)
+    lines = head + text
+    tried = len(lines) // 2
+    while tried < len(lines):
+        n_head, n = cut(lines[:tried])
+        if n > n_head:
+            first = replace(part, text="".join(lines[len(head) : n]))
+            second = Part(part.name, "".join(lines[n:]), part.first + n - len(head), "".join(lines[:n_head]))
+            return [first, second]
+        tried = (tried + len(lines) + 1) // 2
+    return []
+
+
+class _Pending:
+    """Lines that have come and belong to no part yet."""
+
+    def __init__(self, name: str, cut: Cut) -> None:
+        self._name, self._cut = name, cut
+        self._head: list[str] = []
+        self._lines: list[str] = []
+        self._size, self._first, self._mark = 0, 1, ""
+        self._n_tried = 1  # cuts in vain: an item longer than a part is looked through ever more rarely
+
+    def add(self, lines: list[str]) -> None:
+        if self._first == 1 and not self._lines and lines and lines[0].startswith("\ufeff"):
+            self._mark, lines = "\ufeff", [lines[0][1:], *lines[1:]]
+        self._lines += lines
+        self._size += sum(map(len, lines))
+
+    def is_full(self) -> bool:
+        return len(self._lines) > self._n_tried * PART_LINES or self._size > self._n_tried * PART_SIZE
+
+    def take(self, is_end: bool = False) -> Iterator[Part]:
+        """Yield a part of the whole items that there are, if any; at the end of all lines."""
+        n_before = len(self._head)
+        n_head, n = self._cut([*self._head, *self._lines])
+        if is_end:
+            n = n_before + len(self._lines)
+        elif n <= n_head:
+            n = n_before
+            self._n_tried *= 1 + self.is_full()
+        n -= n_before
+        if not n:
+            return
+        taken = self._lines[:n]
+        yield Part(self._name, "".join(taken), self._first, "".join(self._head), self._mark)
+        self._head = self._head or taken[:n_head]
+        self._first, self._mark, self._n_tried = self._first + n, "", 1
+        self._lines = self._lines[n:]
+        self._size = sum(map(len, self._lines))
+
+
+def _lines(origin: str | Path) -> Iterator[list[str]]:
+    """Yield the lines that come at a time, with their ends; none of them where reading on has to wait."""
+    source, number, n_begun = source_of(origin), 1, 0
+    begun: list[bytes] = []  # of a line whose end has not come
+    for piece in _pieces(origin):
+        block, end, rest = piece.rpartition(b"\n")
+        if end:
+            content = b"".join([*begun, block, end])
+            if number == 1:
+                check_utf8(source, content)
+            for lines in _decoded(source, number, content):
+                yield lines
+                number += len(lines)
+            begun, n_begun = [], 0
+        elif not piece:
+            yield []
+        n_begun += len(rest)
+        if n_begun > LARGEST_SIZE:
+            raise DataError(f"{source}, line {number}: longer than {LARGEST_SIZE} bytes")
+        begun.append(rest)
+    if n_begun:
+        yield [decode_line(source, number, b"".join(begun))]
+
+
+def _decoded(source: Any, number: int, content: bytes) -> Iterator[list[str]]:
+    """Yield lines as text; where one is none, those before it come first."""
+    try:
+        yield _with_ends(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        for line in content.split(b"\n")[:-1]:
+            yield [decode_line(source, number, line + b"\n")]
+            number += 1
+
+
+def _with_ends(text: str) -> list[str]:
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+def _pieces(origin: str | Path) -> Iterator[bytes]:
+    """Yield the content of a file as it comes, unpacked; an empty piece where reading on has to wait."""
+    with opened(origin) as stream:
+        piece = more = stream.read1(PIECE)  # type: ignore[attr-defined]
+        while more and any(len(piece) < len(p.magic) and p.magic.startswith(piece) for p in PACKINGS):
+            more = stream.read1(PIECE)  # type: ignore[attr-defined]
+            piece += more
+        packing = find_packing(piece)
+        if packing is not None:
+            yield from unpacked_pieces(
+                io.BufferedReader(_Resumed(piece, stream)), packing, shown_name(origin)
+            )
+            return
+        while piece:
+            yield piece
+            if _has_to_wait(stream):
+                yield b""
+            piece = stream.read1(PIECE)  # type: ignore[attr-defined]
+
+
+def _has_to_wait(stream: IO[bytes]) -> bool:
+    """Return whether nothing can be read now, or where that cannot be known."""
+    try:
+        return not select.select([stream], [], [], 0)[0]
+    except (OSError, ValueError):  # no file, or Windows
+        return True
+
+
+class _Resumed(io.RawIOBase):
+    """Stream whose beginning has been read already."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start, self._rest, self._n_read = start, rest, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._n_read
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._start[: len(buffer)] or self._rest.read1(len(buffer))  # type: ignore[attr-defined]
+        self._start = self._start[len(buffer) :]
+        buffer[: len(piece)] = piece
+        self._n_read += len(piece)
+        return len(piece)

@@ -1,0 +1,301 @@
+"""Reading of bytes and numbered lines of a file, compressed or not, of a stream, or of standard input (`-`).
+
+Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the way and
+keep the name. A file of some kilobytes can unpack to terabytes, so unpacking goes by pieces and stops at a limit. Every
+failure is a DataError that names the file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import importlib
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePath
+from typing import IO, Any, BinaryIO, NamedTuple
+
+from crfqn.errors import DataError, DataUnavailableError, InputError
+
+LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, unless the caller says otherwise
+PIECE = 1 << 20  # bytes unpacked at a time
+ZSTD_STEP = (
+    1 << 12
+)  # bytes of a zstd stream at a time, which unpack to 128 MB at most (blocks of 128 kB in 4 bytes)
+
+
+class Packing(NamedTuple):
+    """Way of compression: what its files begin and end their names with, how they are read and written."""
+
+    name: str
+    magic: bytes
+    suffix: str
+    pieces: Callable[[BinaryIO], Iterator[bytes]]
+    pack: Callable[[bytes], bytes]
+
+
+def _pieces_of(opened: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterator[bytes]]:
+    """Return a reader of pieces from what opens a compressed stream."""
+
+    def pieces(packed: BinaryIO) -> Iterator[bytes]:
+        with opened(packed) as stream:
+            while piece := stream.read1(PIECE):  # what there is, also before a damaged place
+                yield piece
+
+    return pieces
+
+
+def _zstd() -> Any:
+    """Return Python's own module for zstd (from 3.14), else that of the package `zstandard`."""
+    for name in ("compression.zstd", "zstandard"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise DataError(
+        "zstd-compressed files need the package zstandard (or Python 3.14): pip install 'crfqn[formats]'"
+    )
+
+
+def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of all frames; the readers of `zstandard` take a stream that is cut short for a whole one."""
+    module = _zstd()
+    rest = packed.read(ZSTD_STEP)
+    while rest:
+        found = module.ZstdDecompressor()
+        frame = found.decompressobj() if hasattr(found, "decompressobj") else found
+        while rest and not frame.eof:
+            yield frame.decompress(rest)
+            rest = packed.read(ZSTD_STEP) if not frame.eof else frame.unused_data
+        if not frame.eof:
+            raise EOFError("no end of the last frame")
+        rest = rest or packed.read(ZSTD_STEP)
+
+
+def _pack_gzip(content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0)  # without the time of day: the same content, the same bytes
+
+
+PACKINGS = (
+    Packing("gzip", b"\x1f\x8b", ".gz", _pieces_of(lambda stream: gzip.GzipFile(fileobj=stream)), _pack_gzip),
+    Packing("bzip2", b"BZh", ".bz2", _pieces_of(bz2.BZ2File), bz2.compress),
+    Packing("xz", b"\xfd7zXZ\x00", ".xz", _pieces_of(lzma.LZMAFile), lzma.compress),
+    Packing("zstd", b"\x28\xb5\x2f\xfd", ".zst", _zstd_pieces, lambda content: _zstd().compress(content)),
+)
+SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
+
+
+def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
+    """Return the content of a file's bytes, unpacked if they are compressed; `shown`: its name for messages.
+
+    DataError for a stream that is cut short or damaged, or that unpacks to more than `largest` bytes.
+    """
+    packing = find_packing(raw)
+    if packing is None:
+        return raw
+    pieces: list[bytes] = []
+    size = 0
+    for piece in unpacked_pieces(BytesIO(raw), packing, shown):
+        size += len(piece)
+        if size > largest:
+            raise DataError(
+                f"{shown}: the {packing.name} file of {len(raw)} bytes unpacks to more than {largest} bytes; if "
+                "that is meant, allow it with largest_size="
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def find_packing(start: bytes) -> Packing | None:
+    """Return the way of compression that a file's first bytes tell; None for what is not compressed."""
+    return next((packing for packing in PACKINGS if start.startswith(packing.magic)), None)
+
+
+def unpacked_pieces(packed: BinaryIO, packing: Packing, shown: str) -> Iterator[bytes]:
+    """Yield the content of a compressed stream piece by piece; DataError where it is cut short or damaged."""
+    try:
+        yield from packing.pieces(packed)
+    except EOFError as error:
+        raise DataError(
+            f"{shown}: the {packing.name} file is cut short ({packed.tell()} bytes are there); fetch or copy it again"
+        ) from error
+    except DataError:
+        raise
+    except (OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{shown}: the {packing.name} file is damaged: {error}") from error
+    except Exception as error:
+        if type(error).__name__ != "ZstdError":  # of whichever module is there
+            raise
+        raise DataError(f"{shown}: the zstd file is damaged: {error}") from error
+
+
+def pack(content: bytes, name: str) -> bytes:
+    """Return the content compressed as the extension of the file's name says, as it is for any other name."""
+    for packing in PACKINGS:
+        if PurePath(name).suffix.lower() == packing.suffix:
+            return packing.pack(content)
+    return content
+
+
+STANDARD_INPUT = "-"
+BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where to read from, and how: a path, `-` for standard input, or a stream of bytes or text, read to its end."""
+
+    origin: Any
+    encoding: str = "utf-8"  # of the text; this one takes a byte-order mark as such
+    largest_size: int = LARGEST_SIZE  # bytes that a compressed file may unpack to
+
+    def __post_init__(self) -> None:
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError):
+            raise InputError(
+                f"encoding: expected the name of an encoding such as 'utf-8', got {self.encoding!r}"
+            ) from None
+        if type(self.largest_size) is not int or self.largest_size < 1:
+            raise InputError(f"largest_size: expected a positive number of bytes, got {self.largest_size!r}")
+
+    def __str__(self) -> str:
+        return shown_name(self)
+
+
+Readable = str | Path | IO[Any] | Source
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole items out of a longer text; to the readers a stream, whose lines have the numbers of the whole."""
+
+    name: str  # of the whole, for messages
+    text: str  # lines as they are in the file, with their ends
+    first: int = 1  # number of the first of them
+    head: str = ""  # what readers get before: the first lines of the file, which name the columns of a table
+    mark: str = ""  # a byte-order mark before the text, else empty
+
+    def read(self) -> str:
+        return self.head + self.text
+
+    def numbered_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield pairs (line number in the whole, line without its end)."""
+        for lines, first in ((self.head.split("\n")[:-1], 1), (self.text.split("\n"), self.first)):
+            for number, line in enumerate(lines, start=first):
+                yield number, line.removesuffix("\r")
+
+
+def source_of(origin: Readable) -> Source:
+    """Return a path or stream as a source with the usual settings, and a source as it is."""
+    return origin if isinstance(origin, Source) else Source(origin)
+
+
+def shown_name(origin: Readable) -> str:
+    """Return the name of a file for messages, `standard input` for `-`."""
+    if isinstance(origin, Source):
+        origin = origin.origin
+    if hasattr(origin, "read"):
+        name = getattr(origin, "name", None)
+        return name if isinstance(name, str) else "the stream"
+    return "standard input" if str(origin) == STANDARD_INPUT else str(origin)
+
+
+def check_regular(path: str | Path) -> None:
+    """Raise DataError for a pipe or a device, which may never end; a path without a file passes."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # which reading says better
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(f"{path}: a pipe or a device; expected a regular file")
+
+
+def read_bytes(origin: Readable) -> bytes:
+    """Return the whole content of a file, unpacked.
+
+    DataUnavailableError where there is no such file; DataError for a folder, a file that cannot be read, and a
+    compressed stream that is cut short or damaged, or unpacks to too much.
+    """
+    source = source_of(origin)
+    return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
+
+
+def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:
+    """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for other bytes than text."""
+    source = source_of(origin)
+    if isinstance(source.origin, Part):
+        yield from source.origin.numbered_lines()
+        return
+    content = read_bytes(source)
+    if "utf-8" in codecs.lookup(source.encoding).name:
+        check_utf8(source, content)
+        for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+            yield number, decode_line(source, number, raw).removesuffix("\r")
+        return
+    try:
+        text = content.decode(source.encoding)
+    except UnicodeError as error:
+        raise DataError(f"{shown_name(source)}: not {source.encoding} text: {error}") from error
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        yield number, line.removesuffix("\r")
+
+
+def read_text(origin: Readable) -> str:
+    """Return the whole text of a file, line ends as `\\n`; raises as `text_lines`."""
+    return "\n".join(line for _, line in text_lines(origin))
+
+
+def check_utf8(source: Source, content: bytes) -> None:
+    """Raise DataError for text whose first bytes are the mark of another encoding."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if content.startswith(mark):
+            raise DataError(
+                f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
+                f"with encoding={encoding!r}"
+            )
+
+
+def decode_line(origin: Readable, number: int, line: bytes) -> str:
+    """Return a line as text. No byte of a character is a line's end, and so the DataError can say which line it is."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
+            f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
+        ) from error
+
+
+def _raw_bytes(source: Source) -> bytes:
+    origin = source.origin
+    if hasattr(origin, "read"):
+        content = origin.read()
+        return content.encode(source.encoding) if isinstance(content, str) else bytes(content)
+    with opened(origin) as stream:
+        return stream.read()
+
+
+@contextmanager
+def opened(origin: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file, or standard input; errors of reading as of `read_bytes`."""
+    is_standard = str(origin) == STANDARD_INPUT
+    if is_standard and sys.stdin is None:
+        raise DataError("standard input is closed; name a file, or pipe the items in")
+    try:
+        with nullcontext(sys.stdin.buffer) if is_standard else open(origin, "rb") as stream:
+            yield stream
+    except FileNotFoundError as error:
+        raise DataUnavailableError(f"{origin}: no such file") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{shown_name(origin)}: a folder; expected a file") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown_name(origin)}: cannot be read: {error}") from error

@@ -1,0 +1,266 @@
+"""Codes 0 ... K - 1 of the labels of positions, labels cut into items, and labels of which not all are known.
+
+Labels may be flat, by position, or nested, a list an item; classes come out sorted, so that the result does not
+depend on the order of the items. None stands for an unknown label and for an item of which nothing is known, a set for
+one of some labels.
+
+Shapes: I items, N positions, K classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crfqn.data.items import locate
+from crfqn.errors import InputError
+from crfqn.messages import describe, shorten
+
+
+def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
+    """Return the distinct labels sorted, `classes` (K,), and the code of each position's label among them, int32 (N,).
+
+    `y` are labels by position or a list of I array-likes: all of them strings, numbers or booleans. InputError for
+    numbers of labels that do not fit the positions, and for missing or mixed labels (named by item and position).
+    """
+    labels = flat_labels(y, offsets)
+    _check_labels(labels, offsets)
+    if isinstance(labels, np.ndarray):
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.astype(np.int32)
+    distinct = sorted(set(labels))
+    classes = np.asarray(distinct) if distinct else np.empty(0, np.int64)
+    if classes.dtype.kind not in "biufU":
+        raise InputError(f"expected labels that fit 64-bit integers, got {shorten(distinct[-1])}")
+    return classes, _codes(labels, distinct)
+
+
+def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
+    """Return the codes of labels among `classes` (K,), int32 (N,); InputError also for one that is not there."""
+    labels = flat_labels(y, offsets)
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
+    known = classes.tolist()
+    try:
+        return _codes(labels, known)
+    except (KeyError, TypeError):
+        _check_labels(labels, offsets)
+    n = next(n for n, label in enumerate(labels) if label not in known)
+    label = shorten(labels[n])
+    raise InputError(f"{_locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
+
+
+def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
+    """Cut an array of N rows, one for each position, into one view for each item."""
+    rows = np.asarray(flat)
+    cuts = offsets.tolist()
+    return [rows[start:stop] for start, stop in pairwise(cuts)]
+
+
+def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
+    found, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
+    labels = flat.tolist()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        found[i] = labels[start:stop]
+    return found
+
+
+def _codes(labels: list, classes: list) -> NDArray[np.int32]:
+    code_of: Callable[[Any], int] = dict(zip(classes, range(len(classes)), strict=True)).__getitem__
+    return np.fromiter(map(code_of, labels), np.int32, len(labels))
+
+
+def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+    """Return the labels by position: an array of numbers, or a list of Python objects; `y`, errors: `encode_labels`."""
+    n_items, n_positions = offsets.size - 1, int(offsets[-1])
+    if isinstance(y, (str, bytes, Mapping)) or not isinstance(y, Iterable):
+        raise InputError(f"expected labels by position, or one list of labels an item, got {describe(y)}")
+    if hasattr(y, "__array__"):
+        y = np.asarray(y)
+        if y.ndim == 1 and y.dtype.kind in "biuf":
+            labels: NDArray | list = y
+        else:
+            y = labels = y.tolist() if y.ndim == 1 else list(y)
+    else:
+        y = labels = list(y)
+    if isinstance(labels, list):
+        one_of_each_type = {type(label): label for label in labels}.values()
+        if any(map(_is_label_list, one_of_each_type)):
+            return _joined_labels(labels, offsets)
+    if len(labels) != n_positions:
+        raise InputError(
+            f"expected one label for each of the {n_positions} positions (or one list for each of the "
+            f"{n_items} items), got {len(labels)} labels"
+        )
+    return labels
+
+
+def _is_label_list(label: Any) -> bool:
+    is_array = hasattr(label, "__array__") and not isinstance(label, np.generic)
+    return is_array or isinstance(label, (list, tuple))
+
+
+def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
+    lengths = np.diff(offsets).tolist()
+    if len(y) != len(lengths):
+        raise InputError(f"expected labels for {len(lengths)} items, got {len(y)} lists of labels")
+    pieces = []
+    for i, (piece, length) in enumerate(zip(y, lengths, strict=True)):
+        if not _is_label_list(piece):
+            raise InputError(f"item {i}: expected a list of {length} labels, got {describe(piece)}")
+        piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
+        if not isinstance(piece, (list, tuple)) or len(piece) != length:
+            n = len(piece) if isinstance(piece, (list, tuple)) else 0
+            raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
+        pieces.append(piece)
+    return list(chain.from_iterable(pieces))
+
+
+def _locate(offsets: NDArray[np.int64], n: int) -> str:
+    """Return where position n lies, in words; where every item has one position only, its item is enough."""
+    return (
+        f"item {n}"
+        if offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
+        else locate(offsets, n)
+    )
+
+
+def _label_kind(kind: type) -> str | None:
+    if issubclass(kind, str):
+        return "strings"
+    if issubclass(kind, (bool, np.bool_)):
+        return "booleans"
+    return "numbers" if issubclass(kind, (int, float, np.integer, np.floating)) else None
+
+
+def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
+    """Raise InputError for missing labels and for labels of different kinds."""
+    if isinstance(labels, np.ndarray):
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            n = int(np.argmin(np.isfinite(labels)))
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
+        return
+    kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
+    suspects = {
+        kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
+    }
+    for n, label in enumerate(labels) if suspects else ():
+        if kinds[type(label)] is None:
+            reason = f"expected a string or number as label, got {describe(label)}"
+            raise InputError(f"{_locate(offsets, n)}: {reason}")
+        if type(label) in suspects and not math.isfinite(label):
+            raise InputError(f"{_locate(offsets, n)}: expected a label, got {label}")
+    if len(set(kinds.values())) > 1:
+        first = kinds[type(labels[0])]
+        n = next(n for n, label in enumerate(labels) if kinds[type(label)] != first)
+        raise InputError(
+            f"expected labels of one kind, got {first} like {shorten(labels[0])} ({_locate(offsets, 0)}) "
+            f"and {kinds[type(labels[n])]} like {shorten(labels[n])} ({_locate(offsets, n)})"
+        )
+
+
+UNKNOWN = -1
+PARTIAL = (type(None), set, frozenset)
+
+
+class PartialLabels(NamedTuple):
+    """Labels by position."""
+
+    classes: NDArray  # (K,), the distinct labels, sorted
+    targets: NDArray[np.int32]  # (N,), codes; UNKNOWN where more than one label is possible
+    allowed: NDArray[np.bool_] | None  # (K, N), the labels that are possible; None where all labels are known
+
+
+def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
+    """Return labels by position, as `codes.flat_labels` does; an item may be None: nothing is known."""
+    if isinstance(y, (list, tuple)) and any(item is None for item in y):
+        lengths = np.diff(offsets).tolist()
+        is_nested = any(isinstance(item, (list, tuple, np.ndarray)) for item in y)
+        if len(y) == len(lengths) and (is_nested or offsets[-1] != len(lengths)):
+            y = [[None] * n if item is None else item for item, n in zip(y, lengths, strict=True)]
+    return flat_labels(y, offsets)
+
+
+def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> PartialLabels:
+    """Return classes and codes of labels by position; errors as `encode_labels`, and for an empty set of labels."""
+    if not is_partial(labels):
+        return PartialLabels(*encode_labels(labels, offsets), None)
+    choices = [_choice(label) for label in labels]
+    members = _members(choices, offsets)
+    if not members:
+        raise InputError("expected at least one known label, got none")
+    kinds: dict[bool, str] = {}
+    for member, position in members.items():
+        kinds.setdefault(isinstance(member, str), f"{shorten(member)} ({locate(offsets, position)})")
+    if len(kinds) > 1:
+        raise InputError(f"expected labels of one kind, got {' and '.join(kinds.values())}")
+    classes, _ = encode_labels(list(members), np.array([0, len(members)]))
+    return PartialLabels(classes, *_encoded(choices, classes.tolist()))
+
+
+def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
+    """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members.
+
+    InputError for numbers of labels that do not fit the positions, and (named by position) for one not in `classes`.
+    """
+    labels = flat_partial_labels(y, offsets)
+    choices = [_choice(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+    known = classes.tolist()
+    names = set(known)
+    for label, position in _members(choices, offsets).items():
+        if label in names:
+            continue
+        raise InputError(
+            f"{locate(offsets, position)}: label {shorten(label)} is not among the {len(known)} known classes"
+        )
+    return _encoded(choices, known)[1]
+
+
+def is_partial(labels: NDArray | list) -> bool:
+    """Return whether labels by position have unknown ones."""
+    return isinstance(labels, list) and any(kind in PARTIAL for kind in set(map(type, labels)))
+
+
+def _choice(label: Any) -> tuple | None:
+    """Return the labels that a position may have, None for all."""
+    return None if label is None else tuple(label) if isinstance(label, (set, frozenset)) else (label,)
+
+
+def _members(choices: list, offsets: NDArray[np.int64]) -> dict[Any, int]:
+    """Return each label and the first position that has it; InputError for an empty set and for what is no label."""
+    first: dict[Any, int] = {}
+    for position, choice in enumerate(choices):
+        if choice is None:
+            continue
+        if not choice:
+            raise InputError(
+                f"{locate(offsets, position)}: expected at least one label in a set, got an empty one"
+            )
+        for member in choice:
+            if not isinstance(member, (str, int, float, np.generic)) or member != member:
+                raise InputError(
+                    f"{locate(offsets, position)}: expected a string or number as label, got {describe(member)}"
+                )
+            first.setdefault(member, position)
+    return first
+
+
+def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    code_of = {label: code for code, label in enumerate(classes)}
+    targets = np.full(len(choices), UNKNOWN, np.int32)
+    allowed = np.zeros((len(choices), len(classes)), bool)
+    for position, choice in enumerate(choices):
+        if choice is None:
+            allowed[position] = True
+            continue
+        codes = [code_of[member] for member in choice]
+        allowed[position, codes] = True
+    is_single = allowed.sum(axis=1) == 1
+    targets[is_single] = allowed[is_single].argmax(axis=1)
+    return targets, np.ascontiguousarray(allowed.T)

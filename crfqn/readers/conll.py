@@ -1,0 +1,196 @@
+"""Reader and writer of columns of text, as in CoNLL's shared tasks: a position a line, a blank line after each item.
+
+`word POS label`, separated by blanks or tabs; the label is the last column, and files without it hold items to be
+labelled. Lines `-DOCSTART- ...`, which part the documents of CoNLL-2002 and 2003, end an item and are no position.
+
+References
+----------
+Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. 2000.
+Tjong Kim Sang: Introduction to the CoNLL-2002 shared task: language-independent named entity recognition. 2002.
+Tjong Kim Sang, De Meulder: Introduction to the CoNLL-2003 shared task. 2003.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.places import Places, in_line
+
+WORD_AND_TAG = ("w", "pos")
+STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
+USUAL_NAMES = ("w", "pos", "chunk")
+DOCUMENT_START = "-DOCSTART-"
+BLANKS = re.compile(r"[ \t]+")
+FIELDS = (
+    re.compile(r"[^ \t]+"),
+    re.compile(r"\S+"),
+)  # of a line that is not ASCII, of one that is: as `_fields`
+
+
+def read_conll(
+    path: Readable,
+    columns: Sequence[str] | None = WORD_AND_TAG,
+    *,
+    is_labeled: bool = True,
+    comment: str | None = None,
+    separator: str | None = None,
+) -> Labeled:
+    """Read a file of columns.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+        `-` is standard input.
+    columns : sequence of str, or None
+        Names of the columns before the label. None: as many as the first line has, called w, pos, chunk, column3, ...
+    is_labeled : bool, default True
+        With `columns=None`, whether the last column is the label; otherwise a line may have it or not.
+    comment : str, optional
+        Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
+    separator : str, optional
+        What stands between columns, such as a tab where words have blanks; None: any number of blanks and tabs.
+
+    Returns
+    -------
+    Labeled
+        `inputs` are TokenColumns; a label that is not there is an empty text.
+
+    Raises
+    ------
+    DataError
+        A line with another number of columns, bad UTF-8 (file and line are named), no items at all.
+    """
+    table = _Table(shown_name(path), columns, is_labeled)
+    items: list[int] = [0]
+    lines = array("q")
+    for number, line in text_lines(path):
+        fields = _fields(line, separator)
+        if comment is not None and line.startswith(comment):
+            continue
+        if not fields or fields[0] == DOCUMENT_START:
+            if len(table.labels) > items[-1]:
+                items.append(len(table.labels))
+            continue
+        table.add(number, fields)
+        lines.append(number)
+    if len(table.labels) > items[-1]:
+        items.append(len(table.labels))
+    if not table.labels:
+        shown = "columns" if columns is None else ", ".join(columns)
+        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of {shown} and a label")
+    offsets = np.array(items, np.int64)
+    labels = [table.labels[start:stop] for start, stop in itertools.pairwise(items)]
+    relabel = in_line(partial(_relabelled, column=len(table.names or ()), separator=separator))
+    places = Places(shown_name(path), np.array(lines, np.int64), offsets, relabel)
+    return Labeled(TokenColumns(table.texts(), offsets), labels, places=places)
+
+
+def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
+    """Yield the text of each item: its columns, its labels if any is known, and an `added` column, such as predictions.
+
+    Raises
+    ------
+    InputError
+        A text that is empty or has blanks (its place is named): columns could not be told apart.
+    """
+    for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
+        rows = [list(map(str, position.values())) for position in item]
+        if any(labels):
+            rows = [[*row, label] for row, label in zip(rows, labels, strict=True)]
+        if added is not None:
+            rows = [[*row, str(label)] for row, label in zip(rows, added[i], strict=True)]
+        for t, row in enumerate(rows):
+            _check_columns(f"{labeled.where(i, t)}: ", row)
+        yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
+
+
+def _check_columns(where: str, row: Sequence[str]) -> None:
+    wrong = [text for text in row if not text or BLANKS.search(text) or "\n" in text]
+    if wrong:
+        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has blanks")
+
+
+def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
+    """Return a line with a label in the column of this number, which is added where it is not there."""
+    label = labels[0]
+    if separator is not None:
+        if separator in label or "\n" in label:
+            raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
+        return separator.join([*line.split(separator)[:column], label])
+    _check_columns("", labels)
+    fields = list(FIELDS[line.isascii()].finditer(line))
+    if len(fields) > column:
+        return line[: fields[column].start()] + label + line[fields[column].end() :]
+    if line[fields[-1].end() :]:  # the separator is there, the label is not
+        return line + label
+    return line + (line[fields[-2].end() : fields[-1].start()] if len(fields) > 1 else " ") + label
+
+
+def usual_names(n: int) -> list[str]:
+    """Return names for n columns: w, pos, chunk, column3, ..."""
+    return [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
+
+
+def columns_of(path: Readable) -> list[str]:
+    """Return names for the columns of a file whose last one is the label, by its first line; [] for an empty file."""
+    first = next((fields for _, line in text_lines(path) if (fields := _fields(line, None))), [""])
+    return usual_names(len(first) - 1)
+
+
+class _Table:
+    """Columns that grow line by line."""
+
+    def __init__(self, shown: str, columns: Sequence[str] | None, is_labeled: bool) -> None:
+        self.shown, self.names, self.is_labeled = (
+            shown,
+            None if columns is None else list(columns),
+            is_labeled,
+        )
+        self.is_given = columns is not None
+        self.labels: list[str] = []
+        self._columns: list[list[str]] = [[] for _ in self.names or ()]
+        self._first = 0
+
+    def add(self, number: int, fields: list[str]) -> None:
+        if self.names is None:
+            self.names = usual_names(len(fields) - self.is_labeled)
+            self._columns, self._first = [[] for _ in self.names], number
+        n = len(self.names)
+        if not (n <= len(fields) <= n + 1 if self.is_given else len(fields) == n + self.is_labeled):
+            raise DataError(self._wrong(number, fields))
+        for column, text in zip(self._columns, fields, strict=False):
+            column.append(text)
+        self.labels.append(fields[n] if len(fields) > n else "")
+
+    def texts(self) -> dict[str, list[str]]:
+        return dict(zip(self.names or (), self._columns, strict=True))
+
+    def _wrong(self, number: int, fields: list[str]) -> str:
+        n = len(self.names or ())
+        expected = (
+            f"{n} columns ({', '.join(self.names or ())}) and perhaps a label"
+            if self.is_given
+            else f"{n + self.is_labeled} columns, as in line {self._first}"
+        )
+        line = " ".join(fields)
+        hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
+        return f"{self.shown}, line {number}: expected {expected}, got {len(fields)}: {line[:60]!r}{hint}"
+
+
+def _fields(line: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return line.split(separator) if line.strip() else []
+    if line.isascii():
+        return line.split()
+    stripped = line.strip(" \t")  # a no-break space is part of a word
+    return BLANKS.split(stripped) if stripped else []

@@ -1,0 +1,165 @@
+r"""CRFsuite's text format: `label TAB attribute[:value] TAB ...` a position; a blank line ends an item.
+
+In an attribute's name `\:` stands for a colon and `\\` for a backslash; a missing value is 1; an attribute
+that comes twice at a position counts with the sum. An empty label means that none is known. A line `@weight:2.5` before
+an item's first position is the item's weight. Format: Okazaki, CRFsuite manual, section "Data format".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.places import Places, in_line
+
+# A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
+ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
+ESCAPED = re.compile(r"\\([:\\])")
+ITEM_WEIGHT = "@weight"
+
+
+def read_crfsuite_text(path: Readable) -> Labeled:
+    """Read a file in CRFsuite's text format.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+        `-` is standard input.
+
+    Returns
+    -------
+    Labeled
+        `inputs[i]` is a list of T dicts `attribute -> float`; `weights` are there if any item has one (`@weight:2.5`).
+
+    Raises
+    ------
+    DataError
+        An attribute without a name or with a value that is not a finite number (file, line and field are
+        named), no items at all, an unknown declaration, a line with spaces in the place of tabs.
+    """
+    inputs: list[list[dict[str, float]]] = []
+    labels: list[list[str]] = []
+    lines: list[list[int]] = []
+    weights: dict[int, float] = {}
+    is_inside = False
+    for number, line in text_lines(path):
+        if not line.strip():
+            is_inside = False
+            continue
+        where = f"{shown_name(path)}, line {number}"
+        label, *fields = line.split("\t")
+        if not is_inside:
+            inputs.append([])
+            labels.append([])
+            lines.append([])
+            is_inside = True
+        if label.startswith(ITEM_WEIGHT) or (label.startswith("@") and not fields):
+            weights[len(inputs) - 1] = _item_weight(where, line.rstrip("\t"), bool(labels[-1]))
+            continue
+        if not fields and " " in label.strip():
+            raise DataError(
+                f"{where}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
+                "attributes, tab-separated"
+            )
+        inputs[-1].append(_attributes(where, fields))
+        labels[-1].append(ESCAPED.sub(r"\1", label))
+        lines[-1].append(number)
+    if not labels:
+        raise EmptyDataError(
+            f"{shown_name(path)}: no items; expected lines of a label and its attributes, tab-separated"
+        )
+    by_item = [weights.get(i, 1.0) for i in range(len(inputs))] if weights else None
+    places = Places.of_items(shown_name(path), lines, in_line(_relabelled))
+    return Labeled(inputs, labels, places=places, weights=by_item)
+
+
+def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
+    """Yield the text of each item in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
+
+    Raises
+    ------
+    InputError
+        A tab or a line's end in a name or label (the position is named).
+    """
+    for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
+        lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
+        for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):
+            fields = [_escaped(label), *(_written(name, value) for name, value in attributes.items())]
+            _check_fields(f"{labeled.where(i, t)}: ", fields)
+            lines.append("\t".join(fields) + "\n")
+        yield "".join(lines) + "\n"
+
+
+def _check_fields(where: str, fields: Sequence[str]) -> None:
+    if any("\t" in field or "\n" in field for field in fields):
+        raise InputError(f"{where}a tab or a line's end in a name or label")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    _check_fields("", labels)
+    return _escaped(labels[0]) + line[len(line.partition("\t")[0]) :]
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _written(name: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return _escaped(f"{name}={value}")
+    return _escaped(name) if value == 1 else f"{_escaped(name)}:{float(value)!r}"
+
+
+def _item_weight(where: str, label: str, has_positions: bool) -> float:
+    name, _, text = label.partition(":")
+    if name != ITEM_WEIGHT:
+        raise DataError(
+            f"{where}: the declaration {name!r} is not known; expected @weight:<number>, or a label and a tab"
+        )
+    if has_positions:
+        raise DataError(
+            f"{where}: {label!r} stands behind positions of its item; expected it before the first"
+        )
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not (math.isfinite(weight) and weight >= 0):
+        raise DataError(f"{where}: expected @weight:<number of at least 0>, got {label!r}")
+    return weight
+
+
+def _attributes(where: str, fields: list[str]) -> dict[str, float]:
+    attributes: dict[str, float] = {}
+    for column, field in enumerate(fields, start=2):
+        if not field:  # a tab at the end of the line
+            continue
+        name, value = _attribute(f"{where}, field {column}", field)
+        attributes[name] = attributes.get(name, 0.0) + value
+    return attributes
+
+
+def _attribute(where: str, field: str) -> tuple[str, float]:
+    if ":" not in field and "\\" not in field:
+        return field, 1.0
+    match = ATTRIBUTE.fullmatch(field)
+    assert match is not None  # the pattern accepts every text
+    name, text = ESCAPED.sub(r"\1", match["name"]), match["value"]
+    if not name:
+        raise DataError(f"{where}: an attribute without a name: {field!r}")
+    if text is None:
+        return name, 1.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(
+            f"{where}: {field!r} has the value {text!r}; expected a finite number "
+            r"(a colon that belongs to the name is written \:)"
+        )
+    return name, value

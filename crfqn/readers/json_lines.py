@@ -1,0 +1,245 @@
+"""Reader and writer of JSON lines: an object a line, an item each.
+
+`{"tokens": [...], "labels": [...]}` are columns (any other list of as many texts is one more; so are tokens that are
+objects, `{"word": ..., "tag": ...}`), `{"features": [{...}, ...], "labels": [...]}` attributes, `{"text": "...",
+"label": "..."}` documents. Labels may be left out where they are not known; a document may have a list of them.
+Format: https://jsonlines.org
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import DataError, EmptyDataError
+from crfqn.messages import describe, shorten
+from crfqn.readers.documents import Documents
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.places import Places, in_line
+
+FIRST_COLUMN = "w"
+SEVERAL = ","  # between the labels of a document
+SPACE = re.compile(r"\s*")
+
+
+def read_json_lines(
+    path: Readable,
+    *,
+    tokens: str = "tokens",
+    features: str = "features",
+    labels: str = "labels",
+    text: str = "text",
+    label: str = "label",
+) -> Labeled | Documents:
+    """Read a file of JSON lines; its first object says whether items are columns, attributes or documents.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    tokens, features, labels : str
+        Keys of the words, attributes and labels of a sequence; words become the column "w".
+    text, label : str
+        Keys of the text and the label of a document.
+
+    Returns
+    -------
+    Labeled or Documents
+        Labels that are not there are empty texts.
+
+    Raises
+    ------
+    DataError
+        A line that is no JSON object or lacks a key, lists of different lengths (file and line are named), no items.
+    """
+    shown = shown_name(path)
+    numbers: list[int] = []
+    records: list[dict[str, Any]] = []
+    for number, line in text_lines(path):
+        if line.strip():
+            records.append(_parsed(f"{shown}, line {number}", line))
+            numbers.append(number)
+    if not records:
+        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line")
+    kind = next((key for key in (features, tokens, text) if key in records[0]), None)
+    if kind is None:
+        raise DataError(
+            f"{shown}, line {numbers[0]}: expected an object with the key {tokens!r}, {features!r} or {text!r}, got "
+            f"{', '.join(map(repr, records[0])) or 'none'}"
+        )
+    where = [f"{shown}, line {number}" for number in numbers]
+    if kind == text:
+        contents = [_text(place, record, text) for place, record in zip(where, records, strict=True)]
+        names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
+        relabel = in_line(partial(_relabelled, key=label, is_list=False))
+        places = Places(shown, np.array(numbers, np.int64), relabel=relabel)
+        return Documents(contents, names, places=places)
+    items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
+    known = [
+        _labels(place, record.get(labels), len(item))
+        for place, record, item in zip(where, records, items, strict=True)
+    ]
+    relabel = in_line(partial(_relabelled, key=labels, is_list=True))
+    places = Places.of_items(
+        shown, [[number] * len(item) for number, item in zip(numbers, items, strict=True)], relabel
+    )
+    if kind == features:
+        return Labeled(items, known, places=places)
+    made = _columns_of_objects if items[0] and isinstance(items[0][0], dict) else _columns
+    return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
+
+
+def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) -> Iterator[str]:
+    """Yield a line an item, in the form that is read; `added` labels stand under "predicted"."""
+    for i in range(data.n_items):
+        record: dict[str, Any] = {}
+        if isinstance(data, Documents):
+            record["text"] = data.inputs[i]
+            if data.labels[i]:
+                record["label"] = data.labels[i]
+        else:
+            record.update(_observed(data.inputs, i))
+            if any(data.labels[i]):
+                record["labels"] = data.labels[i]
+        if added is not None:
+            record["predicted"] = (
+                added[i] if isinstance(added[i], str) else [str(label) for label in added[i]]
+            )
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> str:
+    """Return an object's text with labels under a key; one label that is no list yet stands alone if it may."""
+    spans, end = _values(line)
+    start, stop = spans.get(key, (end, end))
+    old = json.loads(line[start:stop] or "null")
+    is_list = is_list or isinstance(old, list) or len(labels) != 1
+    were_numbers = bool(old) and all(
+        type(label) is int for label in (old if isinstance(old, list) else [old])
+    )
+    new = [int(label) if were_numbers and label.isdecimal() else label for label in labels]
+    value = json.dumps(new if is_list else new[0], ensure_ascii=False)
+    return line[:start] + (value if key in spans else f', "{key}": {value}') + line[stop:]
+
+
+def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
+    """Return where the values of an object begin and end in its text, by their keys; and where the last one ends."""
+
+    def skip(at: int) -> int:
+        return SPACE.match(line, at).end()  # type: ignore[union-attr]
+
+    read, spans, end = json.JSONDecoder().raw_decode, {}, 0
+    at = skip(line.index("{") + 1)
+    while line[at] != "}":
+        key, at = read(line, at)
+        start = skip(skip(at) + 1)
+        end = read(line, start)[1]
+        spans[key] = start, end
+        at = skip(end)
+        at = skip(at + 1) if line[at] == "," else at
+    return spans, end
+
+
+def _observed(inputs: Any, i: int) -> dict[str, Any]:
+    if not isinstance(inputs, TokenColumns):
+        return {"features": inputs[i]}
+    start, stop = inputs.offsets[i : i + 2].tolist()
+    names = ("tokens", *inputs.names[1:])
+    return {name: column[start:stop] for name, column in zip(names, inputs.texts.values(), strict=True)}
+
+
+def _parsed(where: str, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}: {error}") from error
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: expected a JSON object, got {describe(record)}")
+    return record
+
+
+def _list(where: str, record: dict[str, Any], key: str) -> list[Any]:
+    if key not in record:
+        raise DataError(
+            f"{where}: expected the key {key!r}, as in the first object, got {', '.join(map(repr, record))}"
+        )
+    found = record[key]
+    if not isinstance(found, list):
+        raise DataError(f"{where}: expected a list under {key!r}, got {describe(found)}")
+    return found
+
+
+def _labels(where: str, found: Any, length: int) -> list[str]:
+    if found is None:
+        return [""] * length
+    if not isinstance(found, list) or not all(type(label) in (str, int) for label in found):
+        raise DataError(f"{where}: expected a list of texts as labels, got {shorten(found)}")
+    if len(found) != length:
+        raise DataError(f"{where}: expected {length} labels, one a position, got {len(found)}")
+    return [str(label) for label in found]
+
+
+def _text(where: str, record: dict[str, Any], key: str) -> str:
+    found = record.get(key)
+    if not isinstance(found, str):
+        raise DataError(f"{where}: expected a text under {key!r}, got {describe(found)}")
+    return found
+
+
+def _label(where: str, found: Any) -> str:
+    several = found if isinstance(found, list) else ["" if found is None else found]
+    if not all(type(label) in (str, int) for label in several):
+        raise DataError(f"{where}: expected a text or a list of texts as label, got {shorten(found)}")
+    if len(several) > 1 and any(SEVERAL in str(label) for label in several):
+        raise DataError(
+            f"{where}: a comma parts several labels, and may not stand in one, got {shorten(found)}"
+        )
+    return SEVERAL.join(map(str, several))
+
+
+def _columns(
+    where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
+) -> TokenColumns:
+    """Return the tokens and every further list of texts that the first object has."""
+    first = records[0]
+    further = [
+        key
+        for key, value in first.items()
+        if key not in used
+        and isinstance(value, list)
+        and len(value) == len(items[0])
+        and all(isinstance(text, str) for text in value)
+    ]
+    texts: dict[str, list[str]] = {name: [] for name in (FIRST_COLUMN, *further)}
+    for place, record, item in zip(where, records, items, strict=True):
+        for name, column in texts.items():
+            values = item if name == FIRST_COLUMN else _list(place, record, name)
+            if len(values) != len(item) or not all(isinstance(text, str) for text in values):
+                key = used[0] if name == FIRST_COLUMN else name
+                raise DataError(f"{place}: expected {len(item)} texts under {key!r}, got {shorten(values)}")
+            column.extend(values)
+    return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))
+
+
+def _columns_of_objects(
+    where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
+) -> TokenColumns:
+    """Return the columns of tokens that are objects: the keys that the first one has."""
+    texts: dict[str, list[str]] = {name: [] for name in items[0][0]}
+    for place, item in zip(where, items, strict=True):
+        for token in item:
+            values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []
+            if not values or not all(isinstance(text, str) for text in values):
+                raise DataError(
+                    f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {used[0]!r}, as in "
+                    f"the first one, got {shorten(token)}"
+                )
+            for column, text in zip(texts.values(), values, strict=True):
+                column.append(text)
+    return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))

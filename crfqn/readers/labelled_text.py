@@ -1,0 +1,93 @@
+"""Reader and writer of texts with labels, a document a line: `label TAB text`.
+
+The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
+a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input
+for models of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.errors import EmptyDataError, InputError
+from crfqn.messages import shorten
+from crfqn.readers.documents import Documents
+from crfqn.readers.places import Places, in_line
+
+BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
+
+
+def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
+    """Read texts; `-` reads standard input.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    keeps_blank : bool
+        Whether a blank line is a document without words, so that there are as many documents as lines.
+
+    Returns
+    -------
+    Documents
+        `inputs` is a list of texts; a label that is not known is an empty text.
+
+    Raises
+    ------
+    DataError
+        No documents at all; bad UTF-8 (file and line are named).
+    """
+    texts: list[str] = []
+    labels: list[str] = []
+    numbers: list[int] = []
+    lines = list(text_lines(path))
+    if not lines[-1][1]:  # what follows the last line's end
+        lines.pop()
+    for number, line in lines:
+        if keeps_blank or has_text(line):
+            numbers.append(number)
+            before, tab, after = line.partition("\t")
+            texts.append(after if tab else before)
+            labels.append(before.strip() if tab else "")
+    if not texts:
+        raise EmptyDataError(
+            f"{shown_name(path)}: no documents; expected lines of a label, a tab and a text, or of a text"
+        )
+    places = Places(shown_name(path), np.array(numbers, np.int64), relabel=in_line(_relabelled))
+    return Documents(texts, labels, places=places)
+
+
+def labelled_lines(documents: Documents) -> Iterator[str]:
+    """Yield a line a document, `label TAB text`; the text alone where no label is known and it is read as a text.
+
+    Raises
+    ------
+    InputError
+        A document would be read as another: a line's end in its text or label, a tab in its label or blanks around it.
+    """
+    for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
+        _check_label(f"{documents.where(i)}: ", label)
+        if "\n" in text or text.endswith("\r"):
+            raise InputError(f"{documents.where(i)}: a line's end in its text")
+        # Behind a tab a text is one whatever it begins with, and whether it is blank.
+        needs_tab = "\t" in text or not text.strip() or text.startswith(BYTE_ORDER_MARK)
+        yield f"{label}\t{text}\n" if label or needs_tab else f"{text}\n"
+
+
+def _check_label(where: str, label: str) -> None:
+    is_other = label != label.strip() or label.startswith(BYTE_ORDER_MARK)
+    if is_other or "\t" in label or "\n" in label:
+        raise InputError(f"{where}a tab, a line's end or blanks around it in its label, {shorten(label)}")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    label, (before, tab, after) = ",".join(labels), line.partition("\t")
+    _check_label("", label)
+    return f"{label}\t{after if tab else before}"
+
+
+def has_text(line: str) -> bool:
+    """Return whether a line is not blank: a label without a text counts."""
+    return bool(line.strip()) or "\t" in line

@@ -1,0 +1,150 @@
+"""Reader and writer of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
+
+The labels are kept as texts ("1139", not 1139.0), the features may come in any order, as they do in LSHTC's
+files (scikit-learn's reader asks for ascending ones). Ids count from 0 and are the numbers of the columns.
+Format: Joachims, SVM-light, "How to use".
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.messages import shorten
+from crfqn.readers.documents import Documents
+from crfqn.readers.places import Places, in_line
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
+
+
+def read_svmlight(
+    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = False
+) -> tuple[csr_array, list[str]]:
+    """Read a file in svmlight's format; `-` reads standard input.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    ignore_features : collection of int
+        Ids that are left out; by default 0, which LSHTC's files use for a number of their own and files that
+        count from 1 do not use.
+
+    allows_several : bool
+        Whether a document may have several labels, separated by commas ("12,57").
+
+    Returns
+    -------
+    matrix : scipy.sparse.csr_array of shape (I, largest id + 1), float64
+        Entry (i, f) is the value of the feature with id f in document i; columns ascend in every row, and a value of
+        0 is no entry.
+    labels : list of I str
+        First fields of the lines.
+
+    Raises
+    ------
+    DataError
+        A field that is not `id:value`, an id that is negative, too large or comes twice in a line, a value that
+        is not a finite number, several labels in a line (file, line and field are named); no lines at all.
+    """
+    documents = read_svmlight_documents(path, ignore_features, allows_several)
+    return documents.inputs, documents.labels  # type: ignore[return-value]
+
+
+def read_svmlight_documents(
+    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
+) -> Documents:
+    """Return the same as Documents, with their places; parameters and errors as in `read_svmlight`."""
+    from scipy.sparse import csr_array
+
+    ignored = frozenset(ignore_features)
+    labels: list[str] = []
+    lines: list[int] = []
+    columns, values, ends = array("q"), array("d"), array("q", [0])
+    for number, line in text_lines(path):
+        if not has_fields(line):
+            continue
+        fields = line.partition("#")[0].split()
+        where = f"{shown_name(path)}, line {number}"
+        lines.append(number)
+        labels.append(_label(where, fields[0], allows_several))
+        entries = _entries(where, fields[1:])
+        kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
+        columns.extend(kept)
+        values.extend(entries[id_] for id_ in kept)
+        ends.append(len(columns))
+    if not labels:
+        raise EmptyDataError(
+            f"{shown_name(path)}: no documents; expected lines of a label and its features, `id:value`"
+        )
+    indices = np.array(columns, dtype=np.int32)
+    row_ends = np.array(ends, dtype=np.int32 if len(columns) <= LARGEST_ID else np.int64)
+    parts = (np.array(values, dtype=np.float64), indices, row_ends)
+    n_columns = int(indices.max(initial=-1)) + 1
+    matrix = csr_array(parts, shape=(len(labels), n_columns))
+    places = Places(shown_name(path), np.array(lines, np.int64), relabel=in_line(_relabelled))
+    return Documents(matrix, labels, places=places)
+
+
+def svmlight_lines(documents: Documents) -> Iterator[str]:
+    """Yield a line a document in svmlight's format; InputError for texts, and for labels that it cannot hold."""
+    if isinstance(documents.inputs, list):
+        raise InputError(
+            "svmlight's format holds numbers, and the documents are texts: write them as text or jsonl"
+        )
+    matrix = documents.inputs
+    for i, label in enumerate(documents.labels):
+        _check_label(f"{documents.where(i)}: ", label)
+        start, stop = matrix.indptr[i], matrix.indptr[i + 1]
+        pairs = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
+        yield " ".join([label, *(f"{column}:{value!r}" for column, value in pairs)]) + "\n"
+
+
+def _check_label(where: str, label: str) -> None:
+    if not label or any(character in label for character in ": #\t\n"):
+        raise InputError(f"{where}{shorten(label)} cannot be a label in svmlight's format")
+
+
+def _relabelled(line: str, labels: Sequence[str]) -> str:
+    label, before = ",".join(labels), len(line) - len(line.lstrip())
+    _check_label("", label)
+    return line[:before] + label + line[before + len(line.partition("#")[0].split()[0]) :]
+
+
+def has_fields(line: str) -> bool:
+    """Return whether a line is a document: neither blank nor only a comment."""
+    return bool(line.partition("#")[0].strip())
+
+
+def _label(where: str, field: str, allows_several: bool) -> str:
+    if ":" in field:
+        raise DataError(f"{where}: expected a label before the features, got {shorten(field)}")
+    if "," in field and not allows_several:
+        raise DataError(f"{where}: expected one label, got {shorten(field)}")
+    return field
+
+
+def _entries(where: str, fields: list[str]) -> dict[int, float]:
+    entries: dict[int, float] = {}
+    for field in fields:
+        id_text, _, value_text = field.partition(":")
+        try:
+            id_, value = int(id_text), float(value_text)
+        except ValueError:
+            raise DataError(f"{where}: expected a feature `id:value`, got {shorten(field)}") from None
+        if not 0 <= id_ <= LARGEST_ID:
+            raise DataError(f"{where}: expected a feature id from 0 to {LARGEST_ID}, got {shorten(field)}")
+        if not math.isfinite(value):
+            raise DataError(f"{where}: expected a finite value, got {shorten(field)}")
+        if id_ in entries:
+            raise DataError(f"{where}: feature {id_} comes twice")
+        entries[id_] = value
+    return entries

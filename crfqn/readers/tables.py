@@ -1,0 +1,407 @@
+"""Reader and writer of tables: CSV, TSV and Parquet files, and data frames.
+
+A row is a position of a sequence or, in a table with a column of texts, a document. Which positions make an item is
+said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or in CSV and TSV
+by blank lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from crfqn.data.file_parts import Cut
+from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.readers.documents import Documents
+from crfqn.readers.labeled import Labeled
+from crfqn.readers.places import Places
+
+LABELS = ("label", "labels", "tag", "tags")
+Batches = Iterable[tuple[Labeled | Documents, Any]]  # data, and predicted labels or None
+SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
+TEXTS = ("text",)
+
+
+@dataclass
+class Table:
+    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before."""
+
+    shown: str
+    header: list[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    breaks: set[int] = field(default_factory=set)
+    delimiter: str | None = None
+
+    def where(self, row: int) -> str:
+        return f"{self.shown}, line {self.lines[row]}"
+
+    def column(
+        self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
+    ) -> int | None:
+        """Return the number of the named column, or of the first of the usual ones; None where there is none.
+
+        taken : names of columns that are something else, though they may have a usual name
+        """
+        if name is not None:
+            if name not in self.header:
+                raise DataError(
+                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}"
+                )
+            return self.header.index(name)
+        lowered = ["" if title in taken else title.lower() for title in self.header]
+        return next((lowered.index(title) for title in usual if title in lowered), None)
+
+
+def read_delimited(
+    path: Readable,
+    *,
+    delimiter: str = ",",
+    sentence: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Sequence[str] | None = None,
+    needs_named: bool = True,
+) -> Labeled | Documents:
+    """Read a CSV or TSV file, whose first line names the columns.
+
+    Parameters
+    ----------
+    path : str, Path, stream or Source
+    delimiter : str, default ","
+    sentence : str, optional
+        The column that says which item a position belongs to; by default "sentence", "sentence_id", "sent_id" or
+        "sentence #", if there is one. Without, blank lines part the items.
+    label : str, optional
+        The column of the labels; by default "label", "labels", "tag" or "tags". Without, no label is known.
+    text : str, optional
+        The column of the texts of documents; by default "text", where no column says sentences.
+    columns : sequence of str, optional
+        The columns that are read besides; by default all. One of a usual name is then neither label nor sentence.
+    needs_named : bool, default True
+        Whether label and sentence have to be there where they are named, as in data to train on.
+
+    Returns
+    -------
+    Labeled (of TokenColumns) or Documents
+
+    Raises
+    ------
+    DataError
+        A row with another number of cells, an item whose rows stand apart (file and line are named), a column that is
+        not there, no rows.
+    """
+    table = _read(path, delimiter)
+    return _assembled(table, sentence, label, text, columns, needs_named)
+
+
+def read_parquet(
+    path: Readable,
+    *,
+    sentence: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Sequence[str] | None = None,
+    needs_named: bool = True,
+) -> Labeled | Documents:
+    """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
+    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
+    arrow = import_extra("pyarrow", "formats", "Parquet")
+    try:
+        found = parquet.read_table(arrow.BufferReader(read_bytes(path)))
+        found_columns = {name: found.column(name).to_pylist() for name in found.column_names}
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
+    return _assembled(
+        _of_columns(found_columns, shown_name(path)), sentence, label, text, columns, needs_named
+    )
+
+
+def from_frame(
+    frame: Any,
+    *,
+    sentence: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Sequence[str] | None = None,
+    needs_named: bool = True,
+) -> Labeled | Documents:
+    """Return a pandas (or polars) frame as sequences or documents; all else as in `read_delimited`.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"sentence": [1, 1, 2], "word": ["the", "dog", "it"], "tag": ["D", "N", "P"]})
+    >>> data = from_frame(frame)
+    >>> data.labels, data.inputs[1]
+    ([['D', 'N'], ['P']], [{'word': 'it'}])
+    """
+    table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
+    return _assembled(table, sentence, label, text, columns, needs_named)
+
+
+def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
+    """Yield a header and the rows of each batch, in the form that is read: added labels in the column "predicted"."""
+    for rows in _rows(batches):
+        buffer = io.StringIO()
+        csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        yield buffer.getvalue()
+
+
+def parquet_bytes(batches: Batches) -> bytes:
+    """Return the same table as a Parquet file."""
+    arrow = import_extra("pyarrow", "formats", "Parquet")
+    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
+    header, *rows = itertools.chain.from_iterable(_rows(batches))
+    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
+    sink = io.BytesIO()
+    parquet.write_table(
+        arrow.table({name: list(column) for name, column in zip(header, columns, strict=True)}), sink
+    )
+    return sink.getvalue()
+
+
+def _rows(batches: Batches) -> Iterator[list[list[str]]]:
+    """Yield the rows of each batch, in the first one below the header; later ones have the same columns."""
+    header: list[str] = []
+    n_before = 0
+    for data, added in batches:
+        title = ["predicted"] if added is not None else []
+        if isinstance(data, Documents):
+            names, first = ["text", "label"], list(zip(data.inputs, data.labels, strict=True))
+            several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
+        elif isinstance(data.inputs, TokenColumns):
+            is_known = "label" in header if header else any(map(any, data.labels))
+            names = ["sentence", *data.inputs.names, *(["label"] if is_known else [])]
+            numbers = np.repeat(np.arange(len(data.labels)) + n_before + 1, data.inputs.lengths).tolist()
+            labels = [itertools.chain.from_iterable(data.labels)] if is_known else []
+            first = list(zip(numbers, *data.inputs.texts.values(), *labels, strict=True))
+            several = list(itertools.chain.from_iterable(added or ()))
+        else:
+            raise InputError(
+                "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
+            )
+        rows = [
+            [*map(str, row), *map(str, more)]
+            for row, *more in zip(first, *[several] * len(title), strict=True)
+        ]
+        yield rows if header else [[*names, *title], *rows]
+        header, n_before = [*names, *title], n_before + data.n_items
+
+
+def _read(path: Readable, delimiter: str) -> Table:
+    shown = shown_name(path)
+    numbers: list[int] = []  # of the lines that have been read
+
+    def lines() -> Iterator[str]:
+        for number, line in text_lines(path):
+            numbers.append(number)
+            yield f"{line}\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    table: Table | None = None
+    before = 0
+    try:
+        for row in reader:
+            first, before = numbers[before], reader.line_num
+            if not row:
+                if table is not None:
+                    table.breaks.add(len(table.rows))
+            elif table is None:
+                table = Table(shown, row, delimiter=delimiter)
+            elif len(row) != len(table.header):
+                raise DataError(
+                    f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
+                    f"{len(row)}: {delimiter.join(row)[:60]!r}"
+                )
+            else:
+                table.rows.append(row)
+                table.lines.append(first)
+    except csv.Error as error:
+        raise DataError(f"{shown}, line {numbers[before]}: malformed table: {error}") from error
+    if table is None:
+        raise EmptyDataError(f"{shown}: empty; expected a line of column names and rows below it")
+    if len(set(table.header)) < len(table.header):
+        raise DataError(f"{shown}: expected distinct names of columns, got {', '.join(table.header)}")
+    return table
+
+
+def _of_columns(columns: dict[str, list[Any]], shown: str) -> Table:
+    """Return a table of columns of any values; what is missing is an empty text, and a row's number is its line."""
+    texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
+    rows = list(zip(*texts, strict=True))
+    return Table(shown, list(columns), list(rows), list(range(1, len(rows) + 1)))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value  # NaN, which differs from itself
+
+
+def _assembled(
+    table: Table,
+    sentence: str | None,
+    label: str | None,
+    text: str | None,
+    columns: Sequence[str] | None,
+    needs_named: bool,
+) -> Labeled | Documents:
+    if not table.rows:
+        raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
+    of_label, of_sentence, of_text = _parts_of(table, sentence, label, text, columns, needs_named)
+    labels = ["" if of_label is None else row[of_label] for row in table.rows]
+    title = _new_title(table, label) if of_label is None else None
+    relabel = None
+    if table.delimiter is not None:
+        cell = len(table.header) if of_label is None else of_label
+        relabel = partial(_relabelled, cell=cell, delimiter=table.delimiter)
+    if of_text is not None:
+        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
+        return Documents([row[of_text] for row in table.rows], labels, places=places)
+    starts = _starts(table, of_sentence)
+    used = {of_label, of_sentence}
+    numbers = [c for c in range(len(table.header)) if c not in used]
+    if columns is not None:
+        numbers = [c for name in columns if (c := table.column(name, (), "columns=")) is not None]
+    if not numbers:
+        raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
+    texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
+    offsets = np.array([*starts, len(table.rows)], np.int64)
+    places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
+    items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
+    return Labeled(TokenColumns(texts, offsets), items, places=places)
+
+
+def _parts_of(
+    table: Table,
+    sentence: str | None,
+    label: str | None,
+    text: str | None,
+    columns: Sequence[str] | None,
+    needs_named: bool,
+) -> tuple[int | None, int | None, int | None]:
+    """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
+    wanted = ((label, LABELS, "label="), (sentence, SENTENCES, "sentence="))
+    of_label, of_sentence = (
+        table.column(name, usual, what, columns or ())
+        if needs_named or name is None or name in table.header
+        else None
+        for name, usual, what in wanted
+    )
+    of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
+    return of_label, of_sentence, of_text
+
+
+def cut_table(
+    *,
+    delimiter: str = ",",
+    sentence: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Sequence[str] | None = None,
+    needs_named: bool = True,
+) -> Cut:
+    """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
+
+    def cut(lines: Sequence[str]) -> tuple[int, int]:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        table: Table | None = None
+        n_head = n_whole = before = 0
+        of_sentence = of_text = current = None
+        try:
+            for row in reader:
+                if table is None:
+                    if row:
+                        table, n_head = Table("", row), reader.line_num
+                        _, of_sentence, of_text = _parts_of(
+                            table, sentence, label, text, columns, needs_named
+                        )
+                elif of_text is not None or len(row) not in (0, len(table.header)):
+                    n_whole = reader.line_num
+                elif of_sentence is None:
+                    n_whole = n_whole if row else reader.line_num
+                elif row and (current is None or row[of_sentence] not in ("", current)):
+                    current, n_whole = row[of_sentence], before
+                before = reader.line_num
+        except csv.Error as error:
+            if "unexpected end of data" not in str(error):  # a cell that goes on in lines to come
+                n_whole = len(lines)
+        except DataError:  # no such columns, which reading says
+            n_whole = len(lines)
+        return n_head, n_whole
+
+    return cut
+
+
+def _new_title(table: Table, label: str | None) -> str:
+    """Return what a column of labels is called that the table lacks: as it would be looked for."""
+    return label or next(name for name in (*LABELS, "predicted") if name not in table.header)
+
+
+def _relabelled(text: str, labels: Sequence[str], cell: int, delimiter: str) -> str:
+    """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
+    new = ",".join(labels)
+    pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
+    start = stop = len(text) - len(text.lstrip("\r\n"))
+    for number in range(cell + 1):
+        found = pattern.match(text, start)
+        assert found is not None  # it matches an empty text, too
+        stop = found.end()
+        if number == cell:
+            return text[:start] + _cell(new, delimiter, text[start : start + 1] == '"') + text[stop:]
+        if not text.startswith(delimiter, stop):
+            break
+        start = stop + len(delimiter)
+    return text[:stop] + delimiter + _cell(new, delimiter, False) + text[stop:]
+
+
+def _cell(text: str, delimiter: str, is_quoted: bool) -> str:
+    buffer = io.StringIO()
+    csv.writer(
+        buffer,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL,
+        lineterminator="",
+    ).writerow([text, ""])
+    return buffer.getvalue()[: -len(delimiter) - 2 * is_quoted]
+
+
+def _starts(table: Table, of_sentence: int | None) -> list[int]:
+    """Return the rows that begin an item."""
+    if of_sentence is None:
+        return sorted({0, *(row for row in table.breaks if row < len(table.rows))})
+    starts: list[int] = []
+    seen: dict[str, int] = {}
+    current = None
+    for number, row in enumerate(table.rows):
+        name = row[of_sentence]
+        if number and name in ("", current):
+            continue
+        if name in seen:
+            raise DataError(
+                f"{table.where(number)}: {name!r} again, which began in line {table.lines[seen[name]]}; the rows of an "
+                "item have to stand together"
+            )
+        current, seen[name] = name, number
+        starts.append(number)
+    return starts
+
+
+def import_extra(package: str, extra: str, purpose: str) -> Any:
+    """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise DataError(
+            f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
+        ) from error

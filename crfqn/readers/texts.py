@@ -1,0 +1,254 @@
+"""Texts with labels: 20 Newsgroups, the docstrings of Python's standard library, and parserator's XML."""
+
+from __future__ import annotations
+
+import ast
+import lzma
+import pkgutil
+import sys
+import sysconfig
+import tarfile
+import warnings
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from pathlib import Path, PurePosixPath
+from xml.etree import ElementTree
+
+from crfqn.data.files import read_bytes, shown_name
+from crfqn.errors import DataError, DataUnavailableError
+from crfqn.messages import shorten
+from crfqn.readers.documents import Documents
+from crfqn.readers.labeled import Labeled
+from crfqn.taxonomy.reading import open_taxonomy
+from crfqn.taxonomy.tree import LabelTree
+
+PARTS = ("20news-bydate-train", "20news-bydate-test")
+ENCODING = "latin-1"  # which every byte is a character of
+DOT, SLASH = ".", "/"  # between the parts of a group's name, and of a place in the library
+DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
+LEFT_OUT = {
+    "test": "the library's own tests, which few installations have",
+    "tests": "likewise, within packages",
+    "idle_test": "likewise",
+    "idlelib": "an editor; distributions of Linux ship it apart",
+    "tkinter": "windows; shipped apart, too",
+    "turtle": "draws in such a window",
+    "turtledemo": "likewise",
+    "ensurepip": "shipped apart",
+    "venv": "shipped apart",
+    "distutils": "shipped apart",
+    "lib2to3": "shipped apart",
+    "msilib": "for Windows only",
+    "pydoc_data": "texts, not definitions",
+    "encodings": "tables of characters, a quarter of the time for next to no docstrings",
+}
+FEWEST_WORDS = 5
+REST = "(other)"  # no name of Python's, so it cannot be one's of a class
+TEST_STEP = 5
+
+Home = tuple[str, ...]
+
+
+def read_newsgroups(path: str | Path) -> Documents:
+    """Read 20 Newsgroups, split by date, from `20news-bydate.tar.gz` (or .xz, .bz2, .tar).
+
+    The archive holds `20news-bydate-train/GROUP/NUMBER` and `20news-bydate-test/GROUP/NUMBER`, one post a file. It is
+    read in one go and never unpacked to disk. Data: Lang, *NewsWeeder*, ICML 1995; Rennie's version by date.
+
+    Texts are as they stand in the files, with their headers; those for training first, each part sorted by group
+    and file name (as text, as scikit-learn's `load_files` does before it shuffles), whatever the order of
+    the archive. The taxonomy has the groups as leaves and, above them, the beginnings of their names
+    that several groups share. DataError for no archive or a damaged one, posts elsewhere, a part that is missing.
+    """
+    posts = _posts(path)
+    order = sorted(posts)
+    n_train = sum(part == 0 for part, _, _ in order)
+    if not 0 < n_train < len(order):
+        missing = PARTS[1] if n_train else PARTS[0]
+        raise DataError(f"{path}: no posts in {missing}/GROUP/; expected the archive of the version by date")
+    labels = [group for _, group, _ in order]
+    return Documents([posts[key] for key in order], labels, groups_tree(labels), n_train)
+
+
+def groups_tree(groups: Collection[str]) -> LabelTree:
+    """Return the tree of dotted names: `comp.sys.mac.hardware` under `comp.sys` under `comp`.
+
+    A beginning that no second group shares is no node, so that `alt.atheism`, the only group of `alt`, is a top
+    leaf.
+    """
+    names = sorted(set(groups))
+    return open_taxonomy(names, names, separator=DOT).collapsed(names)
+
+
+def _posts(path: str | Path) -> dict[tuple[int, str, str], str]:
+    """Return the texts by part (0: training, 1: test), group and file name."""
+    posts = {}
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name)
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is None or name.name.startswith("."):  # a folder, or what a file manager left
+                    continue
+                posts[_place(path, name)] = content.read().decode(ENCODING)
+    except FileNotFoundError as error:
+        raise DataUnavailableError(f"{path}: no such file") from error
+    except DAMAGE as error:
+        raise DataError(f"{path}: not an archive that can be read to its end: {error}") from error
+    return posts
+
+
+def _place(path: str | Path, name: PurePosixPath) -> tuple[int, str, str]:
+    match name.parts:
+        case [*_, part, group, number] if part in PARTS and number.isdecimal():
+            return PARTS.index(part), group, number
+    raise DataError(
+        f"{path}: expected {' or '.join(PARTS)}, a group and a number, got the file {shorten(str(name))}"
+    )
+
+
+def collect_docstrings(fewest: int = 8) -> Documents:
+    """Collect the docstrings of the standard library's classes, methods and functions with their place in it.
+
+    A text classification task that is on every machine. The sources of the running interpreter's library are listed by
+    `pkgutil` and parsed; nothing is imported, so that nothing opens a window, prints, warns or depends on what the
+    process has done before: the data is the same in every process of one Python version.
+
+    A label is a path, package/module/Class, and has `fewest` docstrings at least. Those of a smaller class count for
+    its module, those of a smaller module for its package; what is still too few at the top is left out. Labels are
+    leaves of the taxonomy: what belongs to `asyncio/streams` and to no label below it has the label
+    `asyncio/streams/(other)`.
+
+    Texts have five words or more, indentation removed (`inspect.cleandoc`). Those that occur in several places, such
+    as "See base class.", say nothing about theirs, and are left out. Every fifth text of a label, in alphabetical
+    order, is for the test; training texts come first. DataUnavailableError where the library comes without its sources.
+    """
+    labelled = _labelled(_texts_by_home(), fewest)
+    if not labelled:
+        raise DataUnavailableError(
+            f"{sysconfig.get_path('stdlib')}: no module has {fewest} docstrings; expected the sources (.py files) of "
+            "Python's standard library"
+        )
+    items = sorted(
+        (i % TEST_STEP == TEST_STEP - 1, label, text)
+        for label, texts in labelled.items()
+        for i, text in enumerate(texts)
+    )
+    labels = sorted(labelled)
+    return Documents(
+        inputs=[text for _, _, text in items],
+        labels=[label for _, label, _ in items],
+        taxonomy=open_taxonomy(labels, labels, separator=SLASH).collapsed(labels),
+        n_train=sum(not is_test for is_test, _, _ in items),
+    )
+
+
+def _texts_by_home() -> dict[Home, list[str]]:
+    """Return the texts that are long enough and occur at one place only, by their place."""
+    homes: defaultdict[str, set[Home]] = defaultdict(set)
+    for module, source in _sources():
+        for home, text in _definitions(_parsed(source), module):
+            homes[text].add(home)
+    texts_of: defaultdict[Home, list[str]] = defaultdict(list)
+    for text, (home, *others) in homes.items():
+        if not others and len(text.split()) >= FEWEST_WORDS:
+            texts_of[home].append(text)
+    return texts_of
+
+
+def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[str]]:
+    """Return sorted texts by label; places with too few texts give them to the place above."""
+    pending = defaultdict(list, {home: list(texts) for home, texts in texts_of.items()})
+    kept: dict[Home, list[str]] = {}
+    for length in range(max(map(len, pending), default=0), 0, -1):
+        for home in sorted(home for home in pending if len(home) == length):
+            if len(pending[home]) >= fewest:
+                kept[home] = sorted(pending[home])
+            elif length > 1:
+                pending[home[:-1]] += pending[home]
+    inner = {home[:length] for home in kept for length in range(1, len(home))}
+    return {SLASH.join((*home, REST) if home in inner else home): texts for home, texts in kept.items()}
+
+
+def _sources() -> Iterator[tuple[Home, str]]:
+    """Yield names and sources of the public modules, in alphabetical order."""
+    for name, spec in _modules([sysconfig.get_path("stdlib")], ()):
+        source = spec.loader.get_source(spec.name) if isinstance(spec.loader, InspectLoader) else None
+        if source is not None:
+            yield name, source
+
+
+def _modules(folders: list[str], package: Home) -> Iterator[tuple[Home, ModuleSpec]]:
+    for found in sorted(pkgutil.iter_modules(folders), key=lambda found: found.name):
+        is_foreign = not package and found.name not in sys.stdlib_module_names
+        if found.name.startswith("_") or found.name in LEFT_OUT or is_foreign:
+            continue
+        spec = found.module_finder.find_spec(found.name, None)
+        if spec is not None:
+            yield (*package, found.name), spec
+            if found.ispkg:
+                yield from _modules(list(spec.submodule_search_locations or ()), (*package, found.name))
+
+
+def _parsed(source: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in somebody else's strings
+        return ast.parse(source)
+
+
+def _definitions(node: ast.AST, home: Home) -> Iterator[tuple[Home, str]]:
+    """Yield the docstrings below a module or class with their places; functions within functions are left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            is_class = isinstance(child, ast.ClassDef)
+            inner = (*home, child.name) if is_class else home
+            text = ast.get_docstring(child)
+            if text:
+                yield inner, text
+            if is_class:
+                yield from _definitions(child, inner)
+        elif isinstance(child, ast.stmt | ast.excepthandler):  # within if, try, with
+            yield from _definitions(child, home)
+
+
+def read_parserator(path: str | Path) -> Labeled:
+    """Read a training file of parserator: names and addresses whose pieces are elements named after their labels.
+
+        <NameCollection>
+          <Name><GivenName>Drake</GivenName> <Surname>Rice</Surname></Name>
+        </NameCollection>
+
+    The elements below the root are items, theirs the labelled pieces, which are split at white space into words, dicts
+    with the one column `w`. Data of this form: probablepeople, usaddress (DataMade). DataError for no XML, definitions
+    of entities, text outside a labelled piece, no items at all.
+    """
+    inputs: list[list[dict[str, str]]] = []
+    labels: list[list[str]] = []
+    for item in _root(path):
+        loose = [text for text in (item.text, *(piece.tail for piece in item)) if text and text.strip()]
+        if loose:
+            raise DataError(
+                f"{shown_name(path)}, item {len(labels) + 1}: expected words within elements named after their label, "
+                f"got {loose[0].strip()[:60]!r} outside"
+            )
+        words = [(word, piece.tag) for piece in item for word in "".join(piece.itertext()).split()]
+        if words:
+            inputs.append([{"w": word} for word, _ in words])
+            labels.append([label for _, label in words])
+    if not labels:
+        raise DataError(f"{shown_name(path)}: no items; expected elements of labelled pieces below the root")
+    return Labeled(inputs, labels)
+
+
+def _root(path: str | Path) -> ElementTree.Element:
+    """Return the root element; an XML file that defines entities may unfold to any size, and is refused."""
+    content = read_bytes(path)
+    if b"<!ENTITY" in content:
+        raise DataError(f"{shown_name(path)}: expected XML without entities of its own, got <!ENTITY ...>")
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise DataError(f"{shown_name(path)}: no XML: {error}") from error
