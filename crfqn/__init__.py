@@ -43,7 +43,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 # Modules that the manual has had users import from, and where they stand now: the old names stay good.
 MOVED = {
     "crfqn.data.labels": "crfqn.data",
-    "crfqn.data.schemes": "crfqn.data.schemes",
+    "crfqn.data.labels.schemes": "crfqn.data.schemes",
     "crfqn.data.templates.encoding": "crfqn.data.templates",
     "crfqn.data.templates.encoding.window_features": "crfqn.data.templates.vocabulary",
     "crfqn.readers.formats": "crfqn.readers",
