@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.blas import single_threaded_blas
@@ -30,7 +31,6 @@ from crfqn.estimators.named_solvers import SOLVERS, named_solver
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood

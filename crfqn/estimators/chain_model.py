@@ -28,6 +28,7 @@ from crfqn.data.label_codes import (
     flat_labels,
     lists_by_item,
 )
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows
@@ -76,7 +77,6 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss

@@ -26,6 +26,7 @@ from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import check_class_weight, item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blas import single_threaded_blas
@@ -54,7 +55,6 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
-from crfqn.model_file import ModelFile
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool

@@ -23,9 +23,9 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import Vector
 from crfqn.data.csc_builder import check_sparse
 from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.content import LARGEST_TABLE, Content, add_labels, read_labels
-from crfqn.model_file import ModelFile
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.labels import check_separator
 from crfqn.taxonomy.tree import LabelTree

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, SparseWeights, Vector
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import FOR_MARGINS
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
@@ -24,7 +25,6 @@ from crfqn.estimators.named_penalties import make_penalty, named_penalty, streng
 from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.strengths import Strengths
 from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking

@@ -21,7 +21,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, giv
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
-from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState
 

@@ -15,12 +15,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
+from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.content import Content, narrow_weights
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.messages import describe
-from crfqn.model_file import ModelFile, read_model, write_model
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 
 SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")

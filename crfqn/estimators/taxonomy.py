@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
@@ -20,7 +21,6 @@ from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.structured import HINGE, StructuredEstimator
 from crfqn.messages import shorten
-from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.content import FROM, TO, Content
 from crfqn.messages import describe, shorten
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 

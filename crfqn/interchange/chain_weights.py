@@ -16,13 +16,13 @@ from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
+from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
 from crfqn.estimators.storage import SUMMARY, TRACE, restore
-from crfqn.model_file import ModelFile
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
 
