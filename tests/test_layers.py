@@ -22,7 +22,7 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write"},
+    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write", "parameters"},
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},

@@ -7,9 +7,8 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,11 +20,11 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
+from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
-from crfqn.estimators.checks import check_flags, check_nonnegative, check_size, check_verbose, is_number
+from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.content import Content
 from crfqn.estimators.named_solvers import SOLVERS, named_solver
 from crfqn.estimators.storage import save, stored_strengths
@@ -37,6 +36,7 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.objectives.support import Support
+from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -45,12 +45,8 @@ from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
-from crfqn.threads import Pool, check_n_threads
+from crfqn.threads import Pool
 
-STOPS = (
-    "estimate",
-    "certificate",
-)  # what ends a run: an estimate of the distance to the optimum, or a proof alone
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 LIKELIHOOD = "logistic"  # the loss that is -log P(y)
@@ -114,7 +110,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     _: KW_ONLY
     group_l1: float | str | None = 0.0
     tol: float = 1e-3
-    stop: str = STOPS[0]
+    stop: str = "estimate"
     max_iter: int = 500
     max_seconds: float | None = None
     solver: Any = AUTO
@@ -137,6 +133,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
 
     def save(
@@ -221,22 +218,9 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        self._check_strengths()
-        check_flags(self, "warm_start")
-        check_verbose(self.verbose)
-        check_nonnegative("tol", self.tol)
-        if self.stop not in STOPS:
-            raise InputError(f"stop: expected one of {list(STOPS)}, got {self.stop!r}")
-        if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
-            raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
-        if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
-            raise InputError(f"max_seconds: expected None or a number > 0, got {self.max_seconds!r}")
-        if self.callback is not None and not callable(self.callback):
-            raise InputError(f"callback: expected None or a callable, got {self.callback!r}")
-        if not isinstance(self.patience, Integral) or isinstance(self.patience, bool) or self.patience < 1:
-            raise InputError(f"patience: expected an integer >= 1, got {self.patience!r}")
+        check_parameters(self)
+        _ = self._strengths  # which refuses those that its penalty does not have
         named_scorer(self)
-        check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
     @property
@@ -259,10 +243,6 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes l1_, l2_ and group_l1_."""
         for name, value in strengths.items():
             setattr(self, f"{name}_", float(value))
-
-    def _check_strengths(self) -> None:
-        """Refuse strengths and names that make no penalty."""
-        _ = self._strengths
 
     def _make_solver(self) -> Any:
         """Return the solver that the parameter `solver` names or is; InputError for anything else."""

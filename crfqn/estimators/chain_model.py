@@ -38,13 +38,11 @@ from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.chain_training import (
-    ON_VIOLATION,
     find_broken,
     items_that_stay,
     take_items,
     training_data,
 )
-from crfqn.estimators.checks import check_flags
 from crfqn.estimators.content import (
     FEATURE,
     FROM,
@@ -87,7 +85,6 @@ from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
-CONSTRAIN = ("both", "decoding")
 TOKEN_SCORE = "token_accuracy"
 
 
@@ -133,8 +130,8 @@ class ChainModel(StructuredEstimator):
     all_possible_transitions: bool = True
     scheme: str | None = None
     constraints: Transitions | str | None = None
-    constrain: str = CONSTRAIN[0]
-    on_violation: str = ON_VIOLATION[0]
+    constrain: str = "both"
+    on_violation: str = "error"
 
     coef_: scipy.sparse.csr_array = field(init=False)
     edge_coef_: scipy.sparse.csr_array = field(init=False)
@@ -244,7 +241,7 @@ class ChainModel(StructuredEstimator):
     @property
     def _trains_rules(self) -> bool:
         """Whether rules hold in training."""
-        return self.constrain == CONSTRAIN[0]
+        return self.constrain == "both"
 
     def _chain(self, offsets: NDArray[np.int64], is_training: bool = False) -> Chain:
         """Return the chain over items, under the rules that hold in decoding or in training."""
@@ -281,11 +278,7 @@ class ChainModel(StructuredEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_flags(self, "all_possible_states", "all_possible_transitions")
         as_transitions(self.constraints, self.scheme)
-        for name, values in (("constrain", CONSTRAIN), ("on_violation", ON_VIOLATION)):
-            if getattr(self, name) not in values:
-                raise InputError(f"{name}: expected one of {list(values)}, got {getattr(self, name)!r}")
 
     def _check_partial(self) -> None:
         """Refuse what unknown labels cannot be trained with."""

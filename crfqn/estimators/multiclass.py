@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +12,10 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
 from crfqn.estimators.base import LIKELIHOOD
-from crfqn.estimators.checks import is_number
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.named_penalties import (
+    LINEAR_PARAMETERS,
     PENALTIES,
     feature_blocks,
     make_penalty,
@@ -31,6 +31,7 @@ from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHin
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
@@ -159,6 +160,7 @@ class MulticlassClassifier(ItemClassifier):
     feature_groups: Any = None
     constraint: float | None = None
 
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
@@ -177,8 +179,6 @@ class MulticlassClassifier(ItemClassifier):
         return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
         self._check_layout()
         if self.loss == HINGE:
@@ -196,13 +196,10 @@ class MulticlassClassifier(ItemClassifier):
 
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
-        if self.constraint is not None:
-            if self.loss != HINGE:
-                raise InputError(
-                    f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
-                )
-            if not (is_number(self.constraint) and 0 < self.constraint < np.inf):
-                raise InputError(f"constraint: expected None or a finite number > 0, got {self.constraint!r}")
+        if self.constraint is not None and self.loss != HINGE:
+            raise InputError(
+                f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
+            )
         if self.feature_groups is not None and "group_l1" not in named_penalty(self.penalty).strengths:
             names = [name for name, kind in PENALTIES.items() if "group_l1" in kind.strengths]
             raise InputError(

@@ -21,10 +21,10 @@ from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.content import Content, finite
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets, LabelSpace
-from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
+from crfqn.estimators.named_penalties import LINEAR_PARAMETERS, make_penalty, named_penalty, strengths_of
 from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.strengths import Strengths
-from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
+from crfqn.estimators.thresholds import Thresholds, learn_thresholds
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -104,6 +104,7 @@ class MultilabelRanker(ItemModel):
     cv: Any = None
 
     TAKES_SETS: ClassVar[bool] = True
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
@@ -214,11 +215,6 @@ class MultilabelRanker(ItemModel):
         for name in ("threshold_coef_", "threshold_intercept_"):
             if hasattr(self, name):
                 delattr(self, name)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.threshold, str) or self.threshold not in KINDS:
-            raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values, without a splitter, which is needed for training only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
@@ -10,10 +10,11 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import LIKELIHOOD, SparseLinearModel
 from crfqn.estimators.named_solvers import HINGE_SOLVER, STRUCTURED_SOLVERS, named_solver
-from crfqn.estimators.strengths import AUTOMATIC, STRENGTHS, Strengths, check_strength, is_auto
+from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structured import StructuralHinge
-from crfqn.penalties import NORMS, ElasticNet, GroupLasso
+from crfqn.parameters import PARAMETERS
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.structures.structure import Structure
 
 HINGE = "hinge"
@@ -31,11 +32,10 @@ class StructuredEstimator(SparseLinearModel):
     group_norm: str = "l2"
     loss: str = LIKELIHOOD
 
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=LOSSES)}
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
         if self.loss == HINGE:
             self._check_hinge()
@@ -62,12 +62,6 @@ class StructuredEstimator(SparseLinearModel):
         return (
             StructuralHinge(structure, targets) if self.loss == HINGE else super()._loss(structure, targets)
         )
-
-    def _check_strengths(self) -> None:
-        for name in STRENGTHS:
-            check_strength(name, getattr(self, name), (*AUTOMATIC, "l2"))
-        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
-            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
 
     @property
     def _strengths(self) -> Strengths:

@@ -25,8 +25,6 @@ from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
-LABELS = ("leaves", "nodes")
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaxonomyCRF(StructuredEstimator, ItemClassifier):
@@ -164,8 +162,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.labels, str) or self.labels not in LABELS:
-            raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
         check_separator(self.separator)
 
     def _check_hinge(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
 from crfqn.estimators.base import Decoding
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.strengths import Strengths
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 
@@ -48,6 +48,7 @@ class LeastSquaresModel(ItemModel):
     group_l1: float | str | None = field(default=0.0, init=False)
 
     TAKES_SETS: ClassVar[bool] = True
+    PARAMETERS: ClassVar = {**PARAMETERS, "l2": replace(PARAMETERS["l2"], words=())}
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:
@@ -101,9 +102,6 @@ class LeastSquaresModel(ItemModel):
     @property
     def _strengths(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
-
-    def _check_strengths(self) -> None:
-        check_nonnegative("l2", self.l2)
 
     def _penalty(
         self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
