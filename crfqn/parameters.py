@@ -4,7 +4,7 @@ The estimators' checks, the keys of recipes, the options of the command line and
 (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
 """
 
-import sys
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -57,7 +57,7 @@ class Parameter:
         number: Any = value
         may_be_infinite = self.kind is int or bool(self.expects)  # as a limit may
         return (
-            (may_be_infinite or abs(number) <= sys.float_info.max)
+            (may_be_infinite or -math.inf < number < math.inf)
             and (self.low is None or number >= self.low)
             and (self.above is None or number > self.above)
             and (self.below is None or number < self.below)

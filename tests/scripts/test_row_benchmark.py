@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 from benchmarks import rows
 from benchmarks.rows import capacity, on_core, some_cores
 from harness.data import DATA, Source
@@ -92,4 +87,4 @@ def test_figures_of_a_comparison(problem):
 def test_another_split_is_refused(problem, monkeypatch):
     monkeypatch.setitem(rows.PROBLEMS, "mnist", lambda: problem)
     with pytest.raises(InputError, match="mnist: the items come in another order"):
-        rows.measure(["mnist"], ["logistic"], 1, 1.0, None)
+        rows.rows(["mnist"], ["logistic"], 1, 1.0)
