@@ -32,8 +32,10 @@ LIBRARIES = {
     "taxonomy": {"numpy", "scipy", "networkx"},
     "data.model_file": {"numpy", "safetensors"},
     **{
-        name: {"numpy"} for name in ("arrays", "errors", "messages", "atomic_write", "threads", "projections")
+        name: {"numpy"}
+        for name in ("arrays", "atomic_write", "errors", "messages", "parameters", "projections")
     },
+    "threads": {"numpy"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
 }
 HEAVY = (

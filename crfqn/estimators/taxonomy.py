@@ -26,7 +26,6 @@ from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
-LABELS = ("leaves", "nodes")
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
@@ -162,8 +161,6 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.labels, str) or self.labels not in LABELS:
-            raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
         check_separator(self.separator)
 
     def _check_hinge(self) -> None:
