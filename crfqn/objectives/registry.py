@@ -1,37 +1,11 @@
-"""What an objective in memory offers besides values, gradients and rays: views, and the states of methods.
+"""What one method keeps over the items themselves: its state, made by `objective.state(kind, ...)`.
 
-A view is a question about the problem; the table is filled in by the modules of `views/`. A state is what one method
-keeps over the items themselves; it lives in the method's folder and is made by `objective.state(kind, ...)`.
+It lives in the method's folder; an objective whose items are elsewhere has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
-
-from crfqn.errors import ViewError
-
-F = TypeVar("F", bound=Callable[..., Any])
-V = TypeVar("V")
-_makers: dict[tuple[type, type], Callable[..., Any]] = {}
-
-
-def offers(kind: type, of: type) -> Callable[[F], F]:
-    """Register what makes a view of a kind for objectives of a class; it may raise ViewError itself."""
-
-    def register(maker: F) -> F:
-        _makers[kind, of] = maker
-        return maker
-
-    return register
-
-
-def make_view(kind: type, objective: Any) -> Any:
-    """Return a view of an objective, or raise ViewError."""
-    for owner in type(objective).__mro__:
-        if (kind, owner) in _makers:
-            return _makers[kind, owner](objective)
-    raise ViewError(f"{type(objective).__name__} has no {kind.__name__}")
+from typing import Any, ClassVar
 
 
 class MethodState:
@@ -57,27 +31,3 @@ class MethodState:
     @classmethod
     def check(cls, objective: Any) -> None:
         """Raise ViewError for objectives, sums of `objective.parts`, of which it cannot be made."""
-
-
-class InMemory:
-    """An objective whose items are at hand, in one piece or in `parts`."""
-
-    parts: list[Any]
-
-    def view(self, kind: type[V]) -> V:
-        """Return what a family of solvers needs besides (`protocols/`), or raise ViewError."""
-        return make_view(kind, self)
-
-    def check_state(self, kind: type[MethodState]) -> None:
-        """Raise ViewError unless the state of a method can be made."""
-        if kind.is_constrained or not (kind.takes_blocks or self.parts[0] is self):
-            raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
-        kind.check(self)
-
-    def state(self, kind: type[S], *arguments: Any) -> S:
-        """Return the state of a method, or raise ViewError; arguments as of its class."""
-        self.check_state(kind)
-        return kind.make(self, *arguments)
-
-
-S = TypeVar("S", bound=MethodState)

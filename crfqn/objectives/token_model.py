@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.marginals import Marginals, diagonal_scale, sample_positions
+from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.objectives.operations import FETCHED
 from crfqn.objectives.protocols import Matrix
 from crfqn.objectives.sparse_model import sparse_model

@@ -10,21 +10,14 @@ Shapes: N positions, K states, n unpenalised coordinates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
-from crfqn.errors import ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import UnpenalisedReachView
-from crfqn.objectives.registry import offers
 
 MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of each
 MOST_RELABELLINGS = 5000  # of a linear programme
@@ -48,87 +41,73 @@ class Known(NamedTuple):
         return is_within and value * AHEAD**2 >= self.value and np.array_equal(unpenalised, self.unpenalised)
 
 
-# By the first of the parts, and how many there are: views are made anew for each point.
-found_before: WeakKeyDictionary[Objective, dict[int, Known]] = WeakKeyDictionary()
+def unpenalised_reach(
+    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
+) -> float | None:
+    """Return the bound on the intercepts of all states, of a sum of objectives; infinite where there is none.
 
-
-@dataclass(eq=False)
-class UnpenalisedReach:
-    """Bounds on weights without penalty.
-
-    Attributes
-    ----------
-    parts : the objectives whose sum it is, over the same coordinates
+    None: the weights without penalty are others, or a likelihood's that linear programmes may bound.
     """
-
-    parts: list[Objective]
-
-    def at(self, point: Any) -> UnpenalisedReach:
-        """Return itself: the bounds are those of an optimum, whatever the point."""
-        return self
-
-    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        if not (np.isfinite(value) and np.isfinite(min(norms))):
-            return np.inf
-        owner = self.parts[0]
-        nodes = owner.split(unpenalised)
-        features = np.unique(nodes.features)
-        is_row = (
-            nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
-        )
-        if is_row and owner.support.contains(unpenalised).all():
-            reach = self._reach_of_row(int(features[0]), value, norms)
-            if np.isfinite(reach):
-                return reach
-        if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
-            return self.reach_of_programmes(unpenalised, value, norms)
+    owner = parts[0]
+    if not (np.isfinite(value) and np.isfinite(min(norms)) and is_bounded(owner)):
         return np.inf
-
-    def reach_of_programmes(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """The bound by linear programmes, solved anew when those of a larger value bound too little."""
-        memory = found_before.setdefault(self.parts[0], {})
-        known = memory.get(len(self.parts))
-        if known is None or not known.serves(unpenalised, value, norms):
-            value, norms = AHEAD * value, (AHEAD * norms[0], AHEAD * norms[1])
-            reach = min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
-            known = memory[len(self.parts)] = Known(unpenalised, value, norms, reach)
-        return known.reach
-
-    def _reach_of_row(self, feature: int, value: float, norms: tuple[float, float]) -> float:
-        """The bound on the intercepts of all states: `feature` is the constant one."""
-        tables, steps = [], []
-        for part in self.parts:
-            x = values_of(part, np.array([feature]))[0] / ROUNDED
-            losses, rest = most_losses(part, value), most_change(part, norms)
-            tables.append(part.loss.leads(losses, rest, x))  # type: ignore[attr-defined]
-            counts = np.isfinite(losses)
-            is_positive = bool((x[counts] > 0).all())
-            steps.append(
-                float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
-            )
-        return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))  # type: ignore[attr-defined]
+    nodes = owner.split(unpenalised)
+    features = np.unique(nodes.features)
+    is_row = nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+    if is_row and owner.support.contains(unpenalised).all():
+        reach = reach_of_row(parts, int(features[0]), value, norms)
+        if np.isfinite(reach):
+            return reach
+    return None if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood) else np.inf
 
 
-def labels_of(part: Objective) -> NDArray[np.integer]:
+def is_bounded(part: Any) -> bool:
+    """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one."""
+    has_rules = getattr(getattr(part.loss, "structure", None), "rules", None) is not None
+    return getattr(part.loss, "has_dual", True) and not has_rules
+
+
+def reach_of_programmes(
+    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
+) -> Known:
+    """Solve the linear programmes for a larger value than this one, and norms."""
+    value, norms = AHEAD * value, (AHEAD * norms[0], AHEAD * norms[1])
+    reach = min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
+    return Known(unpenalised, value, norms, reach)
+
+
+def reach_of_row(parts: list[Any], feature: int, value: float, norms: tuple[float, float]) -> float:
+    """The bound on the intercepts of all states: `feature` is the constant one."""
+    tables, steps = [], []
+    for part in parts:
+        x = values_of(part, np.array([feature]))[0] / ROUNDED
+        losses, rest = most_losses(part, value), most_change(part, norms)
+        tables.append(part.loss.leads(losses, rest, x))
+        counts = np.isfinite(losses)
+        is_positive = bool((x[counts] > 0).all())
+        steps.append(float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf)
+    return parts[0].loss.reach(np.min(tables, axis=0), max(steps))
+
+
+def labels_of(part: Any) -> NDArray[np.integer]:
     """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
     loss = part.loss
     return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
 
 
-def values_of(part: Objective, features: Coords) -> Vector:
+def values_of(part: Any, features: Coords) -> Vector:
     """The values of some features at all positions, (features, N)."""
     return part.map.values_at(features, np.arange(part.n_positions)).astype(np.float64)
 
 
-def most_losses(part: Objective, value: float) -> Vector:
+def most_losses(part: Any, value: float) -> Vector:
     """The most that the loss of each position's item can be at an optimum, (N,); infinite for items without weight."""
     weights = part.position_weights
     with np.errstate(over="ignore"):
         return np.divide(value, weights, out=np.full(weights.size, np.inf), where=weights > 0)
 
 
-def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
+def most_change(part: Any, norms: tuple[float, float]) -> Vector:
     """The most that penalised weights and the offset change by relabelling a position, (N,).
 
     The counts of no coordinate change by more than the largest |x|, and by 2 of an edge; the squares of all changes
@@ -142,15 +121,13 @@ def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
     return change if part.offset is None else change + n_states * np.abs(part.offset).max(axis=0)
 
 
-def longest_path(part: Objective) -> int:
+def longest_path(part: Any) -> int:
     """The most states that hold at a position."""
     loss = part.loss
     return int(np.diff(loss.structure.ancestors.indptr).max()) if isinstance(loss, Likelihood) else 1
 
 
-def relabelling_reach(
-    part: Objective, unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> float:
+def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
     """The largest |w_u| that no relabelling of a single position forbids, by linear programmes."""
     positions = chosen_positions(part, unpenalised)
     if positions.size == 0:
@@ -170,7 +147,7 @@ def relabelling_reach(
     return SLACK * scale * largest
 
 
-def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
+def chosen_positions(part: Any, unpenalised: Coords) -> Coords:
     """Positions of items that count, where something unpenalised may change: heavy ones, of all labels by turns."""
     nodes = part.split(unpenalised)
     is_there = np.full(part.n_positions, nodes.edges.size > 0)
@@ -178,7 +155,7 @@ def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
         is_there |= values_of(part, np.unique(nodes.features)).any(axis=0)
     found = np.flatnonzero(is_there & (part.position_weights > 0))
     found = found[np.argsort(-part.position_weights[found], kind="stable")]
-    labels = part.loss.targets[found]  # type: ignore[attr-defined]
+    labels = part.loss.targets[found]
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     turn = np.empty(found.size, np.int64)
@@ -186,15 +163,15 @@ def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
     return found[np.argsort(turn, kind="stable")][: max(MOST_RELABELLINGS // part.n_states, 1)]
 
 
-def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Vector:
+def count_changes(part: Any, unpenalised: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the unpenalised counts, (positions K, n)."""
     nodes, n_states = part.split(unpenalised), part.n_states
     is_path = np.zeros((n_states, n_states))
-    ancestors = part.loss.structure.ancestors  # type: ignore[attr-defined]
+    ancestors = part.loss.structure.ancestors
     for k in range(n_states):
         is_path[k, ancestors.of(k)] = 1.0
-    is_path[np.setdiff1d(np.arange(n_states), part.loss.structure.labels)] = np.nan  # type: ignore[attr-defined]
-    own = part.loss.targets[positions]  # type: ignore[attr-defined]
+    is_path[np.setdiff1d(np.arange(n_states), part.loss.structure.labels)] = np.nan
+    own = part.loss.targets[positions]
     features, place = np.unique(nodes.features, return_inverse=True)
     x = values_of(part, features)[:, positions].T[:, place] if nodes.n_nodes else np.empty((own.size, 0))
     held = is_path[:, nodes.states]
@@ -205,9 +182,9 @@ def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Ve
     return np.nan_to_num(table)  # states that are no labels change nothing
 
 
-def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
+def edge_changes(part: Any, edges: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the counts of some edges, (positions, K, edges)."""
-    n_states, targets = part.n_states, part.loss.targets  # type: ignore[attr-defined]
+    n_states, targets = part.n_states, part.loss.targets
     from_, to = np.divmod(edges, n_states)
     states = np.arange(n_states)
     starts = np.isin(positions, part.map.offsets[:-1])
@@ -222,7 +199,7 @@ def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
     return counts(states[None, :, None]) - counts(targets[positions][:, None, None])
 
 
-def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
+def fixed_of_rows(part: Any, unpenalised: Coords) -> list[bool]:
     """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can.
 
     So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
@@ -236,24 +213,3 @@ def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
             states = nodes.states[row]
             out[row] = ~np.isin(states, labels) | (states == labels[0])
     return out.tolist()
-
-
-@offers(UnpenalisedReachView, Objective)
-def reach_of(objective: Objective) -> UnpenalisedReach:
-    """Return the bounds of one objective."""
-    if not getattr(objective.loss, "has_dual", True):
-        raise ViewError(
-            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
-        )
-    if getattr(getattr(objective.loss, "structure", None), "rules", None) is not None:
-        raise ViewError(
-            "an UnpenalisedReachView needs labellings without rules: positions are labelled anew one by one"
-        )
-    return UnpenalisedReach([objective])
-
-
-@offers(UnpenalisedReachView, BlockedObjective)
-def reach_of_blocks(objective: BlockedObjective) -> UnpenalisedReach:
-    """Return the bounds of a sum over blocks of items."""
-    reach_of(objective.parts[0])
-    return UnpenalisedReach(objective.parts)
