@@ -36,7 +36,7 @@ from harness.pages import PAGE, explaining, facts
 from harness.report import Table, write_json
 
 from crfqn.errors import InputError
-from crfqn.estimators.strengths.automatic import SHARES
+from crfqn.estimators.strengths import SHARES
 from crfqn.regularization_path.solving import prepare_path
 
 STEP = 4.0  # between two strengths

@@ -31,21 +31,21 @@ Result = TypeVar("Result")
 
 def load_model(path: Path) -> Any:
     """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
-    from crfqn.estimators.storage.persistence import load
+    from crfqn.estimators.persistence import load
 
     return load(path)
 
 
 def labels_sequences(model: "SparseCRF") -> bool:
     """Return whether an item of the model is a sequence, with a label at each position; else labels are the item's."""
-    from crfqn.estimators.sequence.chain import ChainCRF
+    from crfqn.estimators.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
 
 
 def ranks_labels(model: "SparseCRF") -> bool:
     """Return whether an item of the model may have several labels."""
-    from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+    from crfqn.estimators.multilabel_ranker import MultilabelRanker
 
     return isinstance(model, MultilabelRanker)
 

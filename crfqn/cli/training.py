@@ -222,7 +222,7 @@ def used_features(model: Any) -> Any:
 
 
 def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
-    from crfqn.estimators.strengths.automatic import described
+    from crfqn.estimators.strengths import described
 
     if labels_sequences(model):
         n_labels = len({label for item in prepared.y_train for label in item})
@@ -245,7 +245,7 @@ def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
 
 
 def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
-    from crfqn.estimators.strengths.automatic import described, is_auto
+    from crfqn.estimators.strengths import described, is_auto
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
@@ -267,7 +267,7 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
 
 def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
-    from crfqn.estimators.storage.saving import held_out_content
+    from crfqn.estimators.saving import held_out_content
 
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name

@@ -295,7 +295,7 @@ def _cv_json(model: Any, rows: list[dict[str, float | None]]) -> str:
 
 
 def _cv_table(model: Any, rows: list[dict[str, float | None]]) -> str:
-    from crfqn.estimators.strengths.automatic import described
+    from crfqn.estimators.strengths import described
 
     summaries = _summaries(rows)
     names = list(summaries)

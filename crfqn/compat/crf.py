@@ -21,7 +21,7 @@ from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
-from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.crfsuite import model as crfsuite
 from crfqn.messages import describe
 

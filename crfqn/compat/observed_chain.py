@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.estimators.chain import ChainCRF
 from crfqn.objectives.support import Support
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from crfqn.data.attributes import attributes
 from crfqn.errors import InputError
-from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.chain_weights import ChainWeights, chain_weights
 from crfqn.interchange.crfsuite.model import NAME, encode
 

@@ -22,15 +22,15 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
 from crfqn.errors import InputError, warn_caller
+from crfqn.estimators.automatic_solver import AUTO, AutoSolver
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
 from crfqn.estimators.checks import check_flags, check_nonnegative, check_size, check_verbose, is_number
-from crfqn.estimators.storage.content import Content
-from crfqn.estimators.storage.saving import save
-from crfqn.estimators.strengths.automatic import Strengths, chosen_strengths, tell_strengths
-from crfqn.estimators.training.automatic_solver import AUTO, AutoSolver
-from crfqn.estimators.training.blas import single_threaded_blas
-from crfqn.estimators.training.callbacks import CallbackSupportMixin, Tasks
-from crfqn.estimators.training.empty_model import reason_of_empty, warn_of_empty
-from crfqn.estimators.training.validation import OWN_SCORE, named_scorer
+from crfqn.estimators.content import Content
+from crfqn.estimators.empty_model import reason_of_empty, warn_of_empty
+from crfqn.estimators.saving import save
+from crfqn.estimators.strengths import Strengths, chosen_strengths, tell_strengths
+from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
@@ -43,7 +43,6 @@ from crfqn.result import Result, Status
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
-from crfqn.solvers.held_out import HeldOut
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
@@ -51,6 +50,7 @@ from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stopping import Estimated
+from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool, check_n_threads
 
@@ -291,7 +291,7 @@ class SparseCRF(Fitted):
         start: SparseWeights | None,
         unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
-        held_out: HeldOut | None = None,
+        held_out: ValidationSet | None = None,
     ) -> Result:
         """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero.
 
@@ -362,7 +362,7 @@ class SparseCRF(Fitted):
             )
         warn_of_empty(self.__dict__.pop("_reason_of_empty", None))
 
-    def _display(self, held_out: HeldOut | None = None) -> _Callbacks:
+    def _display(self, held_out: ValidationSet | None = None) -> _Callbacks:
         display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None
         return _Callbacks(self.callback, display, held_out, Tasks(self))
 
@@ -386,7 +386,7 @@ class _Callbacks:
         self,
         callback: Callable[..., object] | None,
         display: ProgressDisplay | None,
-        held_out: HeldOut | None,
+        held_out: ValidationSet | None,
         tasks: Tasks,
     ) -> None:
         self.callback, self.display, self.held_out, self.tasks = callback, display, held_out, tasks

@@ -8,8 +8,8 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
+from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.training.blas import single_threaded_blas
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool

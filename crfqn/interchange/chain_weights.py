@@ -19,10 +19,10 @@ from crfqn.data.attributes import SEPARATOR
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.sequence.chain import ChainCRF
-from crfqn.estimators.storage.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
-from crfqn.estimators.storage.persistence import restore
-from crfqn.estimators.storage.saving import SUMMARY, TRACE
+from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
+from crfqn.estimators.persistence import restore
+from crfqn.estimators.saving import SUMMARY, TRACE
 from crfqn.model_file import ModelFile
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules

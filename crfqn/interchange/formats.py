@@ -15,7 +15,7 @@ from typing import Any
 
 from crfqn.data.files.packing import PACKINGS
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.storage.persistence import load
+from crfqn.estimators.persistence import load
 from crfqn.interchange import crfpp, json_file, onnx_file, wapiti
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.crfsuite import model as crfsuite

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.storage.persistence import restore
-from crfqn.estimators.storage.saving import whole_content
+from crfqn.estimators.persistence import restore
+from crfqn.estimators.saving import whole_content
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.messages import describe
 from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json

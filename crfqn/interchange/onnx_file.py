@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError
-from crfqn.estimators.classification.linear import LinearModel
-from crfqn.estimators.classification.probabilistic import LIKELIHOOD
-from crfqn.estimators.classification.taxonomy import TaxonomyCRF
-from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
+from crfqn.estimators.linear import LinearModel
+from crfqn.estimators.multilabel_ranker import MultilabelRanker
+from crfqn.estimators.probabilistic import LIKELIHOOD
+from crfqn.estimators.taxonomy import TaxonomyCRF
 
 NAME = "onnx"
 OPSET, IR_VERSION = 16, 8  # 16 is the first that adds up entries (ScatterND)

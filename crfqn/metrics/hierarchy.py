@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.classification.labels.item_weights import check_item_weights
+from crfqn.estimators.item_weights import check_item_weights
 from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels

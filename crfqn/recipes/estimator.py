@@ -58,14 +58,14 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
     """Return the class of the recipe's estimator; `loss` decides between the two of flat labels."""
-    from crfqn.estimators.classification.multiclass import MulticlassClassifier
-    from crfqn.estimators.classification.multiclass_crf import MulticlassCRF
-    from crfqn.estimators.classification.taxonomy import TaxonomyCRF
+    from crfqn.estimators.chain import ChainCRF
     from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
     from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
     from crfqn.estimators.least_squares.stagewise import StagewiseRegression
-    from crfqn.estimators.ranking.multilabel_ranker import MultilabelRanker
-    from crfqn.estimators.sequence.chain import ChainCRF
+    from crfqn.estimators.multiclass import MulticlassClassifier
+    from crfqn.estimators.multiclass_crf import MulticlassCRF
+    from crfqn.estimators.multilabel_ranker import MultilabelRanker
+    from crfqn.estimators.taxonomy import TaxonomyCRF
 
     by_loss: dict[str, type[SparseCRF]] = {
         kind.KIND: kind for kind in (GeneralizedLeastSquares, CalibratedLeastSquares, StagewiseRegression)
@@ -106,7 +106,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without the strengths that a penalty of this name does not have."""
-    from crfqn.estimators.strengths.named_penalties import named_penalty
+    from crfqn.estimators.named_penalties import named_penalty
 
     known = (*named_penalty(penalty).strengths, "l2")
     return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}

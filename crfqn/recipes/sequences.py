@@ -33,7 +33,7 @@ from crfqn.recipes.sources import (
 )
 
 if TYPE_CHECKING:
-    from crfqn.estimators.sequence.templates import Templates
+    from crfqn.estimators.templates import Templates
 
 OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
 OF_COLUMNS = ("windows", *OF_TEMPLATES)
@@ -78,7 +78,7 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
 
 def _templates(recipe: Recipe) -> Templates:
     """Return the templates that a recipe describes, not yet fitted."""
-    from crfqn.estimators.sequence.templates import Templates
+    from crfqn.estimators.templates import Templates
 
     settings = recipe.features
     names = settings.column_names or None

@@ -23,8 +23,8 @@ from crfqn.data.labels.codes import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF
-from crfqn.estimators.ranking.label_sets import are_sets
-from crfqn.estimators.sequence.chain import ChainCRF
+from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.label_sets import are_sets
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.record import RegularizationPath
 from crfqn.regularization_path.solving import (

@@ -20,8 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF, given_result
-from crfqn.estimators.strengths.automatic import automatic_strength
-from crfqn.estimators.training.blas import single_threaded_blas
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.strengths import automatic_strength
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid

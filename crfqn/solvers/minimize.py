@@ -46,8 +46,8 @@ def minimize(
     Parameters
     ----------
     callback : called with every `Progress`; a true answer stops the run. One with an attribute `held_out` that is a
-        `HeldOut` has the steps' weights scored on these items: the result has those of the best score. The run ends as
-        `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
+        `ValidationSet` has the steps' weights scored on these items: the result has those of the best score. The run
+        ends as `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
         rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.

@@ -12,7 +12,6 @@ from crfqn.arrays import NO_WEIGHTS
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.held_out import HeldOut, Watch
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
 from crfqn.solvers.log import log_progress
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -28,6 +27,7 @@ from crfqn.solvers.screening.proved_zeros import count_proved_zeros
 from crfqn.solvers.second_look import second_look, steps_worth_taking
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
+from crfqn.solvers.validation import ValidationMonitor, ValidationSet
 
 Callback = Callable[[Progress], object]
 # Others are asked to stop at once.
@@ -54,8 +54,8 @@ class Run:
         callback: Callback | None,
         to_rounding: bool = False,
     ) -> None:
-        held_out: HeldOut | None = getattr(callback, "held_out", None)
-        self.watch = None if held_out is None else Watch(held_out)
+        held_out: ValidationSet | None = getattr(callback, "held_out", None)
+        self.watch = None if held_out is None else ValidationMonitor(held_out)
         self.objective, self.penalty = objective, penalty
         self.tol, may_estimate = as_tolerance(tol)
         self.is_convex = getattr(objective, "is_convex", True)

@@ -265,7 +265,7 @@ def fit_memory(path: str, library: str) -> tuple[int, int]:
     CRFsuite gets an item at a time; both hold the stored matrix as well.
     """
     if library == "crfqn":
-        import crfqn.estimators.sequence.chain  # noqa: F401
+        import crfqn.estimators.chain  # noqa: F401
     else:
         import pycrfsuite  # noqa: F401
     before = peak_memory()

@@ -18,7 +18,7 @@ from crfqn import (
     TaxonomyCRF,
     load,
 )
-from crfqn.estimators.classification.multiclass import LOSSES
+from crfqn.estimators.multiclass import LOSSES
 
 ITEMS = [
     MulticlassCRF(),

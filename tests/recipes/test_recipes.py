@@ -265,7 +265,7 @@ def test_files_that_do_not_fit_the_recipe(tmp_path, text, message):
 
 
 def test_the_estimator_takes_the_settings(recipe_file):
-    pytest.importorskip("crfqn.estimators.sequence.chain")
+    pytest.importorskip("crfqn.estimators.chain")
     recipe = load_recipe(recipe_file(DIGITS + "[solver]\ntol = 1e-2\nn_threads = 1"))
     estimator = build_estimator(recipe, max_iter=7, l1=None)
     settings = estimator.get_params()

@@ -18,8 +18,8 @@ import scipy.sparse
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.estimators.automatic_solver import for_items
 from crfqn.estimators.base import SOLVERS
-from crfqn.estimators.training.automatic_solver import for_items
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood

@@ -14,7 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.training.automatic_solver import AutoSolver
+from crfqn.estimators.automatic_solver import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import CurvatureView, LipschitzView, ZeroProofView, has_state, has_view

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import Coords, Vector
 from crfqn.estimators.base import Decoding
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.ranking.label_sets import LabelSets
-from crfqn.estimators.ranking.set_labels import SetLabels
+from crfqn.estimators.label_sets import LabelSets
+from crfqn.estimators.set_labels import SetLabels
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 

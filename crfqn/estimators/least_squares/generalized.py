@@ -11,11 +11,11 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.estimators.classification.items import ItemModel, Targets
-from crfqn.estimators.classification.labels.label_space import LabelSpace
+from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.items import ItemModel, Targets
+from crfqn.estimators.label_sets import SetSpace
+from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.least_squares.base import LINK_OF, LeastSquaresModel, clipped
-from crfqn.estimators.ranking.label_sets import SetSpace
-from crfqn.estimators.training.automatic_solver import AUTO
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link

@@ -20,9 +20,9 @@ from crfqn.data.csc_builder import check_sparse
 from crfqn.data.labels.codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.classification.items import Targets
+from crfqn.estimators.items import Targets
+from crfqn.estimators.label_sets import LabelSets, SetSpace, are_sets
 from crfqn.estimators.least_squares.base import HALF
-from crfqn.estimators.ranking.label_sets import LabelSets, SetSpace, are_sets
 from crfqn.threads import Pool
 
 Blocks = Iterable[tuple[Any, Any]]  # (X, y), the same ones each time

@@ -19,10 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags, check_size
-from crfqn.estimators.classification.items import adopt_columns
-from crfqn.estimators.classification.labels.item_weights import set_weights
+from crfqn.estimators.content import Content, finite
 from crfqn.estimators.features import item_features
+from crfqn.estimators.item_weights import set_weights
+from crfqn.estimators.items import adopt_columns
+from crfqn.estimators.label_sets import SetSpace
 from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (
     Blocks,
@@ -40,10 +44,6 @@ from crfqn.estimators.least_squares.transformers import (
     restored_basis,
     stored_basis,
 )
-from crfqn.estimators.ranking.label_sets import SetSpace
-from crfqn.estimators.storage.content import Content, finite
-from crfqn.estimators.training.blas import single_threaded_blas
-from crfqn.estimators.training.callbacks import with_tasks
 from crfqn.model_file import ModelFile
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.settings import check_integers, check_shares

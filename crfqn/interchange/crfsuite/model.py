@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.storage.content import CRFSUITE_NAMING
+from crfqn.estimators.content import CRFSUITE_NAMING
 from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (
     IMPORTED_FROM,

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.classification import multiclass as module
-from crfqn.estimators.training import automatic_solver as automatic
+from crfqn.estimators import automatic_solver as automatic
+from crfqn.estimators import multiclass as module
 from crfqn.model_file import read_model, write_model
 from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
@@ -249,7 +249,7 @@ class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators.classification.scoring import node_scores
+        from crfqn.estimators import node_scores
 
         model, read = fitted(group_l1=8.0), []
         build = node_scores.FeatureStore.from_matrix

@@ -20,8 +20,8 @@ import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import base
-from crfqn.estimators.ranking import multilabel_ranker as module
-from crfqn.estimators.ranking.thresholds import fewest_errors, item_thresholds, largest_f1
+from crfqn.estimators import multilabel_ranker as module
+from crfqn.estimators.thresholds import fewest_errors, item_thresholds, largest_f1
 from crfqn.model_file import read_model, write_model
 from crfqn.regularization_path import Grid
 

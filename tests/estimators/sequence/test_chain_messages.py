@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import CrfqnError, InputError
-from crfqn.estimators.sequence import chain as chain_module
+from crfqn.estimators import chain as chain_module
 from crfqn.result import Status
 
 

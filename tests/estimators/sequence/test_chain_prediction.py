@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, Sequences, threads
 from crfqn.errors import InputError
-from crfqn.estimators.sequence import chain as chain_module
+from crfqn.estimators import chain as chain_module
 
 
 class TestPrediction:

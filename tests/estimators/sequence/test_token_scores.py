@@ -9,7 +9,7 @@ from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.sequence.token_scores import edge_table, names_with_weights, token_scores
+from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.weights import entries
 from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES

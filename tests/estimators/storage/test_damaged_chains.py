@@ -8,7 +8,7 @@ from stored_models import assert_same_predictions, named, rewriter
 
 import crfqn
 from crfqn.errors import ModelFileError
-from crfqn.estimators.storage.persistence import KINDS
+from crfqn.estimators.persistence import KINDS
 from crfqn.model_file import read_model
 
 

@@ -13,9 +13,9 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 
 import crfqn
 from crfqn import TaxonomyCRF
-from crfqn.estimators.classification import taxonomy as taxonomy_module
-from crfqn.estimators.classification.labels.label_space import TreeSpace, name_array
-from crfqn.estimators.classification.taxonomy import descend
+from crfqn.estimators import taxonomy as taxonomy_module
+from crfqn.estimators.label_space import TreeSpace, name_array
+from crfqn.estimators.taxonomy import descend
 from crfqn.taxonomy.tree import LabelTree
 
 

@@ -1,1 +1,0 @@
-"""Classifiers of single items: flat, into a taxonomy, by any loss and penalty."""

@@ -1,1 +1,0 @@
-"""The support vector machine with kernels."""

@@ -1,1 +1,0 @@
-"""Labels and weights of the items that a classifier learns from."""

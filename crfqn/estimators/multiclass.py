@@ -1,0 +1,222 @@
+"""MulticlassClassifier: sparse direct multiclass classification, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crfqn.arrays import Coords
+from crfqn.errors import InputError
+from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
+from crfqn.estimators.checks import is_number
+from crfqn.estimators.items import Vector
+from crfqn.estimators.label_space import LabelSpace
+from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
+from crfqn.estimators.one_pass import HINGE, OnePass
+from crfqn.estimators.probabilistic import LIKELIHOOD, Probabilistic
+from crfqn.objectives.bounded import BoundedObjective
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
+from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
+from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.protocols import Solver
+from crfqn.structures.structure import Structure
+
+FBPD_NAME = "fbpd"  # of its two forms: which, the constraint decides
+# The loss without curvature has solvers of its own, by the penalty's name.
+HINGE_SOLVERS: dict[str, type[Solver]] = dict.fromkeys(PENALTIES, FBPD) | {"l2": DualDecomposition}
+LOSSES: dict[str, Callable[[Structure, Any], ScoreLoss]] = {
+    "squared-hinge": lambda structure, labels: MulticlassSquaredHinge(labels, structure.n_states),
+    "multitask-squared-hinge": lambda structure, labels: MultitaskSquaredHinge(labels, structure.n_states),
+    HINGE: lambda structure, labels: MulticlassHinge(labels, structure.n_states),
+    LIKELIHOOD: MultinomialLogistic,
+}
+# For rows of features, from 5 % and from half of the entries on; see `automatic_solver.py`.
+DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
+    "squared-hinge": (RowDescent(), FOR_MARGINS),
+    "multitask-squared-hinge": (FOR_MARGINS, FOR_MARGINS),
+    HINGE: (FOR_MARGINS, FOR_MARGINS),
+    LIKELIHOOD: (FOR_LIKELIHOODS, FOR_LIKELIHOODS),
+}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassClassifier(OnePass, Probabilistic):
+    """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
+
+    Minimises, over weights W (classes x features) and intercepts b (classes),
+
+        sum_i c_i loss(s_i, y_i) + group_l1 sum_f ||w_f|| + l1 ||W||_1 + l2/2 ||W||^2,    s_ik = w_k . x_i + b_k,
+
+    w_f being the weights of feature f: under the penalty "l1/l2" a feature has weights for all classes or for none.
+    The loss is a sum over the items. Where a paper has a mean over n items and a strength a, set group_l1 = n a;
+    scikit-learn's C is 1 / l1 or 1 / l2.
+
+    Parameters
+    ----------
+    l1, l2, group_l1 : float >= 0, or "auto" for l1 and group_l1, optional
+        Strengths; of those that the penalty's name has l2 is 1 by default, l1 and group_l1 "auto", as in `ChainCRF`. l2
+        may be added to every penalty.
+    loss : {"squared-hinge", "multitask-squared-hinge", "logistic", "hinge"}, default "squared-hinge"
+        Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
+        hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12); the
+        largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it.
+    penalty : {"l1/l2", "l1/linf", "sparse-group", "l1", "elastic-net", "l2"}, default "l1/l2"
+        Which strengths there are: group_l1, with the Euclidean length or the largest size of a row; group_l1 and l1;
+        l1; l1 and l2; l2.
+    feature_groups : int, array-like of labels, shape (n_features,), or None, default None
+        With penalties of groups: None for rows, a feature's weights for all classes; else the groups are blocks of
+        features within a class, of so many features in their order, or of those with the same label.
+    constraint : float > 0, optional
+        With the loss "hinge": minimise the penalty alone, where the loss, summed over the items, is at most this (eta
+        of Chierchia et al. 2015, equation 8).
+    solver : str or solver object, default "auto"
+        "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
+        random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
+        never to a small gap; "dual" and "fbpd": dual decomposition (with "l2") and forward-backward primal-dual
+        splitting (Chierchia et al. 2015), which the loss "hinge" needs;
+        "l-bfgs": without L1 and rows only; and those of `ChainCRF`, its "bcd" being "bcd-single".
+        "auto" is "l-bfgs" where only l2 is not 0, "prox-qn" for "l1" and "elastic-net"; over rows it is "prox-qn" for
+        up to 2,000 weights and for dense features (where half of the entries are not zero; 5 % of them, unless the
+        loss is the squared hinge), else "bcd".
+    fit_intercept : bool, default True
+        The paper has none.
+    penalize_intercept : bool, default False
+        Penalise b as a feature that is always 1. Without, b is solved for given W whenever a certificate is due.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        As in `MulticlassCRF`.
+    tol : float, default 1e-3
+        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
+        rounding is all that is left.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
+    max_iter : int, default 1000
+        Sweeps over rows, or steps.
+    warm_start : bool, default False
+        Start from the last fit's weights, also after strengths, loss or penalty have changed; `fit(start=model)` starts
+        from another model.
+    random_state : int, RandomState or None
+        Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
+    max_seconds, n_threads, verbose, callback, scoring, patience
+        As in `ChainCRF`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,), sorted
+    coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    intercept_ : ndarray, shape (n_classes,), zeros without intercept
+    kept_features_ : ndarray of int, the features with a weight; prediction reads no others
+    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+        As in `MulticlassCRF`.
+
+    Notes
+    -----
+    `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
+    Training holds a few arrays of items x classes.
+    `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
+
+    Examples
+    --------
+    >>> from crfqn import MulticlassClassifier
+    >>> X = [[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0]]
+    >>> model = MulticlassClassifier(group_l1=2).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> model.predict([[1, 0, 0, 0], [0, 0, 2, 1]]).tolist()
+    ['a', 'c']
+    >>> model.kept_features_.tolist()
+    [0, 1, 2]
+
+    References
+    ----------
+    Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
+    Blondel, Seki, Uehara: Block coordinate descent algorithms for large-scale sparse multiclass classification. Machine
+    Learning 93, 2013.
+    """
+
+    KIND = "multiclass-classifier"
+
+    loss: str = "squared-hinge"
+    feature_groups: Any = None
+    constraint: float | None = None
+
+    @property
+    def _dense_solvers(self) -> tuple[Solver, Solver]:
+        return DENSE_SOLVERS[self.loss]
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return LOSSES[self.loss](structure, targets)
+
+    def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
+        """Classifiers against the rest each have an intercept of their own."""
+        return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.loss, str) or self.loss not in LOSSES:
+            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
+        super()._check_parameters()
+        self._check_layout()
+        if self.loss == HINGE:
+            self._check_hinge()
+
+    def _check_hinge(self) -> None:
+        """Refuse methods that cannot deal with a loss without curvature."""
+        kinds = {ConstrainedFBPD} if self.constraint is not None else {HINGE_SOLVERS[self.penalty], FBPD}
+        names = [FBPD_NAME, *(name for name, kind in self.SOLVERS.items() if kind in kinds - {FBPD})]
+        if isinstance(self.solver, str) and self.solver not in (AUTO, *names):
+            raise InputError(
+                f"solver: with loss={HINGE!r} and penalty={self.penalty!r} expected one of {[AUTO, *names]}, "
+                f"got {self.solver!r}"
+            )
+
+    def _check_layout(self) -> None:
+        """Refuse bounds on other losses, and blocks under penalties without groups."""
+        if self.constraint is not None:
+            if self.loss != HINGE:
+                raise InputError(
+                    f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
+                )
+            if not (is_number(self.constraint) and 0 < self.constraint < np.inf):
+                raise InputError(f"constraint: expected None or a finite number > 0, got {self.constraint!r}")
+        if self.feature_groups is not None and "group_l1" not in named_penalty(self.penalty).strengths:
+            names = [name for name, kind in PENALTIES.items() if "group_l1" in kind.strengths]
+            raise InputError(
+                f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
+                f"or one of the penalties {names}"
+            )
+
+    def _make_solver(self) -> Any:
+        name = self.solver if isinstance(self.solver, str) else None
+        if self.loss == HINGE and name in (AUTO, FBPD_NAME):
+            if self.constraint is not None:
+                return ConstrainedFBPD()
+            return FBPD() if name == FBPD_NAME else self._seeded(HINGE_SOLVERS[self.penalty]())
+        return super()._make_solver()
+
+    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
+        if self.feature_groups is None:
+            return super()._penalty(n_features, n_states, unpenalised)
+        groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
+        return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised, groups)
+
+    def _objective(
+        self, features: FeatureMap, structure: Structure, targets: Any, weights: Any, support: Any
+    ) -> Any:
+        whole = super()._objective(features, structure, targets, weights, support)
+        return (
+            whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        """Labels of features as JSON has them."""
+        groups = self.feature_groups
+        return super()._settings() | {
+            "feature_groups": groups if groups is None else np.asarray(groups).tolist()
+        }

@@ -1,0 +1,218 @@
+"""MultilabelRanker: labels ranked for items that have several, and label sets by thresholds."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.arrays import SparseWeights
+from crfqn.errors import InputError
+from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.content import Content, finite
+from crfqn.estimators.items import Vector
+from crfqn.estimators.label_sets import LabelSets
+from crfqn.estimators.label_space import LabelSpace
+from crfqn.estimators.linear import LinearModel
+from crfqn.estimators.set_labels import SetLabels
+from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
+from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
+from crfqn.objectives.losses.ranking import MultilabelRanking
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.result import Status
+from crfqn.structures.structure import Structure
+from crfqn.threads import Pool
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters of LinearModel count
+    """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
+
+    Minimises, over weights W (labels x features) and intercepts b (labels),
+
+        sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_ir - s_ir'), 0)^2 + penalty(W),  s_ik = w_k . x_i + b_k
+
+    (section 4.7 of the paper, as a sum over the items), penalties as of `MulticlassClassifier`. A label belongs to an
+    item if its score exceeds a threshold that is learned after the scores.
+
+    Parameters
+    ----------
+    l1, l2, penalty, group_l1, solver : as in `MulticlassClassifier`
+    threshold : {"item", "label"}, default "item"
+        One for each item, predicted from its scores by least squares (Elisseeff and Weston 2001); or one for each
+        label, where its F1 is largest (SCut; Fan and Lin 2007).
+    cv : int, scikit-learn splitter or iterable of (train, test), optional
+        Learn thresholds from the scores of models that have not seen the items, at the cost of so many more trainings:
+        of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        A factor to `sample_weight`: the mean over the item's labels.
+    fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
+        As in `MulticlassClassifier`.
+    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+        As in `MulticlassClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,)
+        The labels that occur, sorted; of a table the numbers of its columns.
+    coef_ : scipy.sparse.csr_array, shape (n_labels, n_features)
+    intercept_ : ndarray, shape (n_labels,); they sum up to 0 where they are not penalised
+    threshold_coef_, threshold_intercept_ : ndarray, shape (n_labels,)
+        The threshold of label k for an item of scores s is `threshold_intercept_[k] + threshold_coef_ . s`.
+    l1_, l2_, group_l1_, kept_features_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+        As in `MulticlassClassifier`.
+
+    Notes
+    -----
+    Where `y` has one label an item, this is `MulticlassClassifier`: no thresholds, and `predict` returns labels.
+
+    Examples
+    --------
+    >>> from crfqn import MultilabelRanker
+    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]]
+    >>> model = MultilabelRanker(group_l1=0.1).fit(X, X)
+    >>> model.predict([[1, 0, 0], [1, 1, 0]]).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+
+    References
+    ----------
+    Blondel, Seki, Uehara: Block coordinate descent algorithms for large-scale sparse multiclass classification.
+    Machine Learning 93, 2013, section 4.7. Elisseeff, Weston: A kernel method for multi-labelled classification. NIPS
+    2001. Fan, Lin: A study on threshold selection for multi-label classification. National Taiwan University, 2007.
+    """
+
+    KIND = "multilabel-ranker"
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LinearModel.NOT_SAVED, "cv")
+
+    threshold: str = "item"
+    cv: Any = None
+
+    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        return self._thresholds.exceeded(scores)
+
+    def rank(self, X: Any, k: int | None = None) -> NDArray:
+        """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
+
+        X and errors as in `predict`; InputError also for a k that is no number of labels.
+        """
+        check_is_fitted(self)
+        k = len(self.classes_) if k is None else k
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
+            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        order = [np.argsort(-scores.T, axis=1, kind="stable")[:, :k] for scores in self._class_scores(X)]
+        return self.classes_[np.concatenate(order)]
+
+    def _targets_of(self, sets: LabelSets) -> MultilabelRanking:
+        return MultilabelRanking(sets.table.indptr, sets.table.indices, sets.classes.size)
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        return targets
+
+    def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
+        """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
+        if self._form == "labels":
+            return
+        weights = np.ones(features.n_items) if weights is None else weights
+        relevant = labels.relevance == 1.0
+        if self.cv is None or self.result_.status is Status.INTERRUPTED:
+            scores = self._training_scores(features, self._weights())
+            self._thresholds = learn_thresholds(self.threshold, scores, relevant, weights)
+            return
+        splits = check_cv(self.cv).split(np.empty((features.n_items, 1)))
+        parts = [
+            (self._unseen_scores(features, labels, weights, np.sort(train), test), test)
+            for train, test in splits
+        ]
+        if self.threshold == "item":  # one least-squares problem of all that were unseen
+            unseen, tests = zip(*parts, strict=True)
+            parts = [(np.concatenate(unseen), np.concatenate(tests))]
+        found = [
+            learn_thresholds(self.threshold, scores, relevant[test], weights[test]) for scores, test in parts
+        ]
+        self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*found, strict=True)))
+
+    def _unseen_scores(
+        self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
+    ) -> Vector:
+        """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
+        quiet = copy(self)
+        quiet.callback, quiet.verbose = None, 0
+        quiet.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
+        for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
+            setattr(quiet, name, value)
+        features = copy(features)
+        features.pool = Pool(1)
+        part, _ = features.take(train)
+        unpenalised = self._unpenalised(labels.n_states, features.n_features)
+        start = self._weights()
+        result = quiet._train(
+            part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
+        )
+        pass_on_interrupt(result)
+        fold = copy(self)
+        fold._set_weights(SparseWeights(result.coords, result.weights))
+        order = np.argsort(test, kind="stable")
+        scores = np.empty((test.size, labels.n_states))
+        scores[order] = self._training_scores(features.take(test[order])[0], fold._weights())
+        return scores
+
+    def _training_scores(self, features: FeatureMap, weights: SparseWeights) -> Vector:
+        """Return the scores of training items, (I, K), by weights of the features as they were given."""
+        weights = centred_weights(features, weights)
+        scores = np.zeros((len(self.classes_), features.n_positions))
+        nodes = split_coords(weights.coords, len(self.classes_), features.n_features)
+        own = copy(features)
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            own.pool = pool
+            own.image(nodes, weights.weights, scores)
+        return scores.T
+
+    @property
+    def _thresholds(self) -> Thresholds:
+        return Thresholds(self.threshold_coef_, self.threshold_intercept_)
+
+    @_thresholds.setter
+    def _thresholds(self, thresholds: Thresholds) -> None:
+        self.threshold_coef_, self.threshold_intercept_ = thresholds
+
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        super()._adopt_labels(space)
+        for name in ("threshold_coef_", "threshold_intercept_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.threshold, str) or self.threshold not in KINDS:
+            raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters as JSON values, without a splitter, which is needed for training only."""
+        return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        return super()._from_settings(settings).set_params(cv=settings["cv"])
+
+    def _content(self) -> Content:
+        content = super()._content()
+        if self._form != "labels":
+            content.arrays["threshold_coef"] = self.threshold_coef_
+            content.arrays["threshold_intercept"] = self.threshold_intercept_
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        super()._restore(file)
+        if self._form != "labels":
+            shape = (len(self.classes_),)
+            names = ("threshold_coef", "threshold_intercept")
+            self._thresholds = Thresholds(*(finite(file, name, shape) for name in names))

@@ -1,0 +1,120 @@
+"""Penalties that flat classifiers know by name, and the strengths that each has.
+
+    l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||,   w_f the weights of feature f
+
+The penalties over rows other than L1/L2 are in section 4.7 of Blondel, Seki and Uehara (2013).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.strengths import Strengths, check_strength, is_auto
+from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
+
+# Of strengths that the penalty's name has.
+DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
+STRENGTHS = (*DEFAULTS,)
+
+
+@dataclass(frozen=True)
+class NamedPenalty:
+    """Kind of penalty.
+
+    Attributes
+    ----------
+    strengths : names of its strengths; the first one is varied by a regularisation path
+    norm : name of the norm of a row, where the penalty has groups
+    """
+
+    strengths: tuple[str, ...]
+    norm: str = "l2"
+
+
+PENALTIES = {
+    "l1/l2": NamedPenalty(("group_l1",)),
+    "l1/linf": NamedPenalty(("group_l1",), "linf"),
+    "sparse-group": NamedPenalty(("group_l1", "l1")),
+    "l1": NamedPenalty(("l1",)),
+    "elastic-net": NamedPenalty(("l1", "l2")),
+    "l2": NamedPenalty(("l2",)),
+}
+
+
+def named_penalty(name: object) -> NamedPenalty:
+    """Return the penalty of this name; InputError for another name."""
+    if not isinstance(name, str) or name not in PENALTIES:
+        raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")
+    return PENALTIES[name]
+
+
+def strengths_of(name: str, **given: float | str | None) -> Strengths:
+    """Return every strength by its name: as given, or the default where the penalty of this name has it, else 0.
+
+    An L2 term may be added to each; InputError for any other strength > 0 that the penalty does not have.
+    """
+    known = named_penalty(name).strengths
+    found: Strengths = {}
+    for strength in STRENGTHS:
+        value: Any = given[strength]
+        if value is None:
+            value = DEFAULTS[strength] if strength in known else 0.0
+        check_strength(strength, value)
+        if (is_auto(value) or value > 0) and strength not in (*known, "l2"):
+            others = [other for other, kind in PENALTIES.items() if strength in kind.strengths]
+            raise InputError(
+                f"{strength}: the penalty {name!r} has none, its strength is {known[0]}; "
+                f"{' and '.join(map(repr, others))} have {strength}, got {value!r}"
+            )
+        found[strength] = value if is_auto(value) else float(value)
+    return found
+
+
+def make_penalty(
+    name: str,
+    strengths: dict[str, float],
+    n_features: int,
+    n_states: int,
+    unpenalised: NDArray[np.int64],
+    groups: NDArray[np.int64] | None = None,
+) -> ElasticNet | GroupLasso:
+    """Return the penalty over F features and K states; the coordinates `unpenalised` are left out of it.
+
+    groups : the block of each feature, where norms are of blocks of features by state, not of rows
+    """
+    l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
+    kind = named_penalty(name)
+    if "group_l1" not in kind.strengths:
+        return ElasticNet(l1, l2, unpenalised)
+    rest = group_l1, l1, l2, kind.norm, unpenalised
+    if groups is None:
+        return GroupLasso(*rest, n_features=n_features, n_states=n_states)
+    return FeatureBlocks(*rest, n_features=n_features, n_states=n_states, feature_groups=groups)
+
+
+def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:
+    """Number the blocks of features: by a size, each so many in their order, or by a label for each feature.
+
+    n_columns : n_features, and one more where there is a constant, a block of its own; InputError for other `groups`
+    """
+    if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
+        found = np.arange(n_features) // int(groups)
+    else:
+        labels = np.asarray(groups)
+        if labels.shape != (n_features,) or labels.dtype.kind not in "biuUS":
+            got = (
+                f"an array of shape {labels.shape} and dtype {labels.dtype}" if labels.ndim else repr(groups)
+            )
+            raise InputError(
+                f"feature_groups: expected None, a block size >= 1 or {n_features} labels, one a feature, got {got}"
+            )
+        found = np.unique(labels, return_inverse=True)[1].reshape(-1)
+    constant = np.full(n_columns - n_features, found.max(initial=-1) + 1)
+    return np.concatenate([found, constant]).astype(np.int64)

@@ -1,1 +1,0 @@
-"""Rankings of labels for items that have several."""

@@ -1,1 +1,0 @@
-"""Estimators of label sequences."""

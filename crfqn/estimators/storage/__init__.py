@@ -1,1 +1,0 @@
-"""Model files: saving an estimator, loading it, and the content of a file."""

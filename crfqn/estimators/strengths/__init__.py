@@ -1,1 +1,0 @@
-"""Penalties of estimators by their strengths: given, or chosen by the noise of gradients."""

@@ -1,0 +1,377 @@
+"""MulticlassSVC: the multiclass support vector machine of Crammer and Singer with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
+from crfqn.data.labels.codes import encode_labels
+from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
+from crfqn.estimators.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
+from crfqn.estimators.item_weights import (
+    check_class_weight,
+    check_item_weights,
+    item_weights,
+)
+from crfqn.estimators.kernel_functions import (
+    NAMED,
+    PRECOMPUTED,
+    KernelFunction,
+    resolve_gamma,
+)
+from crfqn.estimators.saving import save
+from crfqn.model_file import ModelFile
+from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.linear.gram_map import GramMap
+from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.objective import Objective
+from crfqn.penalties.kernel_norm import KernelNorm
+from crfqn.progress import ProgressDisplay
+from crfqn.result import Result, Status
+from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.minimize import minimize
+from crfqn.threads import Pool
+
+BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB
+VECTOR, FEATURE, CLASS = "vector", "feature", "class"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassSVC(ClassifierMixin, BaseEstimator):
+    """A multiclass support vector machine with a kernel, one problem for all classes, trained to a certified gap.
+
+    Minimises over functions f_k of the kernel's space, one a class (Crammer and Singer 2002),
+
+        1/2 sum_k ||f_k||^2 + C sum_i c_i max_k (f_k(x_i) + [k != y_i] - f_y(x_i)),
+
+    and predicts the class with the largest f_k(x). Names are those of scikit-learn's SVC, which trains a binary machine
+    for every pair of classes instead.
+
+    Parameters
+    ----------
+    C : float > 0, default 1.0
+        Strength of the loss.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or function, default "rbf"
+        A function of two matrices (n, F), (m, F) returns (n, m). With "precomputed", X is the matrix of the kernel's
+        values: (items, items) for `fit`, (new items, items) to predict.
+    gamma : {"scale", "auto"} or float > 0, default "scale"
+        Of "rbf", "poly" and "sigmoid": 1 / (n_features X.var()), weighted as the items; 1 / n_features; or a number.
+    degree : float >= 0, default 3
+        Of "poly".
+    coef0 : float, default 0.0
+        Of "poly" and "sigmoid".
+    tol : float, default 1e-3
+        Stop when the certified relative duality gap is below. Problems of up to 3,000 dual variables are solved on
+        until rounding is all that is left.
+    cache_size : float > 0, default 200
+        Megabytes for rows of the kernel matrix, in double precision.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        Factors to C.
+    max_iter : int >= 1, default 1000
+        Passes over the items.
+    solver : DualDecomposition, optional
+        How the sub-problems are solved, and other settings.
+    random_state : int, RandomState or None
+        Seeds the order of the items; None is a seed too.
+    verbose : int, default 0
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,), sorted
+    support_ : ndarray of int, shape (n_SV,): the items with dual variables that are not zero, sorted
+    support_vectors_ : ndarray or sparse matrix, shape (n_SV, n_features); empty for "precomputed"
+    n_support_ : ndarray of int, shape (n_classes,): support vectors by their own class
+    dual_coef_ : ndarray, shape (n_classes, n_SV): f_k(x) = sum_i dual_coef_[k, i] kernel(support_vectors_[i], x)
+    n_features_in_, feature_names_in_ : as scikit-learn has them
+    result_ : Result
+    n_iter_ : int
+
+    Notes
+    -----
+    There is no intercept: a kernel has its own, such as coef0 > 0. A pass costs the kernel values of the items that
+    violate optimality with all others, as far as the cache does not hold them, O(items) each. With kernel="linear" that
+    is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
+    fit_intercept=False)` is the same model.
+
+    The certificate costs the rows of all support vectors. It is a proof for positive semidefinite kernels, which
+    functions and precomputed values are taken to be; with "sigmoid", and with "poly" of a coef0 < 0 or a degree that is
+    not whole, the problem is not convex, and the run ends as `Status.STATIONARY`.
+
+    Examples
+    --------
+    >>> from crfqn import MulticlassSVC
+    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [3.0, 3.0], [3.5, 3.0]]
+    >>> model = MulticlassSVC(C=10.0, gamma=1.0).fit(X, ["even", "even", "odd", "odd", "far", "far"])
+    >>> model.predict([[0.9, 0.1], [4.0, 3.0]]).tolist()
+    ['odd', 'far']
+
+    References
+    ----------
+    Blondel, Fujino, Ueda: Large-scale multiclass support vector machine training via Euclidean projection onto the
+    simplex. ICPR 2014.
+    """
+
+    KIND: ClassVar[str] = "multiclass-svc"
+
+    C: float = 1.0
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+    cache_size: float = 200.0
+    class_weight: Mapping | str | None = None
+    max_iter: int = 1000
+    solver: DualDecomposition | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse matrices are welcome; a precomputed kernel is a square matrix of pairs."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on items, or on the kernel's values between them, and labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_items, n_features); (n_items, n_items) for "precomputed"
+        y : array-like of labels, shape (n_items,)
+        sample_weight : array-like, shape (n_items,), optional
+            Factors to C; 0 is the same as leaving an item out.
+
+        Raises
+        ------
+        InputError, or another ValueError of scikit-learn's checks
+        KeyboardInterrupt
+            Ctrl-C; the model has the best variables so far, and is usable.
+        """
+        self._check_parameters()
+        X, names = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(names)
+        classes, codes = encode_labels(names, np.arange(len(names) + 1))
+        weights = item_weights(sample_weight, self.class_weight, classes, codes)
+        counts = np.arange(len(codes)) if weights is None else np.flatnonzero(weights > 0)
+        classes, codes = encode_labels(classes[codes[counts]], np.arange(counts.size + 1))
+        self._check_square(X)
+        gamma = resolve_gamma(self.gamma, X, check_item_weights(sample_weight, X.shape[0]))
+        function = KernelFunction(self.kernel, gamma, self.degree, self.coef0)
+        x = X[counts][:, counts] if self.kernel == PRECOMPUTED else X[counts]
+        result, expansion = self._train(
+            self._gram(function, x), codes, classes.size, None if weights is None else weights[counts]
+        )
+        self.classes_, self._function = classes, function
+        self._keep(result, expansion, X, counts, codes)
+        if not (
+            result.status.is_success or (result.status is Status.STATIONARY and not function.is_definite)
+        ):
+            warn_caller(
+                f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} passes)",
+                ConvergenceWarning,
+            )
+        pass_on_interrupt(result)
+        return self
+
+    def _gram(self, function: KernelFunction, x: Any) -> GramMap:
+        """Return the Gram matrix of the items that count."""
+        if self.kernel == PRECOMPUTED:
+            whole = np.ascontiguousarray(x.toarray() if scipy.sparse.issparse(x) else x)
+            return GramMap(lambda items: whole[items], np.diag(whole).copy(), whole=whole, pool=Pool(1))
+        return GramMap(
+            lambda items: function(x[items], x),
+            function.diagonal(x),
+            self.cache_size * 1e6,
+            is_definite=function.is_definite,
+            pool=Pool(1),
+        )
+
+    def _train(
+        self, gram: GramMap, codes: NDArray[np.int32], n_classes: int, weights: Vector | None
+    ) -> tuple[Result, Any]:
+        """Train; return the result, and the expansion over the items that count, (n_classes, items)."""
+        strengths = self.C * (np.ones(codes.size) if weights is None else weights)
+        objective = Objective(gram, MulticlassHinge(codes, n_classes), strengths)  # type: ignore[arg-type]
+
+        def product(coords: NDArray[np.int64], values: Vector) -> Vector:
+            scores = np.zeros((n_classes, gram.n_items))
+            gram.image(split_coords(coords, n_classes, gram.n_items), values, scores)
+            return scores.reshape(-1)[coords]
+
+        display = ProgressDisplay() if self.verbose else None
+        result = minimize(
+            objective,
+            KernelNorm(product, 1.0),  # type: ignore[arg-type]
+            self._make_solver(),
+            NO_WEIGHTS,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            callback=display,
+            proves_zeros=False,
+        )
+        expansion = scipy.sparse.csc_array(
+            (result.weights, np.divmod(result.coords, gram.n_items)), (n_classes, gram.n_items)
+        )
+        return result, expansion
+
+    def _make_solver(self) -> DualDecomposition:
+        if self.solver is not None:
+            return self.solver
+        seed = 0
+        if self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return DualDecomposition(random_state=seed)
+
+    def _keep(self, result: Result, expansion: Any, X: Any, counts: NDArray, codes: NDArray) -> None:
+        """Set the fitted attributes."""
+        support = np.flatnonzero(np.diff(expansion.indptr))
+        self.dual_coef_ = expansion[:, support].toarray()
+        self.support_ = counts[support]
+        self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
+        self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size)
+        self.result_, self.n_iter_ = result, result.n_iter
+
+    def decision_function(self, X: Any) -> Vector:
+        """Return f_k(x) of each class, (n, n_classes); of two classes the second's less the first's, (n,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the class with the largest f_k(x); ties go to the class that comes first."""
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        if not self.support_.size:  # of one class
+            return np.zeros((X.shape[0], len(self.classes_)))
+        if self.kernel == PRECOMPUTED:
+            return np.asarray(X[:, self.support_] @ self.dual_coef_.T)
+        n_block = max(1, BLOCK_NUMBERS // max(self.support_.size, 1))
+        starts = range(0, X.shape[0], n_block)
+        blocks = [
+            self._function(X[first : first + n_block], self.support_vectors_) @ self.dual_coef_.T
+            for first in starts
+        ]
+        return np.concatenate(blocks)
+
+    def _check_square(self, X: Any) -> None:
+        if self.kernel == PRECOMPUTED and X.shape[0] != X.shape[1]:
+            raise InputError(
+                f"kernel: {PRECOMPUTED!r} expects a square matrix of the items' kernel, got shape {X.shape}"
+            )
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
+        for name in ("C", "cache_size"):
+            value = getattr(self, name)
+            if not (is_number(value) and np.isfinite(value) and value > 0):
+                raise InputError(f"{name}: expected a finite number > 0, got {value!r}")
+        kernels = [*NAMED, PRECOMPUTED]
+        if not (callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel in kernels)):
+            raise InputError(f"kernel: expected a function or one of {kernels}, got {self.kernel!r}")
+        is_named = isinstance(self.gamma, str) and self.gamma in ("scale", "auto")
+        if not (is_named or (is_number(self.gamma) and np.isfinite(self.gamma) and self.gamma > 0)):
+            raise InputError(f"gamma: expected 'scale', 'auto' or a finite number > 0, got {self.gamma!r}")
+        check_class_weight(self.class_weight)
+        check_verbose(self.verbose)
+        check_nonnegative("degree", self.degree)
+        check_nonnegative("tol", self.tol)
+        if not (is_number(self.coef0) and np.isfinite(self.coef0)):
+            raise InputError(f"coef0: expected a finite number, got {self.coef0!r}")
+        if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
+            raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
+        if not (self.solver is None or isinstance(self.solver, DualDecomposition)):
+            raise InputError(f"solver: expected None or a DualDecomposition, got {self.solver!r}")
+
+    def save(
+        self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+    ) -> None:
+        """Write the model to one file, without pickle; `crfqn.load` reads it.
+
+        `extra` are JSON values to keep, `dtype` is that of the support vectors in the file, float64 or float32.
+
+        Raises
+        ------
+        InputError
+            For a kernel that is a function: a file holds no code.
+        """
+        save(self, path, extra, dtype)
+
+    def _weights(self) -> SparseWeights:
+        flat = self.dual_coef_.ravel()
+        coords = np.flatnonzero(flat)
+        return SparseWeights(coords, flat[coords])
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters that a model file holds, as JSON values; labels in class_weight keep their types."""
+        names = [field.name for field in fields(self) if field.name not in ("solver", "random_state")]
+        given = self.class_weight
+        weights = [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
+        return {name: getattr(self, name) for name in names} | {"class_weight": weights}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        saved = settings["class_weight"]
+        return cls(**(settings | {"class_weight": dict(saved) if isinstance(saved, list) else saved}))
+
+    def _content(self) -> Content:
+        if callable(self.kernel):
+            raise InputError(
+                "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
+            )
+        n_support, n_features = self.support_.size, self.n_features_in_
+        content = Content(
+            metadata={
+                "n_classes": len(self.classes_),
+                "n_features": n_features,
+                "n_support": n_support,
+                "gamma_value": self._function.gamma,
+            }
+        )
+        add_labels(content, self.classes_)
+        add_matrix(content, "support", scipy.sparse.coo_array(self.support_vectors_), VECTOR, FEATURE)
+        content.arrays |= {
+            "support": self.support_.astype(np.int64),
+            "support_of_class": self.n_support_.astype(np.int64),
+            "dual_coef": self.dual_coef_,
+            "is_sparse": np.array([scipy.sparse.issparse(self.support_vectors_)]),
+        }
+        if hasattr(self, "feature_names_in_"):
+            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        n_classes, n_support = file.count("n_classes", 1), file.count("n_support")
+        self.n_features_in_ = file.count("n_features", 1)
+        self.classes_ = read_labels(file, n_classes)
+        self.dual_coef_ = finite(file, "dual_coef", (n_classes, n_support))
+        self.support_ = file.integers("support", (n_support,), 2**53)
+        self.n_support_ = file.integers("support_of_class", (n_classes,), n_support + 1)
+        n_rows = 0 if self.kernel == PRECOMPUTED else n_support
+        vectors = read_matrix(file, "support", VECTOR, FEATURE, (n_rows, self.n_features_in_))
+        self.support_vectors_ = vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray()
+        gamma = file.metadata.get("gamma_value")
+        if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):
+            raise ModelFileError(f"{file.path}: gamma_value: expected a number > 0, got {gamma!r}")
+        self._function = KernelFunction(self.kernel, float(gamma), self.degree, self.coef0)
+        if "feature_names" in file.strings:
+            self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)

@@ -1,0 +1,268 @@
+"""TaxonomyCRF: classification into the nodes of a label taxonomy, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
+
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.checks import is_number
+from crfqn.estimators.content import Content
+from crfqn.estimators.item_batches import OnlineItems
+from crfqn.estimators.items import ItemModel
+from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
+from crfqn.estimators.structured import HINGE, ByStrengths
+from crfqn.estimators.unknown_features import warn_of_empty_rows
+from crfqn.messages import shorten
+from crfqn.model_file import ModelFile
+from crfqn.taxonomy.labels import PathLabels, check_separator
+from crfqn.taxonomy.reading import find_nodes, open_taxonomy
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree
+
+LABELS = ("leaves", "nodes")
+MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
+    """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
+
+    Minimises, over weights w_k of all K nodes of the taxonomy,
+
+        sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(y | x) ~ exp(sum of w_k . x, k on the path to y),
+
+    a sum over the items i, not a mean. What labels have in common costs one weight, at the node above them. Without a
+    taxonomy it is `MulticlassCRF`.
+
+    Parameters
+    ----------
+    l1, l2 : float or "auto", default "auto", and float, default 0.0
+        Strengths of the penalties, >= 0, in nats; "auto" as in `ChainCRF`.
+    group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
+        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
+    taxonomy : optional
+        A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
+        tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
+        labels, or else no taxonomy at all. Several tops make a forest. See `crfqn.taxonomy.reading.open_taxonomy`.
+    labels : {"leaves", "nodes"}, default "leaves"
+        What an item can be labelled by: leaves only, or any node, so that it may stop at an inner one. Labels without
+        training items are legal, and can be predicted.
+    separator : str, default "/"
+        Between the parts of a path.
+    fit_intercept : bool, default False
+        A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
+    penalize_intercept, class_weight, tol, stop
+        As in `MulticlassCRF`.
+    max_iter, max_seconds, solver, n_threads, random_state
+        As in `ChainCRF`.
+    verbose, warm_start, callback, scoring, patience
+        As in `ChainCRF`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels that can be predicted, sorted: all leaves (all nodes). Of path rows the joined parts.
+    tree_ : LabelTree of K nodes, with `names` and `parents`
+    coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
+    intercept_ : ndarray, shape (K,), zeros without intercept
+    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+        As in `MulticlassCRF`.
+
+    Notes
+    -----
+    Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows.
+
+    Examples
+    --------
+    >>> from crfqn import TaxonomyCRF
+    >>> X = [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 2, 0, 0], [2, 0, 1, 0]]
+    >>> y = ["sport/golf", "sport/tennis", "art", "sport/golf", "sport/tennis"]
+    >>> model = TaxonomyCRF(l1=0.1).fit(X, y)
+    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.8).tolist()
+    ['sport/golf', 'sport']
+
+    References
+    ----------
+    Zhong, Yen, Dhillon, Ravikumar: Proximal quasi-Newton for computationally intensive l1-regularized
+    M-estimators. NIPS 2014, section 6.2.
+    """
+
+    KIND = "taxonomy-crf"
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "taxonomy")
+
+    taxonomy: Any = None
+    labels: str = "leaves"
+    separator: str = "/"
+    fit_intercept: bool = False
+
+    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
+        """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+        threshold : float between 0 and 1, optional
+            Go down from the most probable top node to the most probable child as long as that has at least this
+            probability, and return where it ends: a node, perhaps an inner one. The top is returned in any case.
+
+        Returns
+        -------
+        ndarray, shape (n_items,), or (n_items, n_levels) if the labels of the training were rows of parts
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
+        """
+        if threshold is None:
+            return super().predict(X)
+        has_probabilities(self)
+        if not is_number(threshold) or not 0 <= threshold <= 1:
+            raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
+        nodes = np.concatenate(
+            [descend(p, self.tree_.parents, threshold) for p in self._node_probabilities(X)]
+        )
+        warn_of_empty_rows(X)
+        return self._as_given(name_array(self.tree_.names)[nodes])
+
+    @available_if(has_probabilities)
+    def predict_nodes(self, X: Any) -> NDArray[np.float64]:
+        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`.
+
+        It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
+        """
+        return np.concatenate([p.T for p in self._node_probabilities(X)])
+
+    @available_if(has_probabilities)
+    def predict_marginals(self, X: Any) -> NDArray[np.float64]:
+        """Return the same as `predict_nodes`."""
+        return self.predict_nodes(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of items with the right label, each weighted by `sample_weight`; errors as in `predict`."""
+        codes = self._best(X)
+        return float(
+            accuracy_score(self._label_names(y)[0], self.classes_[codes], sample_weight=sample_weight)
+        )
+
+    def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield node probabilities by blocks of items, (K, items of the block)."""
+        for structure, scores, pool in self._node_scores(X):
+            yield structure.marginals(scores, pool)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.labels, str) or self.labels not in LABELS:
+            raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
+        check_separator(self.separator)
+
+    def _check_hinge(self) -> None:
+        super()._check_hinge()
+        if self.fit_intercept and not self.penalize_intercept:
+            raise InputError(
+                f"penalize_intercept: with loss={HINGE!r} expected True where fit_intercept is, got False"
+            )
+
+    def _label_names(self, y: Any) -> tuple[Any, int]:
+        if y is None:
+            return y, 0
+        labels = PathLabels.of(y, self.separator)
+        return (labels.names, labels.depth) if labels.is_rows else (y, 0)
+
+    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[TreeSpace, NDArray[np.int32]]:
+        known = PathLabels(classes, max(n_levels, 1), n_levels > 0)
+        tree = open_taxonomy(self.taxonomy, known, self.separator)
+        nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
+        is_label = tree.is_leaf if self.labels == "leaves" else np.ones(tree.n_nodes, bool)
+        inner = nodes[~is_label[nodes]]
+        if inner.size:
+            raise InputError(
+                f"expected leaves of the taxonomy as labels, but {shorten(tree.names[inner[0]])} is an inner node; "
+                "labels='nodes' lets items stop there"
+            )
+        if n_levels:
+            n_levels = max(n_levels, *(1 + str(name).count(self.separator) for name in tree.names))
+        return TreeSpace.of(tree, np.flatnonzero(is_label), n_levels, self.separator), nodes
+
+    def _adopt_labels(self, space: LabelSpace) -> None:
+        assert isinstance(space, TreeSpace)
+        self.classes_, self.tree_ = space.classes, space.tree
+        self._row_form = space.n_levels, space.separator
+
+    @property
+    def _space(self) -> TreeSpace:
+        return TreeSpace.of(self.tree_, self.tree_.nodes_of(self.classes_), *self._row_form)
+
+    def _as_given(self, labels: NDArray) -> NDArray:
+        n_levels, separator = self._row_form
+        return PathLabels.rows(labels, n_levels, separator) if n_levels else labels
+
+    def _content(self) -> Content:
+        content, tree = super()._content(), self.tree_
+        content.arrays["parents"] = tree.parents
+        content.arrays["label_node"] = self._space.nodes
+        n_levels, separator = self._row_form
+        content.metadata |= {
+            "nodes": list(tree.names),
+            "has_taxonomy": self.taxonomy is not None,
+            "label_levels": n_levels,
+            "label_separator": separator,
+        }
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        meta = file.metadata
+        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
+        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
+        if (
+            not nodes.size
+            or nodes.min() < 0
+            or nodes.max() >= tree.n_nodes
+            or np.unique(nodes).size < nodes.size
+        ):
+            raise ModelFileError(
+                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
+            )
+        if not np.isin(tree.leaves, nodes).all():
+            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
+        separator = meta["label_separator"]
+        check_separator(separator)
+        levels = read_levels(file, tree, separator)
+        self._adopt_labels(TreeSpace.of(tree, nodes, levels, separator))
+        self.taxonomy = tree if meta["has_taxonomy"] else None
+        super()._restore(file)
+
+
+def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
+    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
+
+    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
+    """
+    longest = max(1 + str(name).count(separator) for name in tree.names)
+    levels = file.count("label_levels", most=longest + MOST_UNUSED)
+    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
+
+
+def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
+    """Return the node that each item reaches from the top, int64 (n,): on to the most probable child if >= threshold.
+
+    p : node probabilities (K, n); parents : (K,), -1 for tops; ties go to the lower node.
+    """
+    reached = np.full(p.shape[1], NO_PARENT)
+    for above in np.unique(parents):
+        items = np.flatnonzero(reached == above)
+        first, last = np.searchsorted(parents, (above, above + 1))
+        best = first + p[first:last, items].argmax(axis=0)
+        goes = (p[best, items] >= threshold) | (above == NO_PARENT)
+        reached[items[goes]] = best[goes]
+    return reached

@@ -1,0 +1,72 @@
+"""Validation items beside a training: `fit(X, y, validation=(X, y))`, with the parameters `scoring` and `patience`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.metrics import get_scorer
+
+from crfqn.arrays import SparseWeights
+from crfqn.errors import InputError
+from crfqn.metrics import chunk_scorer, find_scorer
+from crfqn.solvers.validation import ValidationSet
+
+OWN_SCORE = "accuracy"  # what the estimators' `score` returns
+
+
+def check_pair(validation: Any) -> tuple[Any, Any]:
+    """Return `validation` if it is a pair (X, y), else raise InputError."""
+    if not (isinstance(validation, (tuple, list)) and len(validation) == 2):
+        raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
+    return validation[0], validation[1]
+
+
+def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
+    """Return the items X with labels y as what a run is watched by.
+
+    Parameters
+    ----------
+    model : estimator with all fitted attributes but its weights, which looks set; nobody else may use it
+    cost : of labelling the items, in passes over the training data
+    """
+    name, scorer = named_scorer(model)
+
+    def score(weights: SparseWeights) -> float:
+        model._set_weights(weights)
+        return float(scorer(model, X, y))
+
+    return ValidationSet(score, cost, model.patience, name)
+
+
+def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
+    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one.
+
+    "f1" is that of spans by the estimator's scheme, without one of chunks of IOB labels; of single labels "f1_macro".
+    """
+    scoring = model.scoring if model.scoring is not None else model._default_scoring
+    if callable(scoring):
+        return getattr(scoring, "__name__", "score"), scoring
+    if scoring == OWN_SCORE:
+        return scoring, lambda model, X, y: model.score(X, y)
+    if scoring == "f1":
+        if not hasattr(model, "_span_scheme"):
+            return named_scorer_of("f1_macro")
+        scheme = model._span_scheme
+        return ("chunk_f1", chunk_scorer()) if scheme is None else named_scorer_of(f"span_f1:{scheme}")
+    return named_scorer_of(scoring)
+
+
+def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
+    """Return a scorer of `crfqn.metrics`, or else of scikit-learn, with its name."""
+    try:
+        return str(name), find_scorer(name)
+    except InputError as error:
+        if isinstance(name, str):
+            try:
+                return name, get_scorer(name)
+            except ValueError:
+                pass
+        raise InputError(
+            f"scoring: {error}, or a name of scikit-learn's, or a callable(estimator, X, y)"
+        ) from None

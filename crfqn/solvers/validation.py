@@ -1,0 +1,100 @@
+"""Early stopping by a score of held-out items: the weights that score best are kept, and in time the run ends.
+
+A look costs inference over the held-out items. Looks are due by the run's passes over the data, so that they cost no
+more than a share of it whatever the sizes are: by passes and not by seconds, as the same run has to look at the same
+weights again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crfqn.arrays import SparseWeights
+from crfqn.result import HeldOutScores
+
+SHARE = 0.1  # of the run's passes, that looks may cost
+
+
+@dataclass(frozen=True)
+class ValidationSet:
+    """Held-out items that a run is watched by.
+
+    Attributes
+    ----------
+    score : called with sparse weights; the larger, the better
+    cost : of a look, in passes over the training data
+    patience : looks in a row without a better score, after which the run ends
+    metric : name of the score
+    """
+
+    score: Callable[[SparseWeights], float]
+    cost: float
+    patience: int
+    metric: str
+
+
+@dataclass
+class ValidationMonitor:
+    """The looks of one run, and the best weights so far.
+
+    Attributes
+    ----------
+    best : SparseWeights or None before the first look
+    value, violation : float, those of the run at `best`, nan where nobody has computed them
+    """
+
+    held_out: ValidationSet
+    best: SparseWeights | None = None
+    value: float = np.nan
+    violation: float = np.nan
+    iterations: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    best_look: int = -1
+    _due: float = 0.0
+
+    @property
+    def latest(self) -> float:
+        """The latest score, nan before the first look."""
+        return self.scores[-1] if self.scores else np.nan
+
+    @property
+    def is_over(self) -> bool:
+        """Whether patience has run out."""
+        return len(self.scores) - 1 - self.best_look >= self.held_out.patience
+
+    def after_step(
+        self, weights: SparseWeights, iteration: int, passes: float, value: float, violation: float
+    ) -> None:
+        """Look at the weights of a step if a look is due."""
+        if passes >= self._due:
+            self._due = passes + self.held_out.cost / SHARE
+            self._look(weights, iteration, value, violation, is_last=False)
+
+    def after_run(self, weights: SparseWeights, iteration: int, value: float, violation: float) -> None:
+        """Look at the weights that the run has ended with, which are preferred to earlier ones of the same score."""
+        self._look(weights, iteration, value, violation, is_last=True)
+
+    def _look(
+        self, weights: SparseWeights, iteration: int, value: float, violation: float, is_last: bool
+    ) -> None:
+        score = self.held_out.score(weights)
+        best = self.scores[self.best_look] if self.scores else -np.inf
+        self.iterations.append(iteration)
+        self.scores.append(score)
+        if score > best or (is_last and score == best) or self.best is None:
+            self.best, self.value, self.violation = weights, value, violation
+            self.best_look = len(self.scores) - 1
+
+    def record(self) -> HeldOutScores:
+        """Return the looks as a part of the result."""
+        return HeldOutScores(
+            self.held_out.metric,
+            self.scores[self.best_look],
+            self.iterations[self.best_look],
+            np.array(self.iterations, np.int64),
+            np.array(self.scores),
+            self.is_over,
+        )
