@@ -32,7 +32,7 @@ from crfqn.estimators.saving import save
 from crfqn.estimators.strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.model_file import ModelFile
-from crfqn.objectives.build import build_objective
+from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss

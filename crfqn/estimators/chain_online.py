@@ -25,7 +25,7 @@ from crfqn.estimators.chain_training import find_broken, items_that_stay, take_i
 from crfqn.estimators.item_weights import check_item_weights
 from crfqn.estimators.online import is_online, known_classes, learn_batch, note_pass
 from crfqn.estimators.transitions import as_transitions
-from crfqn.objectives.build import build_objective
+from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.structures.chain import Chain

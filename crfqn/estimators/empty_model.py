@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
-from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.result import Result, Status
 from crfqn.solvers.largest_strength import largest_strength
 from crfqn.solvers.protocols import Objective, Penalty
@@ -25,7 +24,7 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
     if not is_empty:
         return None
     name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
-    if not has_view(objective, CurvatureView):  # a subgradient does not tell it
+    if not objective.has_curvature:  # a subgradient does not tell it
         advice = "choose a smaller one"
     else:
         point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)

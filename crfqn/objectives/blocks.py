@@ -1,7 +1,7 @@
 """The sum of a loss over blocks of items: for data whose scores, items x states, do not fit into memory.
 
 The blocks are fixed by the data, and sums run over them in their order. A point's handle keeps the points of its parts,
-with their scores and residuals, as far as a budget goes: the newest point has the room of older ones. What is not kept
+with their residuals, as far as a budget goes: the newest point has the room of older ones. What is not kept
 is made anew, part by part, whenever it is asked for; so a sweep finds all that one evaluation tells.
 """
 
@@ -24,6 +24,7 @@ from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.partial_likelihood import NoDual
 from crfqn.objectives.losses.score_loss import DualLoss, ScoreLoss
 from crfqn.objectives.objective import InMemory, Objective
 from crfqn.objectives.operations import Operations
@@ -45,9 +46,11 @@ class BlockedObjective(InMemory):
 
     Parameters
     ----------
-    parts : iterable of Objective; one that makes them anew each time, too
+    parts : iterable of Objective
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
-    most_kept : int, the numbers that its points may keep together
+    most_kept : int
+        The numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the method
+        has to do without bounds.
     """
 
     in_blocks: ClassVar[bool] = True
@@ -74,7 +77,8 @@ class BlockedObjective(InMemory):
     @cached_property
     def first(self) -> Objective:  # type: ignore[override]
         """The first part: what all have in common is read off it."""
-        return next(iter(self.parts))
+        found = next(iter(self.parts))
+        return found if self.most_kept else found.take(np.empty(0, np.int64))
 
     @property
     def pool(self) -> Pool:
@@ -151,13 +155,11 @@ class BlockedObjective(InMemory):
 
     @cached_property
     def keeps_points(self) -> bool:
-        """Whether there is room for a point with all of its scores and residuals."""
-        return self.most_kept > 0 and 2 * self.n_states * self.n_positions <= self.most_kept
+        """Whether there is room for all residuals of a point."""
+        return self.most_kept > 0 and self.n_states * self.n_positions <= self.most_kept
 
     def gives_room(self, point: SumPoint, n_numbers: int) -> bool:
         """Return whether a point may keep so many numbers more; older ones forget theirs where it takes that."""
-        if self.most_kept == 0:
-            return False
         others = [p for kept in self._keepers if (p := kept()) is not None and p is not point]
         total = point.n_kept + n_numbers + sum(p.n_kept for p in others)
         while others and total > self.most_kept:
@@ -165,6 +167,10 @@ class BlockedObjective(InMemory):
             others.pop(0).forget()
         self._keepers = [ref(p) for p in [*others, point]]
         return total <= self.most_kept
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
+        return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
 
     def squares(self, point: SumPoint, coords: Coords) -> Vector:
         """Return diagonal and majorant at a point, (2, coords)."""
@@ -218,10 +224,8 @@ class SumPoint(Handle):
 
     @property
     def n_kept(self) -> int:
-        """How many numbers these keep: scores and residuals."""
-        return sum(
-            2 * point.objective.n_states * point.objective.n_positions for point in self._kept.values()
-        )
+        """How many numbers these keep: residuals."""
+        return sum(p.objective.n_states * p.objective.n_positions for p in self._kept.values())
 
     def forget(self) -> None:
         """Give up what is kept."""
@@ -234,10 +238,11 @@ class SumPoint(Handle):
             point = self._kept.get(number)
             if point is None:
                 point = part.at(self.coords, self.weights)
-                owner.n_passes += part.n_positions / owner.n_positions
-                if owner.gives_room(self, 2 * part.n_states * part.n_positions):
+                owner.n_passes += part.n_positions / owner.n_positions if owner.most_kept else 0.0
+                if owner.most_kept and owner.gives_room(self, part.n_states * part.n_positions):
                     self._kept[number] = point
             yield point
+            point.forget_scores()
 
     def sum(self, ask: Callable[[Point], Vector]) -> Vector:
         """Return the sum of what the parts' points answer: one pass, where they are not kept."""
@@ -247,11 +252,14 @@ class SumPoint(Handle):
     def sums(self) -> Sums:
         """One pass: item losses, value, dual loss, and the gradient that is likely to be asked for."""
         coords = NO_COORDS if self.objective.keeps_points else self.objective.asked
-        found = [(p.item_losses, p.value, p.dual, p.gradient(coords)) for p in self.points()]
+        proves = self.objective.most_kept > 0  # duals may be as large as the scores
+        found = [
+            (p.item_losses, p.value, p.dual if proves else NoDual(), p.gradient(coords))
+            for p in self.points()
+        ]
         losses, values, duals, gradients = zip(*found, strict=True)
-        return Sums(
-            np.concatenate(losses), sum(values), reduce(add, duals), coords, np.sum(gradients, axis=0)
-        )
+        dual = reduce(add, duals)
+        return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
 
     @property
     def item_losses(self) -> Vector:

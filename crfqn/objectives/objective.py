@@ -63,6 +63,10 @@ class InMemory:
         """The first of the parts: what all of them have in common is read off it."""
         return next(iter(self.parts))
 
+    def split(self, coords: Coords) -> Split:
+        """Take sorted coordinates apart."""
+        raise NotImplementedError
+
     @property
     def n_coords(self) -> int:
         """d, the number of weights: K F + E, or fewer on a support."""
@@ -107,7 +111,7 @@ class InMemory:
 
     def feature_scale(self, coords: Coords) -> Vector:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
-        nodes = self.first.split(coords)
+        nodes = self.split(coords)
         return joined(self._feature_scales[nodes.features], np.ones(nodes.edges.size))
 
     def hessian_bound(self) -> float:
@@ -128,9 +132,12 @@ class InMemory:
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        found, known = unpenalised_reach(self.parts, unpenalised, value, norms), self._known_reach
-        if found is not None:
-            return found
+        found = unpenalised_reach(self.parts, unpenalised, value, norms)
+        return self.reach_of_programmes(unpenalised, value, norms) if found is None else found
+
+    def reach_of_programmes(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return that of linear programmes, solved anew when those of a larger value bound too little."""
+        known = self._known_reach
         if known is None or not known.serves(unpenalised, value, norms):
             self._known_reach = known = reach_of_programmes(self.parts, unpenalised, value, norms)
         return known.reach

@@ -56,6 +56,10 @@ class Handle:
     def _screenings(self) -> ScreeningCache:
         return ScreeningCache()
 
+    def gradient(self, coords: Coords) -> Vector:
+        """Return the partial derivatives of the loss at `coords`."""
+        raise NotImplementedError
+
     def screen(self, threshold: float) -> Screening:
         """Return every coordinate with |gradient| > threshold."""
         return self._screenings.screen(threshold, self._screen)
@@ -79,6 +83,14 @@ class Handle:
             self._last_squares[:] = coords, self.objective.squares(self, coords)
             place = np.arange(coords.size)
         return Curvature(*self._last_squares[1][:, place])
+
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
+        return self.objective.feature_scale(coords)
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, whatever the point (`unpenalised_reach.py`)."""
+        return self.objective.unpenalised_reach(unpenalised, value, norms)
 
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
@@ -135,6 +147,11 @@ class Point(Handle):
     def edges(self) -> Vector:
         """The scores of the edges, (E,)."""
         return self.image[1]
+
+    def forget_scores(self) -> None:
+        """Give up what is as large as the scores, but for the residual; it is made anew if anybody asks."""
+        for name in ("image", "score_curvature"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def evaluation(self) -> Evaluation:

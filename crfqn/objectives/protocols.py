@@ -74,10 +74,22 @@ class Point(Protocol):
     def curvature(self, coords: Coords) -> Curvature:
         """Return the curvature of coordinates; of objectives with `has_curvature`."""
 
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature, max x^2; 1 for edges."""
+
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
     ) -> Matrix | None:
         """Return the token-wise model from about n_sampled positions; None where it would be too large."""
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
+
+        Parameters
+        ----------
+        value : the objective at any point, in nats: no item's loss at an optimum can be more
+        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
+        """
 
     def item_bound(self, penalty: Any) -> ItemBound | None:
         """Bound the optimum by mixtures with a share for each item; None where they are no help."""
@@ -170,23 +182,11 @@ class Objective(Protocol):
     def sample(self, stride: int) -> Objective:
         """Return the loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
 
-    def feature_scale(self, coords: Coords) -> Vector:
-        """Return the unit of each coordinate's curvature, max x^2; 1 for edges."""
-
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
 
     def gram(self) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
-
-        Parameters
-        ----------
-        value : the objective at any point, in nats: no item's loss at an optimum can be more
-        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
-        """
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise `ViewError` unless a method's state can be made over the items."""

@@ -23,7 +23,6 @@ from crfqn.estimators.base import SparseCRF, given_result
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import automatic_strength
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
-from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import Result, Status
 from crfqn.solvers.largest_strength import largest_strength
@@ -159,7 +158,7 @@ def solve_path(
         if result.status in (Status.INTERRUPTED, Status.CALLBACK):
             return
         point, before = rule.point, value
-        if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
+        if point is None or point.coords is not result.coords:
             point = prepared.objective.at(result.coords, result.weights)
 
 

@@ -6,7 +6,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
 leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
-`UnpenalisedReachView` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
+`Point.unpenalised_reach` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.errors import ViewError
 from crfqn.kernels.sparse.sorted_sets import found_in
-from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.solvers.protocols import Penalty, Point, Screening
 
 
@@ -59,11 +57,7 @@ def unpenalised_charge(point: Point, penalty: Penalty) -> float:
     if size == 0.0:
         return 0.0
     value = value_at(point, penalty)
-    try:
-        view = point.view(UnpenalisedReachView)
-    except ViewError:
-        return np.inf
-    return size * float(view.reach(penalty.unpenalised, value, penalty.norm_bounds(value)))
+    return size * point.unpenalised_reach(penalty.unpenalised, value, penalty.norm_bounds(value))
 
 
 def value_at(point: Point, penalty: Penalty) -> float:

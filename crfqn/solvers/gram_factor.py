@@ -11,7 +11,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Coords, Vector
-from crfqn.objectives.protocols import GramView
 from crfqn.solvers.protocols import Objective, Penalty
 
 FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
@@ -70,6 +69,6 @@ class Factor:
 
 def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
     """Return the factor of M + l2, and the number of features, F."""
-    gram = objective.view(GramView)
-    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
-    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features
+    n_features = objective.n_features
+    ridge = penalty.l2_of(coords).reshape(-1, n_features)
+    return Factor.of(objective.gram(), ridge.max(axis=0)), n_features

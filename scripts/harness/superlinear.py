@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.build import likelihood
+from crfqn.objectives.blocks import likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.first_order.prox_gd import ProxGD

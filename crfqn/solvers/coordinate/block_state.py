@@ -65,7 +65,7 @@ class BlockState(MethodState):
     """
 
     def __init__(self, owner: Objective, point: Point) -> None:
-        self.objective, loss, point = owner, cast(Likelihood, owner.loss), point.with_scores
+        self.objective, loss = owner, cast(Likelihood, owner.loss)
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None

@@ -24,7 +24,7 @@ from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint, Point
+from crfqn.objectives.point import Point
 from crfqn.objectives.registry import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_gradients import RowGradients, screen_rows
@@ -102,7 +102,6 @@ class RowBlocks(MethodState):
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
-        point = point.with_scores
         owner, loss = point.objective, point.objective.loss
         split, n_states = owner.split(point.coords), owner.n_states
         stored, row = np.unique(split.features, return_inverse=True)
@@ -254,7 +253,7 @@ class RowBlocks(MethodState):
 
     def point(self) -> Point:
         """The rows as a point."""
-        return LazyPoint(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
+        return Point(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
 
     def history(self, n_points: int) -> AndersonHistory:
         """A history of up to so many points that begins here."""

@@ -28,7 +28,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.point import Point
 from crfqn.objectives.registry import MethodState
 from crfqn.solvers.dual.decomposition_kernels import (
     METHODS,
@@ -262,11 +262,11 @@ class TableWeights:
         return self._sparse.weights
 
 
-class TablePoint(LazyPoint):
+class TablePoint(Point):
     """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
 
     def __init__(self, blocks: DualItems) -> None:
-        self._blocks, self.objective = blocks, blocks.objective
+        self._blocks, self.objective = blocks, blocks.objective  # no weights yet
 
     @cached_property
     def sparse_weights(self) -> TableWeights:  # type: ignore[override]

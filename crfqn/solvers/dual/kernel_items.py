@@ -18,7 +18,7 @@ from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.point import Point
 from crfqn.solvers.dual.decomposition_kernels import METHODS, Items, SubSolver, find_violated, visit_items
 
 
@@ -147,7 +147,7 @@ class DualKernelItems:
         return ExpansionPoint(self)
 
 
-class ExpansionPoint(LazyPoint):
+class ExpansionPoint(Point):
     """The expansion at this moment, and its scores, which are there already."""
 
     def __init__(self, blocks: DualKernelItems) -> None:

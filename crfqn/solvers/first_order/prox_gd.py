@@ -18,7 +18,6 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import LipschitzView
 from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
@@ -59,7 +58,7 @@ class ProxGD:
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
-        return Requirements((LipschitzView,) if self.lipschitz == "bound" else ())
+        return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
@@ -83,8 +82,7 @@ class ProxGD:
             return StepSize(first_length(here), False, self.backtrack, self.growth)
         if self.lipschitz != "bound":
             return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
-        bound = objective.view(LipschitzView).bound()
-        return StepSize(1.0 / max(bound, ROUNDING), True, self.backtrack, self.growth)
+        return StepSize(1.0 / max(objective.hessian_bound(), ROUNDING), True, self.backtrack, self.growth)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.sparse.sorted_sets import union
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import (
     Coords,
@@ -266,8 +265,7 @@ class ByShareOfBound:
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:
     """Return the curvature by which coordinates that may come in are compared, (n,)."""
-    curvature = point.view(CurvatureView)
-    return curvature.diagonal(coords) + curvature.feature_scale(coords)
+    return point.curvature(coords).diagonal + point.feature_scale(coords)
 
 
 # What opens an epoch: `open` screens all coordinates, and `goal` says at which violation the epoch ends, given the one

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Matrix, Vector
 from crfqn.solvers.prox_qn.active_set import ActiveSet
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
@@ -217,8 +216,7 @@ class Diagonal:
 
     def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
         """Return the curvature, not quite 0 anywhere."""
-        curvature = active.point.view(CurvatureView)
-        return curvature.diagonal(active.coords) + FLOOR * least_scale(active), NO_MATRIX
+        return active.point.curvature(active.coords).diagonal + FLOOR * least_scale(active), NO_MATRIX
 
     def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
         metric.rebase(*self.base(active))
@@ -265,7 +263,7 @@ class TokenWise:
         """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
         floor, matrix = FLOOR * least_scale(active), self.matrix(active)
         if matrix is None:
-            return active.point.view(CurvatureView).diagonal(active.coords) + floor, NO_MATRIX
+            return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
@@ -273,8 +271,7 @@ class TokenWise:
     def matrix(self, active: ActiveSet) -> Matrix | None:
         """Return the token-wise model; None where it would be too large."""
         share = self.growing_share if active.is_growing else 1.0
-        curvature = active.point.view(CurvatureView)
-        return curvature.matrix(active.coords, self.n_positions, self.max_dense, share)
+        return active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share)
 
     def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
         metric.rebase(*self.base(active))
@@ -289,14 +286,13 @@ def least_scale(active: ActiveSet) -> Vector:
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
     the fit is nearly without an error: what is added to the metric must not be more.
     """
-    scale, radius = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
+    scale, radius = active.point.feature_scale(active.coords), active.penalty.dual_radius
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
 
 
 def majorant_curvature(active: ActiveSet) -> Vector:
     """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
-    curvature = active.point.view(CurvatureView)
-    return RESIDUAL_SHARE * curvature.majorant(active.coords) + LEAST_SHARE * least_scale(active)
+    return RESIDUAL_SHARE * active.point.curvature(active.coords).majorant + LEAST_SHARE * least_scale(active)
 
 
 # B0: `base` returns its diagonal (n,) and, where it is more, the matrix; `renew` puts another B0 below the secant

@@ -17,7 +17,6 @@ import numpy as np
 
 from crfqn.arrays import Screening
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import CurvatureView, GramView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.gram_factor import Factor, metric
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
@@ -68,8 +67,8 @@ class LBFGS:
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a diagonal to scale the weights by."""
-        views = (CurvatureView, GramView) if self.in_gram_metric else (CurvatureView,)
-        return Requirements(views, ("is_quadratic",))
+        facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
+        return Requirements(facts, ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
@@ -183,8 +182,8 @@ class Evaluated:
 
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
-        curvature, coords = self.point.view(CurvatureView), self.coords
-        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        diagonal = self.point.curvature(self.coords).diagonal
+        found = diagonal + self.l2 + FLOOR * self.point.feature_scale(self.coords)
         return np.where(found > 0, found, 1.0)
 
     def moved(self, step: Vector) -> Evaluated:

@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.sparse.sorted_sets import union
-from crfqn.objectives.protocols import ItemMixturesView, ZeroProofView, has_view
+from crfqn.objectives.protocols import ItemBound
 from crfqn.solvers.certificate import best_bound
-from crfqn.solvers.item_bound import ItemBound
 from crfqn.solvers.protocols import Objective, Penalty, Point
 
 DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
@@ -67,17 +66,14 @@ def count_proved_zeros(
     strengths differ: None.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform
-    if not has_view(objective, ZeroProofView) or not has_one_bound:
+    if not objective.proves_zeros or not has_one_bound:
         return None
     proof = proof_at(penalty, point, value)
     if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):
-        point = point.view(ItemMixturesView).at_shares(bound.shares)
+        point = point.at_shares(bound.shares)
         proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
     if proof is None:
         return None
-    view = objective.view(ZeroProofView)
-    others = union(
-        point.coords, penalty.unpenalised
-    )  # no zeros of the model, or not held there by the penalty
-    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.range_of(others)
-    return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))
+    # No zeros of the model, or not held there by the penalty.
+    others = union(point.coords, penalty.unpenalised)
+    return point.count_within(*proof, others)

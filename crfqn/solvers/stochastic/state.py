@@ -23,7 +23,7 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.point import Point
 from crfqn.objectives.registry import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_penalty import RowPenalty
@@ -293,10 +293,10 @@ class PerceptronState(LearnedRows):
             mine[:n_known] = theirs[:n_known]
             mine[self.n_features :] = theirs[n_known:]
 
-    def point(self) -> LazyPoint:
+    def point(self) -> Point:
         """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
         share = 1.0 / max(self.counters[N_SEEN], 1.0)
-        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
+        return Point(self.owner, *self.sparse(self.weights, self.corrections, share))
 
 
 class FobosState(MethodState):
