@@ -7,6 +7,7 @@ import pytest
 from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, objective_of, point_at
 
 import crfqn
+from crfqn.arrays import NO_COORDS
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.support import observed_support

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import SHAPES, Problem, make_problem, make_tree_problem, objective_of
 
-from crfqn.objectives.item_bound import item_bound
+from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
