@@ -4,6 +4,12 @@ Public names load on first use, so that `import crfqn` costs next to nothing.
 """
 
 import logging
+import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 import lazy_loader
 
@@ -33,3 +39,26 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "report": ["write_report"],
     },
 )
+
+# Modules that the manual has had users import from, and where they stand now: the old names stay good.
+MOVED = {
+    "crfqn.data.labels": "crfqn.data",
+    "crfqn.data.labels.schemes": "crfqn.data.schemes",
+    "crfqn.data.templates.encoding": "crfqn.data.templates",
+    "crfqn.data.templates.encoding.window_features": "crfqn.data.templates.vocabulary",
+    "crfqn.readers.formats": "crfqn.readers",
+    "crfqn.readers.formats.conll": "crfqn.readers.conll",
+}
+
+
+class _MovedFinder(MetaPathFinder, Loader):
+    """Finder of modules under the names that they had."""
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=True) if fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = import_module(MOVED[module.__name__])
+
+
+sys.meta_path.insert(0, _MovedFinder())  # before the one that looks into folders

@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(scope="session")
 def standard_library():
     """The docstrings of the standard library, which take seconds to collect."""
-    from crfqn.datasets.reading import GENERATORS
+    from crfqn.datasets.registry import GENERATORS
 
     return GENERATORS["docstrings"]()
 
@@ -16,7 +16,7 @@ def standard_library():
 @pytest.fixture(scope="session")
 def collected(standard_library):
     """Give what has been collected to every dataset and recipe of the docstrings; `with collected():`."""
-    from crfqn.datasets.reading import GENERATORS
+    from crfqn.datasets.registry import GENERATORS
 
     @contextmanager
     def given():

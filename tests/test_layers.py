@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,7 +183,7 @@ def test_a_circle_is_seen(lazy):
         ("kernels.new", "from ..data.features import FeatureStore", "above layer 0"),
         ("data.new", "try:\n    import sklearn\nexcept ImportError:\n    pass", "uses only"),
         ("data.new", "import networkx", "uses only"),
-        ("taxonomy.new", "from crfqn.readers.formats.conll import read", "above layer 1"),
+        ("taxonomy.new", "from crfqn.readers.conll import read", "above layer 1"),
         ("estimators.new", "from crfqn.cli.app import main", "above layer 4"),
         ("objectives.new", "from crfqn.unheard_of import anything", "above layer 2"),
         ("unheard_of", "", "stands in no layer"),
@@ -257,3 +258,10 @@ class TestImportingThePackage:
         assert all(getattr(crfqn, name) is not None for name in crfqn.__all__)
         with pytest.raises(AttributeError, match="unheard_of"):
             crfqn.unheard_of  # noqa: B018
+
+
+def test_modules_that_moved_are_found_under_their_old_names():
+    for old, new in crfqn.MOVED.items():
+        assert importlib.import_module(old) is importlib.import_module(new)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("crfqn.data.labels.unheard_of")

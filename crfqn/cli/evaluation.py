@@ -14,7 +14,7 @@ from crfqn.cli.loading import (
     tree_of,
 )
 from crfqn.cli.output import to_json
-from crfqn.data.files.lines import shown_name
+from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed

@@ -8,7 +8,7 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, read_input, recipe_of, tree_of
 from crfqn.cli.output import say, to_json
-from crfqn.data.files.lines import shown_name
+from crfqn.data.files import shown_name
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.model_file import null_for_nan

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from crfqn.cli.output import say, to_json
-from crfqn.data.files.lines import STANDARD_INPUT, Part
-from crfqn.data.files.parts import Cut, read_parts
+from crfqn.data.file_parts import Cut, read_parts
+from crfqn.data.files import STANDARD_INPUT, Part
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.messages import describe
-from crfqn.readers.formats.registry import FORMATS, find_format, read
+from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe

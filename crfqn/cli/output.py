@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.files.lines import STANDARD_INPUT
-from crfqn.data.files.packing import pack
+from crfqn.data.files import STANDARD_INPUT, pack
 from crfqn.errors import InputError
 from crfqn.messages import CONTROL, written_out
 

@@ -23,10 +23,10 @@ from crfqn.cli.loading import (
 )
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
-from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.messages import printable
-from crfqn.readers.formats.registry import FORMATS, find_format, written_batches
+from crfqn.readers.registry import FORMATS, find_format, written_batches
 from crfqn.readers.rewriting import rewritten
 
 BLOCK = 1000  # documents at a time

@@ -15,14 +15,13 @@ from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score, sequence_accuracy_score
-from crfqn.compat.observed_chain import Zeros
-from crfqn.compat.settings import make_chain
+from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
-from crfqn.interchange.crfsuite import model as crfsuite
+from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 
 

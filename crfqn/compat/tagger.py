@@ -13,7 +13,7 @@ from crfqn.data.attributes import attributes
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.chain_weights import ChainWeights, chain_weights
-from crfqn.interchange.crfsuite.model import NAME, encode
+from crfqn.interchange.crfsuite import NAME, encode
 
 
 class ModelInfo(NamedTuple):

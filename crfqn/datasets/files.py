@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from crfqn.data.files.lines import read_bytes
+from crfqn.data.files import read_bytes
 from crfqn.errors import DataError
 
 OnProgress = Callable[[int, int], None]

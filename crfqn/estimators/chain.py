@@ -17,14 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import (
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import (
+    PartialLabels,
+    encode_constraints,
     encode_known_labels,
     encode_labels,
     flat_labels,
+    flat_partial_labels,
+    is_partial,
     lists_by_item,
     split_by_item,
 )
-from crfqn.data.labels.partial import PartialLabels, encode_constraints, flat_partial_labels, is_partial
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
@@ -32,6 +36,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
+from crfqn.estimators.chain_decoding import OpenItems
 from crfqn.estimators.chain_inspection import SequenceInspection
 from crfqn.estimators.chain_online import OnlineSequences
 from crfqn.estimators.chain_training import ON_VIOLATION, prepare
@@ -50,21 +55,19 @@ from crfqn.estimators.content import (
     read_size,
     read_vocabulary,
 )
+from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.few_positions import few_scores
-from crfqn.estimators.item_weights import check_item_weights
-from crfqn.estimators.open_items import OpenItems
 from crfqn.estimators.probabilistic import has_probabilities
 from crfqn.estimators.rules_content import add_rules, read_rules
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.structured import HINGE, ByStrengths
 from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.transitions import Transitions, as_transitions
-from crfqn.estimators.unknown_features import warn_of_unknown_names
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
-from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
+from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.result import Result

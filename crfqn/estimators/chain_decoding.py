@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from crfqn.data.labels.partial import encode_constraints
-from crfqn.data.labels.schemes import find_scheme
+from crfqn.data.features import FeatureStore
+from crfqn.data.items import Items
+from crfqn.data.label_codes import encode_constraints
+from crfqn.data.schemes import find_scheme
+from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import Fitted
 from crfqn.estimators.probabilistic import has_probabilities
@@ -159,3 +162,28 @@ class SequenceDecoding(Fitted):
         for i, kind, start, end, probability in zip(*(column.tolist() for column in columns), strict=True):
             found[i].append(LabelSpan(types[kind], start, end, probability))
         return found
+
+
+class OpenItems(Items):
+    """Items whose features and chains are made already.
+
+    Attributes
+    ----------
+    chain : Chain over the items
+    store : their features
+    """
+
+    def __init__(self, chain: Chain, store: FeatureStore) -> None:
+        self.chain, self.store, self.offsets = chain, store, chain.offsets
+
+    @classmethod
+    def of(cls, sequences: Sequences, n_states: int, rules: TransitionRules | None) -> Self:
+        """Return sequences that are to be labelled by n_states labels under rules; InputError for no positions."""
+        if sequences.n_positions == 0:
+            raise InputError("validation: expected at least one position, got none")
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        return cls(Chain(sequences.offsets, n_states, rules=rules), store)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])

@@ -14,15 +14,14 @@ from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.labels.codes import encode_known_labels
-from crfqn.data.labels.partial import PartialLabels
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import PartialLabels, encode_known_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.chain_decoding import SequenceDecoding
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items
-from crfqn.estimators.item_weights import check_item_weights
 from crfqn.estimators.online import is_online, known_classes, learn_batch, note_pass
 from crfqn.estimators.transitions import as_transitions
 from crfqn.objectives.blocks import build_objective

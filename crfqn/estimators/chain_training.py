@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.items import locate
-from crfqn.data.labels.partial import PartialLabels, encode_partial_labels, flat_partial_labels
+from crfqn.data.label_codes import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.transitions import Transitions

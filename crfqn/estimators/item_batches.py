@@ -10,11 +10,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_known_labels
+from crfqn.data.items import item_weights
+from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.item_weights import item_weights
 from crfqn.estimators.items import ItemModel, Targets, adopt_columns
 from crfqn.estimators.online import Memory, is_online, known_classes, learn_batch, note_pass
 from crfqn.threads import Pool

@@ -24,7 +24,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_labels
+from crfqn.data.items import check_class_weight, item_weights
+from crfqn.data.label_codes import encode_labels
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
@@ -38,12 +39,10 @@ from crfqn.estimators.content import (
     read_matrix,
     read_size,
 )
-from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.item_weights import check_class_weight, item_weights
+from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.label_space import LabelSpace, TreeSpace
 from crfqn.estimators.node_scores import score_blocks
 from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile

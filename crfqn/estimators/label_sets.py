@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_known_labels, encode_labels
+from crfqn.data.label_codes import encode_known_labels, encode_labels
 from crfqn.errors import InputError
 from crfqn.estimators.items import check_names
 from crfqn.estimators.label_space import LabelSpace

@@ -18,9 +18,8 @@ from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_pen
 from crfqn.estimators.one_pass import HINGE, OnePass
 from crfqn.estimators.probabilistic import LIKELIHOOD, Probabilistic
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget

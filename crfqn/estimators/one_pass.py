@@ -15,17 +15,17 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_known_labels
+from crfqn.data.items import item_weights
+from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.features import item_features
 from crfqn.estimators.item_batches import OnlineItems
-from crfqn.estimators.item_weights import item_weights
 from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.online import is_online, known_classes, note_pass
 from crfqn.estimators.probabilistic import LIKELIHOOD
 from crfqn.objectives.linear.coordinates import merge_weights
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.items import DualItems

@@ -14,11 +14,11 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from crfqn.data.labels.codes import encode_known_labels
+from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding
+from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.items import ItemModel, Vector
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 
 LIKELIHOOD = "logistic"  # the loss that is -log P(y)
 

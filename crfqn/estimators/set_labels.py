@@ -16,15 +16,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.data.csc_builder import check_sparse
+from crfqn.data.items import set_weights
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.content import Content
+from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.flat_labels import FlatLabels
-from crfqn.estimators.item_weights import set_weights
 from crfqn.estimators.items import ItemModel, Targets, Vector
 from crfqn.estimators.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.model_file import ModelFile
 from crfqn.solvers.validation import ValidationSet
 

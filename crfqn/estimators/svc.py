@@ -18,16 +18,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
-from crfqn.data.labels.codes import encode_labels
-from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
-from crfqn.estimators.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
-from crfqn.estimators.item_weights import (
+from crfqn.data.items import (
     check_class_weight,
     check_item_weights,
     item_weights,
 )
+from crfqn.data.label_codes import encode_labels
+from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
+from crfqn.estimators.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.kernel_functions import (
     NAMED,
     PRECOMPUTED,
@@ -38,7 +38,7 @@ from crfqn.estimators.saving import save
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties.kernel_norm import KernelNorm
 from crfqn.progress import ProgressDisplay

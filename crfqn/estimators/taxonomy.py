@@ -14,12 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import Content
+from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.item_batches import OnlineItems
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.structured import HINGE, ByStrengths
-from crfqn.estimators.unknown_features import warn_of_empty_rows
 from crfqn.messages import shorten
 from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator

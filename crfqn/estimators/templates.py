@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.data.files.lines import read_text
+from crfqn.data.files import read_text
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.encoder import Encoder
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
-from crfqn.data.labels.schemes import BORDER, Scheme, find_scheme
+from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import SpanRules

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.files.packing import PACKINGS
+from crfqn.data.files import PACKINGS
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import load
-from crfqn.interchange import crfpp, json_file, onnx_file, wapiti
-from crfqn.interchange.bytes_of_file import read_whole
-from crfqn.interchange.crfsuite import model as crfsuite
-from crfqn.model_file import HEADER_LIMIT
+from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
+from crfqn.model_file import HEADER_LIMIT, read_whole
 
 StrPath = str | os.PathLike[str]
 OWN = "crfqn"

@@ -22,9 +22,8 @@ from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import restore
 from crfqn.estimators.saving import whole_content
-from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.messages import describe
-from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json
+from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json, read_whole
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 1

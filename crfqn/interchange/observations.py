@@ -10,14 +10,16 @@ Shapes: K labels, O observations, N weights that are not zero.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import ModelFileError
+from crfqn.data.templates.vocabulary import TemplateSource
+from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.interchange.chain_weights import ChainWeights, SparseTable
+from crfqn.readers.conll import usual_names
 
 # The name of a bigram observation that looks the same at every position, where no templates say so: b, B, *, b01.
 BARE = re.compile(r"[bB*]\w*:?")
@@ -111,3 +113,37 @@ def check_constant(bigrams: list[str], constants: set[str] | None, path: str) ->
             "first; expected one table of transitions, of bigram templates without %x, as a chain has it: train it "
             "again with these templates as unigrams, U01:%x[0,0] for B01:%x[0,0]"
         )
+
+
+COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")
+
+PAIRS = re.compile(r"[bB][^#]*%")  # of label pairs and tokens: a model that was read has no weight for them
+
+
+def template_source(
+    templates: Sequence[str], attributes: Sequence[str], dialect: str, path: str, n_columns: int = 1
+) -> TemplateSource | None:
+    """Return the templates of a model; None, with a warning, where they do not make its attributes.
+
+    Parameters
+    ----------
+    templates : lines of a pattern file
+    attributes : names of the model's features
+    dialect : {"crf++", "wapiti"}
+    path : of the model, for the warning
+    n_columns : int
+        Columns before the label, if the file knows them; there are at least those that the templates read.
+    """
+    numbers = [int(number) for template in templates for number in COLUMN.findall(template)]
+    columns = tuple(usual_names(max([n_columns, *(number + 1 for number in numbers)])))
+    kept = [template for template in templates if not PAIRS.match(template)]
+    source = TemplateSource(columns, "\n".join(kept) + "\n", dialect)
+    try:
+        source.vocabulary(attributes)
+    except InputError as error:
+        warn_caller(
+            f"{path}: its templates cannot be used ({error}); the model takes lists of the names of features",
+            UserWarning,
+        )
+        return None
+    return source

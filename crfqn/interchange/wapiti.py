@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.templates.pattern_file import WAPITI
+from crfqn.data.templates.patterns import WAPITI
 from crfqn.errors import ModelFileError
-from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (
     IMPORTED_FROM,
     TEMPLATES,
@@ -28,8 +27,14 @@ from crfqn.interchange.chain_weights import (
     SparseTable,
     chain_estimator,
 )
-from crfqn.interchange.observations import Observations, chain_of, check_constant, constants_of
-from crfqn.interchange.template_source import template_source
+from crfqn.interchange.observations import (
+    Observations,
+    chain_of,
+    check_constant,
+    constants_of,
+    template_source,
+)
+from crfqn.model_file import read_whole
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.labels.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
+from crfqn.data.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
 from crfqn.metrics.hierarchy import (
     hierarchical_precision_recall_f1,

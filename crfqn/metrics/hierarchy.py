@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
-from crfqn.estimators.item_weights import check_item_weights
 from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels

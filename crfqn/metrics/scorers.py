@@ -15,7 +15,7 @@ import numpy as np
 import sklearn.metrics
 from sklearn.metrics import make_scorer
 
-from crfqn.data.labels.schemes import Scheme, find_scheme
+from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.hierarchy import (

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme, find_scheme
+from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.label_arrays import encode_pair, read_spans, same_borders

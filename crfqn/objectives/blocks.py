@@ -24,8 +24,7 @@ from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.partial_likelihood import NoDual
-from crfqn.objectives.losses.score_loss import DualLoss, ScoreLoss
+from crfqn.objectives.losses.score_loss import DualLoss, NoDual, ScoreLoss
 from crfqn.objectives.objective import InMemory, Objective
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Handle, Point

@@ -7,14 +7,7 @@ Of a likelihood it comes from the marginals (`token_model.py`). Of losses of mar
 Where no pair changes sides this is the loss itself, up to a line. Off the diagonal H_i has entries at violated pairs
 only: a product for each pair of states takes the few positions where the pair is violated.
 
-Bounds: the score of a labelling is a sum of n terms, one for each position and each transition of the item, and the
-variance of a sum of n numbers is at most n times the sum of their variances. The score of a term is an entry of a
-vector a (a position's states, or all transitions) or the sum of at most L entries (a node of a taxonomy and its
-ancestors), and its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
-
-    Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges.
-
-The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
+A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`).
 The Gram matrix M = sum_t c_t x_t x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum
 over the items.
 
@@ -23,15 +16,12 @@ Shapes: I items of T_i positions, N positions, F features, K states; others as i
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
-from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.marginals import Marginals, edge_curvature, sample_positions
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import Matrix
@@ -46,7 +36,7 @@ def squares(point: Point, coords: Coords) -> Vector:
     point, but p has to pass through 1/2. Of a piecewise quadratic loss the diagonal is the best guess of it, too.
     """
     owner, nodes, found = point.objective, point.objective.split(coords), point.evaluation
-    if not isinstance(owner.loss, Likelihood):
+    if not owner.loss.has_marginals:
         return np.tile(owner.map.squares(nodes, point.score_curvature), (2, 1))
     table = owner.map.residual_squares(nodes, found.residual, owner.inverse_weights)
     if nodes.edges.size == 0:
@@ -60,7 +50,7 @@ def hessian_model(
 ) -> Matrix | None:
     """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
     owner, diagonal = point.objective, point.curvature(coords).diagonal
-    if isinstance(owner.loss, Likelihood):
+    if owner.loss.has_marginals:
         return token_model(Marginals(point), owner.split(coords), diagonal, n_sampled, max_dense, share)
     if coords.size > max_dense:
         return None
@@ -101,11 +91,6 @@ def margin_model(point: Point, coords: Coords, diagonal: Vector, n_sampled: int)
     return scale_to_diagonal(model, diagonal)
 
 
-def is_bounded(loss: Any) -> bool:
-    """Whether a bound on the Hessian is known."""
-    return isinstance(loss, (Likelihood, PartialLikelihood)) or hasattr(loss, "score_bounds")
-
-
 def hessian_bound(objective: Any) -> float:
     """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
 
@@ -113,18 +98,5 @@ def hessian_bound(objective: Any) -> float:
     multiclass squared hinge 2 K ||X||_2^2, where the global constant of Blondel et al. (2013), appendix A, is
     4 (K - 1) sum_tj x_tj^2.
     """
-    per_position, edges = hessian_bounds(objective)
+    per_position, edges = objective.loss.hessian_bounds(objective.weights)
     return max(objective.map.eigenvalue_bound(per_position), edges)
-
-
-def hessian_bounds(objective: Any) -> tuple[Vector, float]:
-    """Return c, (N,), and the bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
-    loss, weights = objective.loss, objective.weights
-    if not isinstance(loss, (Likelihood, PartialLikelihood)):
-        return weights * cast(MarginLoss, loss).score_bounds(), 0.0
-    lengths, n_edges = np.diff(objective.map.offsets), loss.n_edges
-    n_terms = np.maximum(2 * lengths - 1, 1) if n_edges else lengths
-    depth = int(np.diff(loss.structure.ancestors.indptr).max(initial=1))
-    per_item = 0.5 * depth * n_terms * weights
-    edges = float(per_item @ np.maximum(lengths - 1, 0)) if n_edges else 0.0
-    return np.repeat(per_item, lengths), edges

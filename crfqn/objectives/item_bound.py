@@ -37,7 +37,6 @@ from crfqn.kernels.chain.item_mixtures import (
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ItemBound
 from crfqn.structures.chain import Chain
@@ -108,7 +107,7 @@ class ItemMixtures:
         """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
         owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
-        loss = cast(Likelihood, owner.loss)
+        loss = owner.loss
         scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
         items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
@@ -169,7 +168,7 @@ def item_bound(point: Point, penalty: Any) -> ItemBound | None:
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
     owner = point.objective
-    is_apt = isinstance(owner.loss, Likelihood) and isinstance(owner.map, SparseMap)
+    is_apt = owner.loss.has_marginals and isinstance(owner.map, SparseMap)
     if not (has_one_bound and is_apt) or penalty.unpenalised.size:
         return None
     mixed = ItemMixtures(point)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -34,7 +34,7 @@ from crfqn.kernels.chain.edge_sums import (
     list_transitions,
 )
 from crfqn.kernels.taxonomy import add_marginal_variance
-from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
 from crfqn.threads import N_PARTS, cut_into_parts
 
@@ -47,7 +47,7 @@ class Marginals:
 
     Parameters
     ----------
-    point : Point of an objective whose loss is a `Likelihood`
+    point : Point of an objective whose loss has marginals
     """
 
     point: Point
@@ -58,9 +58,9 @@ class Marginals:
         return self.point.objective
 
     @property
-    def loss(self) -> Likelihood:
+    def loss(self) -> ScoreLoss:
         """The likelihood."""
-        return cast(Likelihood, self.objective.loss)
+        return self.objective.loss
 
     @property
     def residual(self) -> Vector:

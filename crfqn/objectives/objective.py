@@ -23,7 +23,6 @@ from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram import check_width
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
@@ -84,7 +83,7 @@ class InMemory:
     @property
     def has_hessian_bound(self) -> bool:
         """Whether the Hessian is bounded over all weights."""
-        return curvature.is_bounded(self.first.loss)
+        return self.first.loss.is_smooth
 
     @property
     def has_gram(self) -> bool:
@@ -94,12 +93,12 @@ class InMemory:
     @property
     def has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
-        return self.proves_zeros or hasattr(self.first.loss, "curvature")
+        return self.first.loss.has_curvature
 
     @property
     def proves_zeros(self) -> bool:
         """Whether the loss is a likelihood."""
-        return isinstance(self.first.loss, Likelihood)
+        return self.first.loss.has_marginals
 
     def refusal(self, fact: str) -> str:
         """Return why a fact does not hold."""
@@ -123,7 +122,7 @@ class InMemory:
         check_width(self.first.n_features)
         total = None
         for part in self.parts:
-            own = part.map.gram(curvature.hessian_bounds(part)[0])
+            own = part.map.gram(part.loss.hessian_bounds(part.weights)[0])
             total = own if total is None else total + own
         assert total is not None  # there is a part
         return total
@@ -259,7 +258,7 @@ class Objective(InMemory):
     @property
     def is_convex(self) -> bool:
         """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
-        return getattr(self.loss, "is_convex", True) and getattr(self.map, "is_definite", True)
+        return self.loss.is_convex and getattr(self.map, "is_definite", True)
 
     @property
     def total_weight(self) -> float:

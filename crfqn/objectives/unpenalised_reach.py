@@ -13,11 +13,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
-from crfqn.objectives.losses.likelihood import Likelihood
 
 MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of each
 MOST_RELABELLINGS = 5000  # of a linear programme
@@ -53,18 +51,22 @@ def unpenalised_reach(
         return np.inf
     nodes = owner.split(unpenalised)
     features = np.unique(nodes.features)
-    is_row = nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+    is_row = (
+        nodes.edges.size == 0
+        and features.size == 1
+        and np.isin(owner.loss.position_labels, nodes.states).all()
+    )
     if is_row and owner.support.contains(unpenalised).all():
         reach = reach_of_row(parts, int(features[0]), value, norms)
         if np.isfinite(reach):
             return reach
-    return None if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood) else np.inf
+    return None if unpenalised.size <= MOST_WEIGHTS and owner.loss.has_marginals else np.inf
 
 
 def is_bounded(part: Any) -> bool:
     """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one."""
     has_rules = getattr(getattr(part.loss, "structure", None), "rules", None) is not None
-    return getattr(part.loss, "has_dual", True) and not has_rules
+    return part.loss.has_dual and not has_rules
 
 
 def reach_of_programmes(
@@ -87,12 +89,6 @@ def reach_of_row(parts: list[Any], feature: int, value: float, norms: tuple[floa
         is_positive = bool((x[counts] > 0).all())
         steps.append(float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf)
     return parts[0].loss.reach(np.min(tables, axis=0), max(steps))
-
-
-def labels_of(part: Any) -> NDArray[np.integer]:
-    """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
-    loss = part.loss
-    return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
 
 
 def values_of(part: Any, features: Coords) -> Vector:
@@ -123,8 +119,7 @@ def most_change(part: Any, norms: tuple[float, float]) -> Vector:
 
 def longest_path(part: Any) -> int:
     """The most states that hold at a position."""
-    loss = part.loss
-    return int(np.diff(loss.structure.ancestors.indptr).max()) if isinstance(loss, Likelihood) else 1
+    return int(np.diff(part.loss.ancestors.indptr).max())
 
 
 def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
@@ -167,10 +162,10 @@ def count_changes(part: Any, unpenalised: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the unpenalised counts, (positions K, n)."""
     nodes, n_states = part.split(unpenalised), part.n_states
     is_path = np.zeros((n_states, n_states))
-    ancestors = part.loss.structure.ancestors
+    ancestors = part.loss.ancestors
     for k in range(n_states):
         is_path[k, ancestors.of(k)] = 1.0
-    is_path[np.setdiff1d(np.arange(n_states), part.loss.structure.labels)] = np.nan
+    is_path[np.setdiff1d(np.arange(n_states), part.loss.position_labels)] = np.nan
     own = part.loss.targets[positions]
     features, place = np.unique(nodes.features, return_inverse=True)
     x = values_of(part, features)[:, positions].T[:, place] if nodes.n_nodes else np.empty((own.size, 0))
@@ -184,7 +179,7 @@ def count_changes(part: Any, unpenalised: Coords, positions: Coords) -> Vector:
 
 def edge_changes(part: Any, edges: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the counts of some edges, (positions, K, edges)."""
-    n_states, targets = part.n_states, part.loss.targets
+    n_states, targets = part.n_states, part.loss.targets.astype(np.int64)
     from_, to = np.divmod(edges, n_states)
     states = np.arange(n_states)
     starts = np.isin(positions, part.map.offsets[:-1])
@@ -205,7 +200,7 @@ def fixed_of_rows(part: Any, unpenalised: Coords) -> list[bool]:
     So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
     changes no likelihood.
     """
-    nodes, labels = part.split(unpenalised), labels_of(part)
+    nodes, labels = part.split(unpenalised), part.loss.position_labels
     out = np.zeros(unpenalised.size, bool)
     for feature in np.unique(nodes.features):
         row = np.flatnonzero(nodes.features == feature)

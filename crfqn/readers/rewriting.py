@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from crfqn.data.files.lines import Part
+from crfqn.data.files import Part
 from crfqn.errors import InputError
 from crfqn.readers.documents import Documents
 from crfqn.readers.labeled import Labeled

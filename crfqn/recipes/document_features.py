@@ -17,7 +17,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.checks import LARGEST_VALUE
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents, drop_unseen_columns
-from crfqn.readers.formats.svmlight import LARGEST_ID
+from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import Features as Settings
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.files.lines import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.formats.conll import columns_of
-from crfqn.readers.formats.registry import DOCUMENTS, SEQUENCES, find_format
+from crfqn.readers.conll import columns_of
+from crfqn.readers.registry import DOCUMENTS, SEQUENCES, find_format
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sources import own_file, own_files
 

@@ -12,7 +12,7 @@ from typing import Any
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.formats.registry import FORMATS
+from crfqn.readers.registry import FORMATS
 from crfqn.recipes.keys import check_names, key, keys_in, read_section, read_table, shown
 
 FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
@@ -40,7 +40,7 @@ class Split:
 class Data:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
-    The files are in the `format` that is named (`readers/formats`), or that their names tell; else CRFsuite's text
+    The files are in the `format` that is named (`readers/registry.py`), or that their names tell; else CRFsuite's text
     for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 

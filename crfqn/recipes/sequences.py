@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files.lines import STANDARD_INPUT, Part, read_text
-from crfqn.data.files.parts import cut_at_lines, cut_parts
+from crfqn.data.file_parts import cut_at_lines, cut_parts
+from crfqn.data.files import STANDARD_INPUT, Part, read_text
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
-from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
-from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
+from crfqn.readers.crfsuite_text import read_crfsuite_text
+from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.labeled import Labeled, append_test
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (

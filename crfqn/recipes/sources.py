@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from crfqn.data.files.lines import STANDARD_INPUT, check_regular
+from crfqn.data.files import STANDARD_INPUT, check_regular
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.readers import registry as formats
 from crfqn.readers.documents import Documents
-from crfqn.readers.formats import registry as formats
 from crfqn.readers.labeled import Labeled
 from crfqn.recipes.schema import Recipe
 

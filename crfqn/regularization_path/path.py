@@ -19,7 +19,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
-from crfqn.data.labels.codes import split_by_item
+from crfqn.data.label_codes import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseCRF

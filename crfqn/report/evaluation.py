@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.labels.schemes import Scheme
+from crfqn.data.schemes import Scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.evaluation import LabelCounts, Scores, known_labels, score_documents, score_sets

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files.lines import text_lines
+from crfqn.data.files import text_lines
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows

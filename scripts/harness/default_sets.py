@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import label_ranking_average_precision_score
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, Sequences, TaxonomyCRF
-from crfqn.data.files.lines import text_lines
+from crfqn.data.files import text_lines
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
 from crfqn.metrics import chunk_f1_score
@@ -104,7 +104,7 @@ def texts(name: str, vectorizer: Any) -> TunedSet:
 
 def docstrings(estimator: type, fewest: int = 8) -> TunedSet:
     """Docstrings of the standard library, flat or in the tree of modules, as TF-IDF."""
-    from crfqn.readers.collections.texts import collect_docstrings
+    from crfqn.readers.texts import collect_docstrings
 
     documents: Any = collect_docstrings(fewest)
     settings: dict[str, Any] = {"taxonomy": documents.taxonomy} if estimator is TaxonomyCRF else {}

@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="session")
 def digit_file(tmp_path_factory):
     """Two labelled digit strings in the text format."""
-    from crfqn.readers.collections.images import make_digit_strings
+    from crfqn.readers.images import make_digit_strings
 
     labeled = make_digit_strings()
     lines = []

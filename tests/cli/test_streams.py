@@ -13,7 +13,7 @@ import pytest
 from command_line import run_here
 
 from crfqn.cli import prediction
-from crfqn.data.files import parts
+from crfqn.data import file_parts as parts
 
 ITEM = "the\tDT  B-NP\ndog NN I-NP\nbarks VBZ B-VP\n\n"
 OTHER = "it PRP B-NP\nsleeps  VBZ B-VP\n\n"

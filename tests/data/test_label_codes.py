@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crfqn.data.labels.codes import encode_known_labels, encode_labels, split_by_item
+from crfqn.data.label_codes import encode_known_labels, encode_labels, split_by_item
 from crfqn.errors import InputError
 
 CUTS = np.array([0, 2, 2, 5])

@@ -9,8 +9,9 @@ import os
 
 import pytest
 
-from crfqn.data.files import packing, parts
-from crfqn.data.files.parts import read_parts
+from crfqn.data import file_parts as parts
+from crfqn.data import files as packing
+from crfqn.data.file_parts import read_parts
 from crfqn.errors import DataError, InputError
 from crfqn.readers import FORMATS, Labeled, read
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crfqn.data.labels.schemes import (
+from crfqn.data.schemes import (
     BORDER,
     SCHEMES,
     Span,

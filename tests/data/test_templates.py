@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_strings import features_of, match
 
-from crfqn.data.templates import combinations
+from crfqn.data.templates import batch as combinations
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.pattern_file import parse_patterns
-from crfqn.data.templates.patterns import Pattern, translate
+from crfqn.data.templates.patterns import Pattern, parse_patterns, translate
 from crfqn.data.templates.windows import parse_windows, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError

@@ -14,7 +14,7 @@ import pytest
 
 from crfqn import interchange
 from crfqn.compat import CRF, attributes
-from crfqn.readers.formats.conll import read_conll
+from crfqn.readers.conll import read_conll
 
 FOLDER = Path(os.environ.get("CRFQN_DATA", ""), "conll2000")
 pytestmark = pytest.mark.skipif(

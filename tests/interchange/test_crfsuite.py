@@ -16,9 +16,8 @@ from crfqn import ChainCRF, Transitions, interchange
 from crfqn.compat import attributes
 from crfqn.errors import InputError, ModelFileError
 from crfqn.interchange.chain_weights import ChainWeights, SparseTable
-from crfqn.interchange.crfsuite.damage import Damage
-from crfqn.interchange.crfsuite.lookup3 import hash_strings
-from crfqn.interchange.crfsuite.model import HEADER, decode, encode
+from crfqn.interchange.crfsuite import HEADER, decode, encode
+from crfqn.interchange.crfsuite_strings import Damage, hash_strings
 from crfqn.result import Status
 
 WORDS = ["the", "a", "dog", "Cat", "runs", "Sees", "größer", "日本", "x:y", "sp ace", "a" * 40]

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import confusion_matrix, get_scorer
 
-from crfqn.data.labels.schemes import SCHEMES, Span, find_scheme, labels_of
+from crfqn.data.schemes import SCHEMES, Span, find_scheme, labels_of
 from crfqn.errors import InputError
 from crfqn.metrics import (
     SpanCounts,

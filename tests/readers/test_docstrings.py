@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from crfqn.errors import DataUnavailableError
-from crfqn.readers.collections.texts import FEWEST_WORDS, LEFT_OUT, collect_docstrings
+from crfqn.readers.texts import FEWEST_WORDS, LEFT_OUT, collect_docstrings
 
 SCRIPT = """
 import sys
-from crfqn.readers.collections.texts import collect_docstrings
+from crfqn.readers.texts import collect_docstrings
 import networkx
 loaded = set(sys.modules)
 sys.path.insert(0, ".")

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from crfqn.datasets.reading import read_files
+from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
-from crfqn.readers.collections.arff import read_hierarchical_arff
-from crfqn.readers.collections.images import PIXELS, read_cifar, read_idx, read_labelled_images
-from crfqn.readers.collections.texts import groups_tree, read_newsgroups
+from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.documents import Documents, concatenate, drop_unseen_columns
-from crfqn.readers.formats.svmlight import read_svmlight
+from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
+from crfqn.readers.svmlight import read_svmlight
+from crfqn.readers.texts import groups_tree, read_newsgroups
 from crfqn.taxonomy.tree import LabelTree
 
 FOLDER = os.environ.get("CRFQN_DATA")

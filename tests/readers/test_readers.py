@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.collections.images import make_digit_strings
-from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
-from crfqn.readers.formats.crfsuite_text import read_crfsuite_text
+from crfqn.readers.crfsuite_text import read_crfsuite_text
+from crfqn.readers.images import make_digit_strings, read_letter_matlab, read_letter_table
 from crfqn.readers.labeled import Labeled
 
 N_PIXELS = 6

@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from crfqn.data.files.lines import Part
-from crfqn.data.files.parts import read_parts
+from crfqn.data.file_parts import read_parts
+from crfqn.data.files import Part
 from crfqn.errors import InputError
 from crfqn.readers import FORMATS, Documents, read
 from crfqn.readers.rewriting import rewritten

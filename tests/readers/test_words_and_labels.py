@@ -7,10 +7,10 @@ import gzip
 import pytest
 
 from crfqn.datasets import dataset
-from crfqn.datasets.reading import read_files
+from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError
-from crfqn.readers.collections.texts import read_parserator
-from crfqn.readers.formats.conll import read_conll
+from crfqn.readers.conll import read_conll
+from crfqn.readers.texts import read_parserator
 
 NAMES = """<NameCollection>
   <Name><GivenName>Drake</GivenName> <Surname>van der Rice</Surname></Name>

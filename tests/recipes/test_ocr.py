@@ -14,7 +14,7 @@ import pytest
 
 from crfqn import ChainCRF, Sequences
 from crfqn.data.pixels import PixelPairs
-from crfqn.readers.collections.letters import read_letter_matlab, read_letter_table
+from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.result import Status
 
 FOLDER = os.environ.get("CRFQN_DATA")

@@ -17,7 +17,7 @@ import pytest
 from crfqn.datasets import list_datasets
 from crfqn.datasets.registry import bundled
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
-from crfqn.readers.collections.images import make_digit_strings
+from crfqn.readers.images import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 from crfqn.recipes.schema import parse_recipe
 from crfqn.recipes.skeleton import skeleton

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from references import random_rules, ruled
 
-from crfqn.data.labels.schemes import SCHEMES, spans_of
+from crfqn.data.schemes import SCHEMES, spans_of
 from crfqn.errors import InputError
 from crfqn.estimators.transitions import span_rules
 from crfqn.structures.chain import Chain

@@ -19,10 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.sequences import Sequences, check_names
-from crfqn.data.templates.batch import NONE, Batch, Function, TokenFeatures, function_name
-from crfqn.data.templates.combinations import Combinations, distinct, hashed_columns, text_hash
-from crfqn.data.templates.pattern_file import CRFPP, marks
-from crfqn.data.templates.patterns import Pattern, View
+from crfqn.data.templates.batch import (
+    NONE,
+    Batch,
+    Combinations,
+    Function,
+    TokenFeatures,
+    distinct,
+    function_name,
+    hashed_columns,
+    text_hash,
+)
+from crfqn.data.templates.patterns import CRFPP, Pattern, View, marks
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 

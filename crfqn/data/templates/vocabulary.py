@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.pattern_file import CRFPP, parse_patterns
-from crfqn.data.templates.patterns import Pattern
+from crfqn.data.templates.patterns import CRFPP, Pattern, parse_patterns
 from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary

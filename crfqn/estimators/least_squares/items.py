@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from crfqn.arrays import Vector
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.labels.codes import encode_known_labels
+from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.items import Targets

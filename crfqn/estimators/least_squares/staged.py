@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
+from crfqn.data.items import set_weights
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
@@ -24,7 +25,6 @@ from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_flags, check_size
 from crfqn.estimators.content import Content, finite
 from crfqn.estimators.features import item_features
-from crfqn.estimators.item_weights import set_weights
 from crfqn.estimators.items import adopt_columns
 from crfqn.estimators.label_sets import SetSpace
 from crfqn.estimators.least_squares.base import LeastSquaresModel

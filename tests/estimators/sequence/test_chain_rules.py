@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import crfqn
 from crfqn import ChainCRF, Transitions
-from crfqn.data.labels.schemes import spans_of
+from crfqn.data.schemes import spans_of
 from crfqn.errors import InputError, ViewError
 from crfqn.result import Status
 

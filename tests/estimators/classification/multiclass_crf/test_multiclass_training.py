@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 
 from crfqn import MulticlassCRF
-from crfqn.estimators.item_weights import item_weights
+from crfqn.data.items import item_weights
 from crfqn.result import Status
 
 

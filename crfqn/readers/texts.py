@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 
-from crfqn.data.files.lines import read_bytes, shown_name
+from crfqn.data.files import read_bytes, shown_name
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents

@@ -17,20 +17,20 @@ from pathlib import PurePath
 from typing import Any
 
 from crfqn.atomic_write import replace_data_file
-from crfqn.data.files.lines import STANDARD_INPUT, Source, shown_name
-from crfqn.data.files.packing import LARGEST_SIZE, SUFFIXES, pack
-from crfqn.data.files.parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Source, pack, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
+from crfqn.readers.conll import STYLES, conll_lines, read_conll
+from crfqn.readers.conllu import conllu_lines, read_conllu
+from crfqn.readers.crfsuite_text import crfsuite_lines, read_crfsuite_text
 from crfqn.readers.documents import Documents
-from crfqn.readers.formats.conll import STYLES, conll_lines, read_conll
-from crfqn.readers.formats.conllu import conllu_lines, read_conllu
-from crfqn.readers.formats.crfsuite_text import crfsuite_lines, read_crfsuite_text
-from crfqn.readers.formats.json_lines import json_lines, read_json_lines
-from crfqn.readers.formats.labelled_text import labelled_lines, read_labelled_texts
-from crfqn.readers.formats.svmlight import read_svmlight_documents, svmlight_lines
-from crfqn.readers.formats.tables import (
+from crfqn.readers.json_lines import json_lines, read_json_lines
+from crfqn.readers.labeled import Labeled, with_labels
+from crfqn.readers.labelled_text import labelled_lines, read_labelled_texts
+from crfqn.readers.svmlight import read_svmlight_documents, svmlight_lines
+from crfqn.readers.tables import (
     Batches,
     cut_table,
     delimited_lines,
@@ -39,7 +39,6 @@ from crfqn.readers.formats.tables import (
     read_delimited,
     read_parquet,
 )
-from crfqn.readers.labeled import Labeled, with_labels
 
 Data = Labeled | Documents
 SEQUENCES, DOCUMENTS = "sequences", "documents"

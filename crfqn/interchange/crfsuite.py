@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.content import CRFSUITE_NAMING
-from crfqn.interchange.bytes_of_file import read_whole
 from crfqn.interchange.chain_weights import (
     IMPORTED_FROM,
     ChainWeights,
@@ -30,8 +29,8 @@ from crfqn.interchange.chain_weights import (
     chain_estimator,
     chain_weights,
 )
-from crfqn.interchange.crfsuite.damage import Damage, words_at
-from crfqn.interchange.crfsuite.database import decode_strings, encode_strings
+from crfqn.interchange.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
+from crfqn.model_file import read_whole
 
 NAME = "crfsuite"
 MAGIC, TYPE, VERSION = b"lCRF", b"FOMC", 100

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents

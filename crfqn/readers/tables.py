@@ -8,6 +8,7 @@ by blank lines.
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import itertools
 import re
@@ -18,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files.lines import Readable, read_bytes, shown_name, text_lines
-from crfqn.data.files.parts import Cut
+from crfqn.data.file_parts import Cut
+from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.documents import Documents
-from crfqn.readers.extras import import_extra
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places
 
@@ -395,3 +395,13 @@ def _starts(table: Table, of_sentence: int | None) -> list[int]:
         current, seen[name] = name, number
         starts.append(number)
     return starts
+
+
+def import_extra(package: str, extra: str, purpose: str) -> Any:
+    """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise DataError(
+            f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
+        ) from error

@@ -13,8 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from crfqn.data.files.lines import Part, check_utf8, decode_line, opened, shown_name, source_of
-from crfqn.data.files.packing import LARGEST_SIZE, PACKINGS, find_packing, unpacked_pieces
+from crfqn.data.files import (
+    LARGEST_SIZE,
+    PACKINGS,
+    Part,
+    check_utf8,
+    decode_line,
+    find_packing,
+    opened,
+    shown_name,
+    source_of,
+    unpacked_pieces,
+)
 from crfqn.errors import DataError, EmptyDataError, InputError
 
 PIECE = 1 << 18  # bytes read at a time

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.files.lines import text_lines
+from crfqn.data.files import text_lines
 from crfqn.errors import DataError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents

@@ -5,11 +5,13 @@ that comes twice at a position counts with the sum. An empty label means that no
 an item's first position is the item's weight. Format: Okazaki, CRFsuite manual, section "Data format".
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator, Sequence
 
-from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places, in_line

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents

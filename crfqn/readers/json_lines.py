@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.messages import describe, shorten

@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.data.files.lines import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.labeled import Labeled
