@@ -31,7 +31,7 @@ from crfqn.objectives.proved_zeros import Ranges, count_within
 from crfqn.objectives.registry import MethodState
 from crfqn.objectives.support import Support
 from crfqn.objectives.unpenalised_reach import Known, reach_of_programmes, unpenalised_reach
-from crfqn.penalties.constraints import LossBudget
+from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
 S = TypeVar("S", bound=MethodState)
@@ -246,9 +246,9 @@ class Objective(InMemory):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features = self.map.n_features
+        n_features, n_edges = self.map.n_features, self.loss.n_edges
         entries = self.mean_occurrence * n_features
-        return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
+        return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
     @property
     def whole(self) -> Objective:
