@@ -43,7 +43,7 @@ LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties; what a method keeps
 # over the items (`STATES`) may know all of them.
 SOLVERS_MAY_IMPORT = {
-    "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols", "objectives.registry"
+    "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols"
 }  # fmt: skip
 STATES = {
     "solvers.coordinate.block_arrays", "solvers.coordinate.block_state", "solvers.coordinate.block_weights",

@@ -26,8 +26,8 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import DualLoss, NoDual, ScoreLoss
 from crfqn.objectives.objective import InMemory, Objective
-from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Handle, Point
+from crfqn.objectives.protocols import Operations
 from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
 from crfqn.structures.structure import Structure

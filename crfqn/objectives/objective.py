@@ -3,7 +3,7 @@
     F(w) = sum_i weight_i loss_i(scores(w)),   scores = X w + offset,   gradient = X' residual
 
 It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the
-right order. What one method keeps over the items is a state (`registry.py`).
+right order. What one method keeps over the items is a state (`MethodState`).
 
 Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
@@ -11,7 +11,7 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,14 @@ from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import ItemBound, Matrix
+from crfqn.objectives.protocols import ItemBound, Matrix, MethodState, Operations, S
 from crfqn.objectives.proved_zeros import Ranges, count_within
-from crfqn.objectives.registry import MethodState
 from crfqn.objectives.support import Support
-from crfqn.objectives.unpenalised_reach import Known, reach_of_programmes, unpenalised_reach
+from crfqn.objectives.unpenalised_reach import unpenalised_reach
 from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
-S = TypeVar("S", bound=MethodState)
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 REFUSALS = {
     "has_curvature": "a metric of second order needs a loss with curvature",
@@ -127,19 +124,9 @@ class InMemory:
         assert total is not None  # there is a part
         return total
 
-    _known_reach: Known | None = None
-
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        found = unpenalised_reach(self.parts, unpenalised, value, norms)
-        return self.reach_of_programmes(unpenalised, value, norms) if found is None else found
-
-    def reach_of_programmes(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return that of linear programmes, solved anew when those of a larger value bound too little."""
-        known = self._known_reach
-        if known is None or not known.serves(unpenalised, value, norms):
-            self._known_reach = known = reach_of_programmes(self.parts, unpenalised, value, norms)
-        return known.reach
+        return unpenalised_reach(self.parts, unpenalised, value, norms)
 
     @cached_property
     def ranges(self) -> Ranges:

@@ -9,7 +9,7 @@ Shapes: I items, N positions, F features, K states; coordinates as in `linear/co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -17,11 +17,55 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
-from crfqn.objectives.operations import Operations
-from crfqn.objectives.registry import MethodState
 
-S = TypeVar("S", bound=MethodState)
+STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
+RARE = 50.0  # positions that have a feature, on average over the features: OCR 2,500, CoNLL-2000 11
+FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
+
+
+class Operations(NamedTuple):
+    """Operations of the passes over a problem: what solvers weigh their choices by, the same on every machine.
+
+    Counts and no clocks: a choice by seconds would depend on the machine's mood, and the result with it. The unit is a
+    multiplication and addition in registers; what has to be fetched from all over memory counts for several.
+
+    Attributes
+    ----------
+    inference : messages and marginals of all items
+    entries : numbers of the data that are not zero
+    n_features, n_states : the features, and the weights of each
+    has_sequences : whether items have several positions, on average
+    """
+
+    inference: float
+    entries: float
+    n_features: int
+    n_states: int
+    has_sequences: bool
+
+    @classmethod
+    def of(
+        cls, n_items: int, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int
+    ) -> Operations:
+        """Count those of a problem with so many items, positions, edge weights, entries, features and states."""
+        inference = n_positions * (STATE * n_states + n_edges)
+        return cls(inference, entries, n_features, n_states, n_positions >= 2 * n_items)
+
+    @property
+    def has_rare_features(self) -> bool:
+        """Whether the data are like text: active features seldom meet, and a sample knows nothing of most of them."""
+        return self.entries <= RARE * self.n_features
+
+    @property
+    def of_pass(self) -> float:
+        """Image, inference and gradient, where about one weight of each entry is active."""
+        return self.inference + 2.0 * FETCHED * self.entries
+
+    @property
+    def of_epoch(self) -> float:
+        """Scores, inference, penalty and step, item by item: all weights of each entry."""
+        return self.inference + FETCHED * self.entries * self.n_states
 
 
 class Curvature(NamedTuple):
@@ -42,6 +86,36 @@ class ItemBound(NamedTuple):
 
     dual_value: float
     shares: Vector
+
+
+class MethodState:
+    """Base of what a method keeps over the items: dual variables, dense rows, margins that follow every step.
+
+    It lives in the method's folder and is made by `objective.state(kind, ...)`, of items that are at hand.
+
+    Attributes
+    ----------
+    is_constrained : whether it is made of a bound on the loss, in the place of the loss
+    takes_blocks : whether it is made of items that come in blocks, too
+    """
+
+    is_constrained: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
+
+    def __init__(self, objective: Any, *arguments: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, objective: Any, *arguments: Any) -> Any:
+        """Return the state of an objective; arguments as of the class."""
+        return cls(objective, *arguments)
+
+    @classmethod
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for objectives, sums of `objective.parts`, of which it cannot be made."""
+
+
+S = TypeVar("S", bound=MethodState)
 
 
 class Point(Protocol):

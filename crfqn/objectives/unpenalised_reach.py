@@ -3,49 +3,28 @@
 A dual point whose gradient g_u by an unpenalised weight is not 0 proves F(w) >= D + sum_u g_u w_u.
 At an optimum the penalty and the loss of each item are at most F at any point, so that penalised weights are bounded,
 and by `losses/reach.py` so are intercepts, unpenalised weights of one feature for all states. Other unpenalised weights
-are bounded by a linear programme: relabelling one position of an item gains no more than the item's loss.
+of a likelihood are bounded by relabelling one position of an item, which gains no more than the item's loss.
 
 Shapes: N positions, K states, n unpenalised coordinates.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 
-MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of each
-MOST_RELABELLINGS = 5000  # of a linear programme
+MOST_RELABELLINGS = 5000  # that are looked at, and their counts of each unpenalised weight
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
-SLACK = 2.0  # times what the linear programmes find: they are solved to 1e-7
-AHEAD = 2.0  # the programmes are solved for so many times the value, and serve until it is that much smaller
-
-
-class Known(NamedTuple):
-    """What the linear programmes have found: `reach` holds for values and norms up to these."""
-
-    unpenalised: Coords
-    value: float
-    norms: tuple[float, float]
-    reach: float
-
-    def serves(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> bool:
-        """Return whether it holds here, and is not much too large."""
-        pairs = zip((value, *norms), (self.value, *self.norms), strict=True)
-        is_within = all(here <= there for here, there in pairs)
-        return is_within and value * AHEAD**2 >= self.value and np.array_equal(unpenalised, self.unpenalised)
 
 
 def unpenalised_reach(
     parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> float | None:
-    """Return the bound on the intercepts of all states, of a sum of objectives; infinite where there is none.
-
-    None: the weights without penalty are others, or a likelihood's that linear programmes may bound.
-    """
+) -> float:
+    """Return a bound on the weights without penalty of some optimum of a sum; infinite where there is none."""
     owner = parts[0]
     if not (np.isfinite(value) and np.isfinite(min(norms)) and is_bounded(owner)):
         return np.inf
@@ -60,22 +39,15 @@ def unpenalised_reach(
         reach = reach_of_row(parts, int(features[0]), value, norms)
         if np.isfinite(reach):
             return reach
-    return None if unpenalised.size <= MOST_WEIGHTS and owner.loss.has_marginals else np.inf
+    if not owner.loss.has_marginals:
+        return np.inf
+    return min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
 
 
 def is_bounded(part: Any) -> bool:
     """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one."""
     has_rules = getattr(getattr(part.loss, "structure", None), "rules", None) is not None
     return part.loss.has_dual and not has_rules
-
-
-def reach_of_programmes(
-    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> Known:
-    """Solve the linear programmes for a larger value than this one, and norms."""
-    value, norms = AHEAD * value, (AHEAD * norms[0], AHEAD * norms[1])
-    reach = min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
-    return Known(unpenalised, value, norms, reach)
 
 
 def reach_of_row(parts: list[Any], feature: int, value: float, norms: tuple[float, float]) -> float:
@@ -123,23 +95,16 @@ def longest_path(part: Any) -> int:
 
 
 def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-    """The largest |w_u| that no relabelling of a single position forbids, by linear programmes."""
-    positions = chosen_positions(part, unpenalised)
-    if positions.size == 0:
-        return np.inf
-    changes = count_changes(part, unpenalised, positions)
-    most = (most_losses(part, value) + most_change(part, norms))[positions]
-    scale = float(most.max())
-    limits = np.repeat(most / scale, part.n_states)
-    is_used = changes.any(axis=1)
-    free = [(0.0, 0.0) if is_fixed else (None, None) for is_fixed in fixed_of_rows(part, unpenalised)]
-    largest = 0.0
-    for direction in np.concatenate([np.eye(unpenalised.size), -np.eye(unpenalised.size)]):
-        found = linprog(-direction, A_ub=changes[is_used], b_ub=limits[is_used], bounds=free, method="highs")
-        if found.status != 0:
-            return np.inf
-        largest = max(largest, -found.fun)
-    return SLACK * scale * largest
+    """The largest |w_u| that no relabelling of a position forbids, of those that change a single unpenalised count."""
+    positions, is_fixed = chosen_positions(part, unpenalised), fixed_of_rows(part, unpenalised)
+    changes = count_changes(part, unpenalised, positions)[:, ~is_fixed]
+    most = np.repeat((most_losses(part, value) + most_change(part, norms))[positions], part.n_states)
+    is_alone = np.count_nonzero(changes, axis=1) == 1
+    changes, most = changes[is_alone], most[is_alone]
+    with np.errstate(divide="ignore"):
+        sizes = most[:, None] / np.abs(changes)
+    ways = (np.where(sign * changes > 0, sizes, np.inf).min(axis=0, initial=np.inf) for sign in (1.0, -1.0))
+    return ROUNDED * float(np.max([*ways], initial=0.0))
 
 
 def chosen_positions(part: Any, unpenalised: Coords) -> Coords:
@@ -194,7 +159,7 @@ def edge_changes(part: Any, edges: Coords, positions: Coords) -> Vector:
     return counts(states[None, :, None]) - counts(targets[positions][:, None, None])
 
 
-def fixed_of_rows(part: Any, unpenalised: Coords) -> list[bool]:
+def fixed_of_rows(part: Any, unpenalised: Coords) -> NDArray[np.bool_]:
     """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can.
 
     So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
@@ -207,4 +172,4 @@ def fixed_of_rows(part: Any, unpenalised: Coords) -> list[bool]:
         if row.size == part.n_states and part.support.contains(unpenalised[row]).all():
             states = nodes.states[row]
             out[row] = ~np.isin(states, labels) | (states == labels[0])
-    return out.tolist()
+    return out

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.subproblem.coordinates import Subproblem
-from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import Matrix, MethodState, Objective, Point, Ray
 
 __all__ = [
     "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",

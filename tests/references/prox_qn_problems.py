@@ -14,8 +14,8 @@ from problems import (
 )
 from references import Penalised
 
+from crfqn.objectives.curvature import MOST_PAIRS, PAIR, token_model
 from crfqn.objectives.marginals import Marginals
-from crfqn.objectives.token_model import MOST_PAIRS, PAIR, token_model
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize

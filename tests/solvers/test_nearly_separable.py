@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from problems import make_problem, make_tree_problem
 
 from crfqn import ChainCRF
+from crfqn.objectives.curvature import token_model
 from crfqn.objectives.marginals import Marginals
-from crfqn.objectives.token_model import token_model
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.line_search import decrease_by_slopes

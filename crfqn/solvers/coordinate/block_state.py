@@ -18,7 +18,7 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.coordinate.block_arrays import ChainState, TreeState, prepare_chain, prepare_tree
 from crfqn.solvers.coordinate.block_kernels import SweepRule, mask_impossible, read_block, sweep, write_block
 from crfqn.solvers.coordinate.block_weights import BlockWeights, possible_states

@@ -23,7 +23,7 @@ from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_gradients import RowGradients, screen_rows
 from crfqn.solvers.coordinate.row_kernels import (

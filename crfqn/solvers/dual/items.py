@@ -28,7 +28,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.dual.decomposition_kernels import (
     METHODS,
     Items,

@@ -24,7 +24,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import BoundedObjective, Objective
 from crfqn.objectives.point import NO_SCORES, Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it

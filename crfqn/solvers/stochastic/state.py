@@ -21,7 +21,7 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_penalty import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
