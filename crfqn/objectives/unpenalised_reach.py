@@ -95,16 +95,25 @@ def longest_path(part: Any) -> int:
 
 
 def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-    """The largest |w_u| that no relabelling of a position forbids, of those that change a single unpenalised count."""
+    """The largest |w_u| that no relabelling of a position forbids: one that changes u and weights bounded before."""
     positions, is_fixed = chosen_positions(part, unpenalised), fixed_of_rows(part, unpenalised)
-    changes = count_changes(part, unpenalised, positions)[:, ~is_fixed]
+    changes = count_changes(part, unpenalised, positions)
     most = np.repeat((most_losses(part, value) + most_change(part, norms))[positions], part.n_states)
-    is_alone = np.count_nonzero(changes, axis=1) == 1
-    changes, most = changes[is_alone], most[is_alone]
-    with np.errstate(divide="ignore"):
-        sizes = most[:, None] / np.abs(changes)
-    ways = (np.where(sign * changes > 0, sizes, np.inf).min(axis=0, initial=np.inf) for sign in (1.0, -1.0))
-    return ROUNDED * float(np.max([*ways], initial=0.0))
+    bounds = np.where(is_fixed, 0.0, np.inf)
+    for _ in range(bounds.size):
+        is_known = np.isfinite(bounds)
+        rest = np.where(is_known, 0.0, changes)
+        alone = np.flatnonzero(np.count_nonzero(rest, axis=1) == 1)
+        limits = most[alone] + np.abs(changes[alone][:, is_known]) @ bounds[is_known]
+        with np.errstate(divide="ignore"):
+            sizes = limits[:, None] / np.abs(rest[alone])
+        ways = [
+            np.where(sign * rest[alone] > 0, sizes, np.inf).min(axis=0, initial=np.inf) for sign in (1, -1)
+        ]
+        bounds = np.where(is_known, bounds, np.max(ways, axis=0))
+        if is_known.sum() == np.isfinite(bounds).sum():
+            break
+    return ROUNDED * float(bounds.max(initial=0.0))
 
 
 def chosen_positions(part: Any, unpenalised: Coords) -> Coords:
