@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.arrays import NO_COORDS, Coords, Labels, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.errors import ViewError
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap

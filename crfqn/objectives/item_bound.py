@@ -26,7 +26,7 @@ from typing import Any, cast
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
-from crfqn.kernels.chain.item_mixtures import (
+from crfqn.kernels.item_mixtures import (
     Mixtures,
     Parts,
     gather_edges,
@@ -34,7 +34,7 @@ from crfqn.kernels.chain.item_mixtures import (
     lower_shares,
     project_shares,
 )
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.point import Point

@@ -26,7 +26,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.chain.edge_sums import (
+from crfqn.kernels.curvature import (
     Transitions,
     add_edge_products,
     count_transitions,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
 from crfqn.estimators.base import Decoding
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.label_sets import LabelSets
 from crfqn.estimators.set_labels import SetLabels
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 
@@ -41,6 +41,8 @@ def has_one_label(model: Any) -> bool:
 @dataclass(eq=False, repr=False, kw_only=True)
 class LeastSquaresModel(SetLabels):
     """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
+
+    PARAMETERS: ClassVar = {**PARAMETERS, "l2": replace(PARAMETERS["l2"], words=())}
 
     l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
@@ -98,9 +100,6 @@ class LeastSquaresModel(SetLabels):
     @property
     def _strengths(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
-
-    def _check_strengths(self) -> None:
-        check_nonnegative("l2", self.l2)
 
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet:
         return ElasticNet(0.0, self._strengths["l2"], unpenalised)

@@ -56,7 +56,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     max_iter : int, default 500
         Steps.
     warm_start : bool, default False
-    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+    stop, max_seconds, n_threads, random_state, verbose, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes
