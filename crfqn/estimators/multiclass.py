@@ -22,8 +22,8 @@ from crfqn.estimators.named_penalties import (
 )
 from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, named_solver
 from crfqn.estimators.strengths import Strengths
-from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
