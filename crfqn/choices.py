@@ -1,7 +1,7 @@
 """Losses and penalties that are chosen by name, a row each: whatever has to know their names reads them here.
 
 Choices of recipes and of the command line, checks and refusals of the estimators and their default solvers are made of
-these tables. Classes stand as names below `crfqn`, imported when a model is trained: the tables cost nothing to read.
+these tables. Classes stand as names, imported when a model is trained: the tables cost nothing to read.
 What a loss can do (probabilities, margins, curvature) its class says (`objectives/losses/score_loss.py`).
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 
 
 def load_class(name: str) -> Any:
-    """Return a class of `crfqn` by its dotted name."""
+    """Return a class by its dotted name, its module's first."""
     module, _, name = name.rpartition(".")
-    return getattr(import_module(f"crfqn.{module}"), name)
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Penalty:
     """A row of the table of penalties.
 
     says : what of the weights it adds up
-    made_of : the class that `of_strengths` makes it of, "module.Class"
+    made_of : the class that `of_strengths` makes it of, by its dotted name
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, where the penalty has groups
     """
@@ -38,7 +38,7 @@ class Penalty:
         return "group_l1" in self.strengths
 
 
-_NET, _ROWS = "penalties.elastic_net.ElasticNet", "penalties.group_lasso.GroupLasso"
+_NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
 PENALTIES: Mapping[str, Penalty] = {
     "l1/l2": Penalty("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
     "l1/linf": Penalty("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
@@ -53,7 +53,7 @@ PENALTIES: Mapping[str, Penalty] = {
 class Form:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
-    made_of : the class that `over` makes it of, "module.Class"
+    made_of : the class that `over` makes it of, by its dotted name
     solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
     takes_bound : whether it may be bounded in the place of being minimised
     """
@@ -90,7 +90,7 @@ class Loss:
     dense: tuple[str, str] = ("margins", "margins")
 
 
-_LOSSES = "objectives.losses"
+_LOSSES = "crfqn.objectives.losses"
 LOSSES: Mapping[str, Loss] = {
     "squared-hinge": Loss(
         "the squares of the violated margins to other labels",

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 def load_model(path: Path) -> Any:
     """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
-    from crfqn.estimators.persistence import load
+    from crfqn.estimators.storage import load
 
     return load(path)
 

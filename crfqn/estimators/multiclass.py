@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from crfqn.arrays import Coords
+from crfqn.arrays import Coords, Vector
 from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, TUNED
-from crfqn.estimators.items import Vector
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.named_penalties import feature_blocks, make_penalty, named_penalty
-from crfqn.estimators.one_pass import OnePass
-from crfqn.estimators.probabilistic import Probabilistic
-from crfqn.objectives.bounded import BoundedObjective
+from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.named_penalties import (
+    LINEAR_PARAMETERS,
+    feature_blocks,
+    make_penalty,
+    named_penalty,
+    strengths_of,
+)
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, named_solver
+from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.objective import BoundedObjective
+from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.dual.fbpd import ConstrainedFBPD
-from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassClassifier(OnePass, Probabilistic):
+class MulticlassClassifier(ItemClassifier):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -118,16 +124,26 @@ class MulticlassClassifier(OnePass, Probabilistic):
     """
 
     KIND = "multiclass-classifier"
-    PARAMETERS: ClassVar = OnePass.PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
 
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
     loss: str = "squared-hinge"
     feature_groups: Any = None
     constraint: float | None = None
 
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+
     @property
-    def _dense_solvers(self) -> tuple[Solver, Solver]:
-        dense, full = LOSSES[self.loss].dense
-        return TUNED[dense], TUNED[full]
+    def _strengths(self) -> Strengths:
+        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+
+    @property
+    def _path_parameter(self) -> str:
+        return named_penalty(self.penalty).strengths[0]
 
     @property
     def _loss_form(self) -> Form:
@@ -146,7 +162,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
         super()._check_parameters()
         self._check_layout()
         names = (AUTO, *self._trained_by)
-        if len(names) > 1 and isinstance(self.solver, str) and self.solver not in names:
+        if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
             raise InputError(
                 f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
                 f"got {self.solver!r}"
@@ -155,34 +171,43 @@ class MulticlassClassifier(OnePass, Probabilistic):
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
         if self.constraint is not None and not self._loss_form.takes_bound:
-            names = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
+            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
             raise InputError(
-                f"constraint: a bound on the loss needs loss={names}, got loss={self.loss!r}; expected None"
+                f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
             )
         if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
-            others = [name for name, row in PENALTIES.items() if row.has_groups]
+            names = [name for name, row in PENALTIES.items() if row.has_groups]
             raise InputError(
                 f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
-                f"or one of the penalties {others}"
+                f"or one of the penalties {names}"
             )
 
     def _make_solver(self) -> Any:
         if not self._trained_by or not isinstance(self.solver, str):
-            return super()._make_solver()
+            dense, full = LOSSES[self.loss].dense
+            return linear_solver(self, TUNED[dense], TUNED[full])
         if self.constraint is not None:
             return ConstrainedFBPD()
-        return self._seeded(self.SOLVERS[self._trained_by[0] if self.solver == AUTO else self.solver]())
+        name = self._trained_by[0] if self.solver == AUTO else self.solver
+        return named_solver(name, self.SOLVERS, self.random_state)
 
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        if self.feature_groups is None:
-            return super()._penalty(n_features, n_states, unpenalised)
-        groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
-        return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised, groups)
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        groups = None
+        if self.feature_groups is not None:
+            groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
+        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
 
     def _objective(
-        self, features: FeatureMap, structure: Structure, targets: Any, weights: Any, support: Any
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        item_weights: Vector | None,
+        support: Support | None = None,
     ) -> Any:
-        whole = super()._objective(features, structure, targets, weights, support)
+        whole = super()._objective(features, structure, targets, item_weights, support)
         return (
             whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
         )

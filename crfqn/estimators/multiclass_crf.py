@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from crfqn.estimators.items import Vector
+from crfqn.arrays import Vector
 from crfqn.estimators.multiclass import MulticlassClassifier
 
 

@@ -9,15 +9,15 @@ from crfqn.arrays import Coords
 from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import SOLVERS, SparseCRF
-from crfqn.estimators.strengths import Strengths, is_auto
+from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.named_solvers import STRUCTURED_SOLVERS, named_solver
+from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ByStrengths(SparseCRF):
+class StructuredEstimator(SparseLinearModel):
     """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
 
     A loss without curvature, such as the structured hinge, is trained in its dual, and that needs l2 > 0 and nothing
@@ -28,7 +28,7 @@ class ByStrengths(SparseCRF):
     loss: str = "logistic"
 
     PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
-    SOLVERS: ClassVar = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
+    SOLVERS: ClassVar = STRUCTURED_SOLVERS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -59,21 +59,23 @@ class ByStrengths(SparseCRF):
             )
 
     def _make_solver(self) -> Any:
-        if self._trained_by and self.solver == AUTO:
-            return self._seeded(self.SOLVERS[self._trained_by[0]]())
+        if self._trained_by and isinstance(self.solver, str) and self.solver == AUTO:
+            return named_solver(self._trained_by[0], self.SOLVERS, self.random_state)
         return super()._make_solver()
 
     @property
     def _strengths(self) -> Strengths:
-        given = {name: getattr(self, name) for name in ("l1", "l2", "group_l1")}
+        given = {name: getattr(self, name) for name in STRENGTHS}
         if self._trained_by and is_auto(given["l1"]):
             given["l1"] = 0.0  # what is trained in its dual has L2 only
         if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
             given["l2"] = 0.0  # a penalty that is given is the whole penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
 
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        l1, l2, group_l1 = self._strengths.values()
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        l1, l2, group_l1 = (strengths[name] for name in STRENGTHS)
         if group_l1 == 0:
             return ElasticNet(l1, l2, unpenalised)
         return GroupLasso(
