@@ -30,13 +30,12 @@ from crfqn.data.label_codes import (
     split_by_item,
 )
 from crfqn.data.sequences import Sequences
-from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Decoding, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.chain_decoding import OpenItems
+from crfqn.estimators.chain_decoding import EncodedItems
 from crfqn.estimators.chain_inspection import SequenceInspection
 from crfqn.estimators.chain_online import OnlineSequences
 from crfqn.estimators.chain_training import ON_VIOLATION, prepare
@@ -56,17 +55,16 @@ from crfqn.estimators.content import (
     read_vocabulary,
 )
 from crfqn.estimators.features import warn_of_unknown_names
-from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.probabilistic import has_probabilities
 from crfqn.estimators.rules_content import add_rules, read_rules
+from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
 from crfqn.estimators.structured import HINGE, ByStrengths
-from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
-from crfqn.objectives.linear.sparse_map import SparseMap, add_image
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
@@ -289,7 +287,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
         X, y = check_pair(validation)
         sequences = self._encode(X)
-        items = OpenItems.of(sequences, len(self.classes_), self.rules_)
+        items = EncodedItems.of(sequences, len(self.classes_), self.rules_)
         given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
         return held_out(self, items, given, sequences.n_positions / n_positions)
 
@@ -436,7 +434,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     def _encode(self, X: Any) -> Any:
         """Return items as `Sequences` in the model's features; those that are open as they are."""
-        if isinstance(X, OpenItems):
+        if isinstance(X, EncodedItems):
             return X
         X = self._with_names(X)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
@@ -456,8 +454,9 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
-        if isinstance(X, OpenItems):
-            return X.chain, *self._scores(X.store, pool)
+        scorer = Scorer(self.coef_, np.zeros(len(self.classes_)), pool)
+        if isinstance(X, EncodedItems):
+            return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
             self._with_names(X),
@@ -468,15 +467,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
-        if isinstance(encoded, TokenRows):
-            scores = token_scores(encoded, self.coef_, pool)
-        else:
-            scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
-        if scores is not None:
-            return chain, scores, edge_table(self.edge_coef_)
-        matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
-        store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
-        return chain, *self._scores(store, pool)
+        return chain, scorer.scores(encoded), edge_table(self.edge_coef_)
 
     def _infer(
         self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
@@ -525,13 +516,6 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
             entries(self.coef_, n_features),
             SparseWeights(n_states * n_features + edges.coords, edges.weights),
         )
-
-    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
-        n_states = len(self.classes_)
-        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
-        add_image(store, *self._weights(), scores, edges, pool)
-        return scores, edges.reshape(n_states, n_states)
 
     def _content(self) -> Content:
         content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})

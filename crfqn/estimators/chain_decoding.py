@@ -40,7 +40,7 @@ class LabelSpan(NamedTuple):
     probability: float
 
 
-class OpenedItems(NamedTuple):
+class ScoredItems(NamedTuple):
     """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge scores (K, K)."""
 
     chain: Chain
@@ -62,7 +62,7 @@ class SequenceDecoding(Fitted):
     ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
         """Return the chain over new items, with the scores of its nodes and edges."""
 
-    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> OpenedItems:
+    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> ScoredItems:
         """Return new items with what is known of their labels; InputError for one that no labelling is left for.
 
         warns : whether items without a known feature are warned of: where they are labelled, once
@@ -75,7 +75,7 @@ class SequenceDecoding(Fitted):
                 f"item {impossible[0]}: no labelling keeps the rules"
                 + " and what is known" * (known is not None)
             )
-        return OpenedItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
+        return ScoredItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
 
     @available_if(has_probabilities)
     def predict_nbest(self, X: Any, n: int = 5, known: Any = None) -> list[list[tuple[list, float]]]:
@@ -164,7 +164,7 @@ class SequenceDecoding(Fitted):
         return found
 
 
-class OpenItems(Items):
+class EncodedItems(Items):
     """Items whose features and chains are made already.
 
     Attributes

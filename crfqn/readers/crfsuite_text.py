@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places, in_line
 
@@ -163,3 +164,14 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
             r"(a colon that belongs to the name is written \:)"
         )
     return name, value
+
+
+FORMAT = Format(
+    "crfsuite",
+    "label TAB attribute[:value] TAB ..., a position a line",
+    (".crfsuite",),
+    (SEQUENCES,),
+    read_crfsuite_text,
+    instead(crfsuite_lines),
+    by_blank_lines,
+)

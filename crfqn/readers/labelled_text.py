@@ -15,6 +15,7 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents
+from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.places import Places, in_line
 
 BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
@@ -91,3 +92,14 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
 def has_text(line: str) -> bool:
     """Return whether a line is not blank: a label without a text counts."""
     return bool(line.strip()) or "\t" in line
+
+
+FORMAT = Format(
+    "text",
+    "label TAB text, a document a line",
+    (".text", ".labels"),
+    (DOCUMENTS,),
+    read_labelled_texts,
+    instead(labelled_lines),
+    by_lines,
+)

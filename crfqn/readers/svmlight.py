@@ -18,6 +18,7 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.documents import Documents
+from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.places import Places, in_line
 
 if TYPE_CHECKING:
@@ -148,3 +149,15 @@ def _entries(where: str, fields: list[str]) -> dict[int, float]:
             raise DataError(f"{where}: feature {id_} comes twice")
         entries[id_] = value
     return entries
+
+
+FORMAT = Format(
+    "svmlight",
+    "label[,label] id:value id:value ..., a document a line",
+    (".svmlight", ".svm", ".libsvm"),
+    (DOCUMENTS,),
+    read_svmlight_documents,
+    instead(svmlight_lines),
+    by_lines,
+    holds_numbers=True,
+)

@@ -12,7 +12,7 @@ import importlib
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,11 +24,11 @@ from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.documents import Documents
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Format
 from crfqn.readers.labeled import Labeled
 from crfqn.readers.places import Places
 
 LABELS = ("label", "labels", "tag", "tags")
-Batches = Iterable[tuple[Labeled | Documents, Any]]  # data, and predicted labels or None
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 
@@ -405,3 +405,33 @@ def import_extra(package: str, extra: str, purpose: str) -> Any:
         raise DataError(
             f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
         ) from error
+
+
+FORMATS = (
+    Format(
+        "csv",
+        "table with a header: a position or a text a row",
+        (".csv",),
+        (SEQUENCES, DOCUMENTS),
+        read_delimited,
+        delimited_lines,
+        cut_table,
+    ),
+    Format(
+        "tsv",
+        "the same, with tabs",
+        (".tsv",),
+        (SEQUENCES, DOCUMENTS),
+        partial(read_delimited, delimiter="\t"),
+        partial(delimited_lines, delimiter="\t"),
+        partial(cut_table, delimiter="\t"),
+    ),
+    Format(
+        "parquet",
+        "the same, as Parquet",
+        (".parquet", ".pq"),
+        (SEQUENCES, DOCUMENTS),
+        read_parquet,
+        parquet_bytes,
+    ),
+)
