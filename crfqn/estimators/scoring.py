@@ -149,7 +149,7 @@ class Scorer(NamedTuple):
         intercept = np.require(self.intercept, np.float64, ["C", "W"])
         kernel_arrays = *arrays, heads, states, places, weights, intercept, scores
         n_operations = columns.size * (SORTING + weights.size / heads.size)
-        if n_operations < FEWEST_OPERATIONS:
+        if n_operations < FEWEST_OPERATIONS or not isinstance(rows, TokenRows):
             return scores if score_entries(0, row_ends.size - 1, *kernel_arrays) else None
         cuts = cut_into_parts(row_ends, N_PARTS)
         are_finite = np.ones(cuts.size - 1, bool)
