@@ -12,6 +12,7 @@
     python scripts/benchmark.py spans
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
+    python scripts/benchmark.py heuristics
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
 numbers as JSON. What a problem measures is in `benchmarks/`.
@@ -244,6 +245,19 @@ def text(
         crfsuite_iterations,
     )
     finish(report(text.measure(selection)), output)
+
+
+@app.command()
+def heuristics(
+    data: Annotated[list[str] | None, ALL] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns; medians are reported.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
+    output: Output = None,
+) -> None:
+    """Prox-QN with each of its heuristics switched off alone: passes and seconds, relative to the default."""
+    from benchmarks import heuristics
+
+    finish(heuristics.measure(quick, repeats, data), output)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ import numpy as np
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.result import Result, Status
-from crfqn.solvers.largest_strength import largest_strength
 from crfqn.solvers.protocols import Objective, Penalty
-from crfqn.solvers.unpenalised import solve_unpenalised
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well

@@ -122,9 +122,9 @@ class Objective(InMemory):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features = self.map.n_features
+        n_features, n_edges = self.map.n_features, self.loss.n_edges
         entries = self.mean_occurrence * n_features
-        return Operations.of(self.n_positions, self.loss.n_edges, entries, n_features, self.n_states)
+        return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
     @property
     def whole(self) -> Objective:
@@ -134,7 +134,7 @@ class Objective(InMemory):
     @property
     def is_convex(self) -> bool:
         """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
-        return getattr(self.loss, "is_convex", True) and getattr(self.map, "is_definite", True)
+        return self.loss.is_convex and getattr(self.map, "is_definite", True)
 
     @property
     def total_weight(self) -> float:

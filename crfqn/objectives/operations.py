@@ -21,17 +21,22 @@ class Operations(NamedTuple):
     inference : messages and marginals of all items
     entries : numbers of the data that are not zero
     n_features, n_states : the features, and the weights of each
+    has_sequences : whether items have several positions, on average
     """
 
     inference: float
     entries: float
     n_features: int
     n_states: int
+    has_sequences: bool
 
     @classmethod
-    def of(cls, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int) -> Operations:
-        """Count those of a problem with so many positions, edge weights, entries, features and states."""
-        return cls(n_positions * (STATE * n_states + n_edges), entries, n_features, n_states)
+    def of(
+        cls, n_items: int, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int
+    ) -> Operations:
+        """Count those of a problem with so many items, positions, edge weights, entries, features and states."""
+        inference = n_positions * (STATE * n_states + n_edges)
+        return cls(inference, entries, n_features, n_states, n_positions >= 2 * n_items)
 
     @property
     def has_rare_features(self) -> bool:

@@ -26,11 +26,10 @@ from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import Result, Status
-from crfqn.solvers.largest_strength import largest_strength
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import State
 from crfqn.solvers.screening.strong_rule import StrongRule
-from crfqn.solvers.unpenalised import solve_unpenalised
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
 Score = Callable[[SparseCRF], float]

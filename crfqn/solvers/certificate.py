@@ -7,6 +7,19 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
 leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
 `UnpenalisedReachView` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
+
+Which zeros are zeros of the optimum (after Ndiaye et al. 2017, "gap safe"): with q the mixtures of the certificate, q*
+the optimal ones and gap = F(w) - D(q), the entropies, each of them 1-strongly concave in the L1 norm (Pinsker), leave
+
+    1/2 sum_i weight_i ||q_i - q*_i||_1^2 <= D(q*) - D(q) <= gap,
+
+and the expectation of f_j over item i moves by at most 1/2 r_ij ||q_i - q*_i||_1, r_ij = max_y f_j - min_y f_j. By
+Cauchy and Schwarz the optimum's gradient is near the certificate's s g; where it is inside the bound, the weight is 0:
+
+    s |g_j| + 1/2 sqrt(sum_i weight_i r_ij^2) sqrt(2 gap) < l1   implies   w*_j = 0.
+
+With an L2 term only the certificate changes: its dual costs sum_j max(|g_j| - l1, 0)^2 / (2 l2), which is convex, so
+that the first line holds as it is; and w*_j = -sign(g*_j) max(|g*_j| - l1, 0) / l2 is zero within the same bound.
 """
 
 from __future__ import annotations
@@ -17,9 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import ViewError
-from crfqn.kernels.sparse.sorted_sets import found_in
-from crfqn.objectives.protocols import UnpenalisedReachView
-from crfqn.solvers.protocols import Penalty, Point, Screening
+from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.objectives.protocols import ItemMixturesView, UnpenalisedReachView, ZeroProofView, has_view
+from crfqn.solvers.item_bound import ItemBound
+from crfqn.solvers.protocols import Objective, Penalty, Point, Screening
 
 
 class Bound(NamedTuple):
@@ -30,11 +44,12 @@ class Bound(NamedTuple):
 
 
 NOTHING = Bound(-np.inf, np.nan)
+DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
 MOST_CHARGED = 0.01  # of the objective, for unpenalised coordinates: more leaves no bound worth having
 
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
-    """The best lower bound that the point proves; -inf where it proves none (an unpenalised one is not solved).
+    """Return the best lower bound that the point proves; -inf where it proves none (an unpenalised one is not solved).
 
     `screening`: what `penalty.screen` has found at the point.
     """
@@ -67,17 +82,71 @@ def unpenalised_charge(point: Point, penalty: Penalty) -> float:
 
 
 def value_at(point: Point, penalty: Penalty) -> float:
-    """The objective at a point, penalty included."""
+    """Return the objective at a point, penalty included."""
     return point.value + penalty.value(point.coords, point.weights)
 
 
 def best_of(
     scales: list[float], dual_value: Callable[[float], float], conjugate: Callable[[float], float]
 ) -> Bound:
-    """The best bound of some scales, from the dual loss and the penalty's conjugate at each."""
+    """Return the best bound of some scales, from the dual loss and the penalty's conjugate at each."""
     return max((Bound(dual_value(s) - conjugate(s), s) for s in scales), default=NOTHING)
 
 
 def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:
-    """The value of the best bound."""
+    """Return the value of the best bound."""
     return best_bound(point, penalty, screening).dual_value
+
+
+class Proof(NamedTuple):
+    """A proof: the weights with scale |g_j| + radius spread_j < bound are zero at the optimum."""
+
+    bound: float
+    scale: float
+    radius: float
+
+
+def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
+    """Return what a point and the smallest known `value` prove; None where there is no certificate."""
+    dual_value, scale = best_bound(point, penalty, penalty.screen(point))
+    if not np.isfinite(dual_value):
+        return None
+    return Proof((1.0 - DIGITS) * penalty.l1, scale, radius_of(value, dual_value))
+
+
+def radius_of(value: float, dual_value: float) -> float:
+    """Return half of the distance that the mixtures can be from the optimal ones."""
+    return 0.5 * float(np.sqrt(2.0 * (max(value - dual_value, 0.0) + DIGITS * abs(value))))
+
+
+def count_proved_zeros(
+    objective: Objective, penalty: Penalty, point: Point, value: float, bound: ItemBound | None = None
+) -> int | None:
+    """Count the point's zeros that are proved to be zero at the optimum; None where the gap is not known.
+
+    Parameters
+    ----------
+    value : float
+        The smallest value of objective and penalty that is known, at this point or another.
+    bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
+
+    Notes
+    -----
+    Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights, nor where
+    strengths differ: None.
+    """
+    has_one_bound = penalty.is_separable and penalty.is_uniform
+    if not has_view(objective, ZeroProofView) or not has_one_bound:
+        return None
+    proof = proof_at(penalty, point, value)
+    if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):
+        point = point.view(ItemMixturesView).at_shares(bound.shares)
+        proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
+    if proof is None:
+        return None
+    view = objective.view(ZeroProofView)
+    others = union(
+        point.coords, penalty.unpenalised
+    )  # no zeros of the model, or not held there by the penalty
+    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.range_of(others)
+    return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))

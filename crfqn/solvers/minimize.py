@@ -7,7 +7,6 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.result import Result, Status
-from crfqn.solvers.log import log_result, log_start
 from crfqn.solvers.protocols import (
     Coords,
     Objective,
@@ -17,7 +16,7 @@ from crfqn.solvers.protocols import (
     Vector,
     check_requirements,
 )
-from crfqn.solvers.run import ENDS, Callback, Run
+from crfqn.solvers.run import ENDS, Callback, RunRecord, log_result, log_start
 from crfqn.solvers.stopping import Estimated, as_tolerance
 
 
@@ -63,7 +62,9 @@ def minimize(
     check_requirements(solver, objective, penalty)
     log_start(solver, tol, max_iter)
     first = objective.at(*start) if isinstance(start, tuple) else start
-    run = Run(objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback, to_rounding)
+    run = RunRecord(
+        objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback, to_rounding
+    )
     status: Status | None = None
     try:
         states = solver.steps(objective, penalty, first)

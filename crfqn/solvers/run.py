@@ -1,20 +1,26 @@
-"""Record of one run: the best weights and bounds so far, the trace, and the verdict on each state."""
+"""Record of one run: the best weights and bounds so far, the trace, the log, and the verdict on each state.
+
+The log is the standard library's, logger `crfqn.training`. INFO: a line at the beginning and one at the end of each
+run; DEBUG: a line an iteration. Nothing is shown unless the program that uses the library asks for it; `verbose=1` of
+the estimators is another thing, a display for people.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_dual_value, count_proved_zeros
 from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
-from crfqn.solvers.log import log_progress
-from crfqn.solvers.newton_on_support import newton_on_support
+from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -23,12 +29,11 @@ from crfqn.solvers.protocols import (
     State,
 )
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.screening.proved_zeros import count_proved_zeros
-from crfqn.solvers.second_look import second_look, steps_worth_taking
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised
 from crfqn.solvers.validation import ValidationMonitor, ValidationSet
 
+logger = logging.getLogger("crfqn.training")
 Callback = Callable[[Progress], object]
 # Others are asked to stop at once.
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
@@ -40,7 +45,7 @@ RARELY = 2.0  # times as many steps until the next attempt to solve a small prob
 MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
 
 
-class Run:
+class RunRecord:
     """The record of one run: the best weights so far, the best dual value, the trace."""
 
     def __init__(
@@ -374,3 +379,38 @@ class Run:
         self.best = self.latest
         state = State(point, self.value, np.nan, point.coords.size)
         self.trace.rows.append(self._progress(state, np.nan))
+
+
+def log_start(solver: Any, tol: Any, max_iter: int) -> None:
+    """Log at INFO what is going to be run."""
+    logger.info("training by %s, tol %s, at most %d iterations", type(solver).__name__, tol, max_iter)
+
+
+def log_progress(progress: Progress) -> None:
+    """Log a record of progress at DEBUG."""
+    logger.debug(
+        "iteration %d: objective %.8g, gap %.2e, estimated gap %.2e, %d non-zeros, %.1f passes, %.2f s",
+        progress.iteration,
+        progress.value,
+        progress.gap,
+        progress.estimated_gap,
+        progress.n_nonzero,
+        progress.passes,
+        progress.seconds,
+    )
+
+
+def log_result(result: Result) -> None:
+    """Log at INFO how a run ended; at WARNING where it did not end as its method is meant to."""
+    logger.log(
+        logging.INFO if result.status.is_regular else logging.WARNING,
+        "%s (objective %.8g, gap %.2e, estimated gap %.2e, %d non-zeros, %d iterations, %.1f passes, %.2f s)",
+        result.message,
+        result.value,
+        result.gap,
+        result.estimated_gap,
+        result.n_nonzero,
+        result.n_iter,
+        result.passes,
+        result.seconds,
+    )

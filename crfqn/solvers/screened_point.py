@@ -1,4 +1,4 @@
-"""A point seen through every coordinate that is not zero or may leave zero: what first-order methods work on.
+"""A point seen through every coordinate that is not zero or may leave zero: what solvers with zeros work on.
 
 Where the penalty has a kink, a zero weight whose gradient stays within it cannot move; all the others are found by one
 scan of the full gradient, which also proves a lower bound on the optimum.
@@ -7,6 +7,7 @@ scan of the full gradient, which also proves a lower bound on the optimum.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,35 +15,62 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, Screening, State, Vector
+from crfqn.solvers.protocols import Coords, LocalPenalty, Penalty, Point, Ray, Screening, State, Vector
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ScreenedPoint:
-    """A point, the coordinates that may move, sorted, and the weights and the loss's gradient there, all (n,)."""
+    """A point, the coordinates that may move, sorted, and the weights and the loss's gradient there, all (n,).
+
+    Attributes
+    ----------
+    dual_value : a lower bound on the optimum that the scan of the gradient has proved, in nats
+    outside : largest violation among the coordinates left out
+    is_growing : coordinates have waited to come in since the last epoch whose optimum was near
+    """
 
     penalty: Penalty
     point: Point
     coords: Coords
     w: Vector
     g: Vector
-    dual_value: float
+    dual_value: float = -np.inf
+    outside: float = 0.0
+    is_growing: bool = False
+
+    @cached_property
+    def local(self) -> LocalPenalty:
+        """The penalty at the coordinates."""
+        return self.penalty.at(self.coords)
+
+    @cached_property
+    def penalty_value(self) -> float:
+        """The penalty of the weights, in nats."""
+        return self.local.value(self.w)
 
     @property
     def value(self) -> float:
         """The objective at the point, penalty included."""
-        return self.point.value + self.penalty.value(self.point.coords, self.point.weights)
+        return self.point.value + self.penalty_value
 
-    def state(self, **kinds: Any) -> State:
-        """Return the state of a full gradient scan."""
+    @property
+    def violation(self) -> float:
+        """The largest KKT violation among the coordinates (M of Algorithm 2 of Zhong et al.)."""
+        return self.local.largest_violation(self.w, self.g)
+
+    def state(self, is_screening: bool = True, **kinds: Any) -> State:
+        """Return the state of a full gradient scan, or of a step within the coordinates."""
+        violation = max(self.violation, self.outside) if is_screening else self.violation
+        dual_value = self.dual_value if is_screening else -np.inf
         return State(
             self.point,
             self.value,
-            self.penalty.at(self.coords).largest_violation(self.w, self.g),
+            violation,
             self.coords.size,
-            self.dual_value,
-            is_screening=True,
+            dual_value,
+            is_screening=is_screening,
             **kinds,
         )
 
@@ -52,12 +80,41 @@ class ScreenedPoint:
             return self
         return replace(self, coords=self.coords[keep], w=self.w[keep], g=self.g[keep])
 
+    def restrict(self, keep: NDArray[np.bool_]) -> None:
+        """Go on with fewer coordinates."""
+        self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]
+        self.local = self.penalty.at(self.coords)
+
     def way_to(self, w: Vector, origin: Point | None = None) -> Ray:
         """Return the ray that has the weights `w` at its step 1, from the point or another `origin`."""
         start = origin or self.point
         coords, (before, after) = aligned((start.coords, start.weights), (self.coords, w))
         moved = np.flatnonzero(before != after)
         return start.along(coords[moved], (after - before)[moved])
+
+    def slope(self, d: Vector) -> float:
+        """Return Delta of Armijo's rule: g'd + penalty(w + d) - penalty(w)."""
+        return float(self.g @ d) + self.local.value(self.w + d) - self.penalty_value
+
+    def ray(self, d: Vector) -> Ray:
+        """Return the ray along a direction."""
+        moved = np.flatnonzero(d)
+        return self.point.along(self.coords[moved], d[moved])
+
+    def decrease(self, step: Vector, trial: Point) -> float:
+        """Return by how much the objective falls from here to `trial` = w + step."""
+        return self.point.value - trial.value - (self.local.value(self.w + step) - self.penalty_value)
+
+    def change_of_gradient(self, trial: Point) -> Vector:
+        """Return the change of the gradient from here to the trial point, (n,)."""
+        return trial.gradient(self.coords) - self.g
+
+    def accept(self, step: Vector, trial: Point) -> Vector:
+        """Move to `trial` = w + step; returns y, the change of the gradient."""
+        before, g = self.g, trial.gradient(self.coords)
+        self.point, self.w, self.g = trial, self.w + step, g
+        self.penalty_value = self.local.value(self.w)
+        return g - before
 
 
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
@@ -86,6 +143,12 @@ def may_move(
     is_known = asked is point.coords and rest.size == 0
     w[place if is_known else np.searchsorted(coords, point.coords)] = point.weights
     return coords, w, g
+
+
+def curvature_at_entry(point: Point, coords: Coords) -> Vector:
+    """Return the curvature by which coordinates that may come in are compared, (n,)."""
+    curvature = point.view(CurvatureView)
+    return curvature.diagonal(coords) + curvature.feature_scale(coords)
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

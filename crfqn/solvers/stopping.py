@@ -22,8 +22,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty
-from crfqn.solvers.prox_qn.active_set import curvature_at_entry
-from crfqn.solvers.screened_point import ScreenedPoint
+from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry
 
 FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
@@ -109,7 +108,7 @@ def promise_of_zeros(seen: ScreenedPoint) -> float:
 
     A zero within a block that is not zero is one alone.
     """
-    local, blocks = seen.penalty.at(seen.coords), seen.penalty.at(seen.coords).blocks
+    local, blocks = seen.local, seen.local.blocks
     is_alone = blocks.spread(blocks.largest(np.abs(seen.w))) > 0
     excess = np.maximum(np.abs(seen.g) - seen.penalty.l1_of(seen.coords), 0.0)
     violation = np.where(is_alone, excess, local.violation(seen.w, seen.g))

@@ -1,5 +1,7 @@
 """Unpenalised coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
 
+At zero penalised weights the gradient then tells the largest useful strength of a penalty (`largest_strength`).
+
 An unpenalised coordinate has the conjugate 0 at a gradient of 0 and infinity elsewhere, so that a point proves a bound
 only where that gradient is zero. At min over b of loss(w, b) it is, for any w: K intercepts are found by Newton's
 method, in the scores only, at about the price of as many inference passes as it takes steps.
@@ -10,13 +12,15 @@ Shapes: n unpenalised coordinates.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import found_in
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
-from crfqn.solvers.protocols import Coords, Point, Vector
+from crfqn.solvers.protocols import Coords, Objective, Point, Vector
+from crfqn.solvers.screened_point import entries
 
 MOST_STEPS = 60
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
@@ -24,24 +28,18 @@ SOLVED = 1e-13  # of the loss: a hoped gain that needs no further step
 MOST_DENSE = 100  # coordinates with a matrix; beyond, secant pairs and the diagonal
 MEMORY = 30  # secant pairs
 LONGEST = 8.0  # of a step, in the coordinate's unit: a saturated intercept has hardly any curvature
+LARGEST_GRADIENT = 1e300  # where gradients overflow no strength is large enough
 RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
 
 
 def hoped_gain(point: Point, unpenalised: Coords) -> float:
-    """What the loss may still win in the unpenalised coordinates, 10 sum_j |g_j| (1 + |w_j|): when to stop.
+    """Return what the loss may still win in the unpenalised coordinates, 10 sum_j |g_j| (1 + |w_j|): when to stop.
 
     By convexity it is g'(w - w*), which is less unless an optimal w*_j is over ten times as far from zero as w_j. No
     bound rests on it (see `certificate.unpenalised_charge`).
     """
-    return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(weights_at(point, unpenalised))))
-
-
-def weights_at(point: Point, coords: Coords) -> Vector:
-    """The point's weights at sorted `coords`."""
-    out = np.zeros(coords.size)
-    place, is_there = found_in(point.coords, coords)
-    out[is_there] = point.weights[place[is_there]]
-    return out
+    w = entries(unpenalised, (point.coords, point.weights))
+    return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(w)))
 
 
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
@@ -81,7 +79,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
 def newton_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
-    """H^-1 g, no entry longer than `LONGEST` by its own curvature."""
+    """Return H^-1 g, no entry longer than `LONGEST` by its own curvature."""
     curvature = point.view(CurvatureView)
     unit = curvature.feature_scale(unpenalised)
     diagonal = np.maximum(curvature.diagonal(unpenalised), np.abs(g) * np.sqrt(unit) / LONGEST)
@@ -97,7 +95,7 @@ def newton_direction(
 
 
 def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vector) -> Vector:
-    """The recursion of L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
+    """Apply the recursion of L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
     out, shares = g.copy(), []
     for s, y in reversed(pairs):
         shares.append(float(s @ out) / float(s @ y))
@@ -109,7 +107,7 @@ def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vect
 
 
 def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Point, float, Vector] | None:
-    """The first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
+    """Return the first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
 
     Where rounding hides what is to be won, the first that makes the slope along the direction smaller.
     """
@@ -128,3 +126,28 @@ def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Poi
 
     found = backtracking(attempt, 1.0, 0.5)
     return None if found.outcome is None else (found.outcome[0], found.length, found.outcome[1])
+
+
+def largest_strength(name: str, objective: Objective, penalty: Any, point: Point) -> float:
+    """Return the smallest l1 or group_l1 (`name`) of a penalty, the others given, under which no weight leaves zero.
+
+    That is the largest |gradient| of a penalised coordinate, or the largest dual norm of a penalised group, found by
+    scans for gradients above a threshold that falls by halves; 0 where no gradient is left.
+    """
+    threshold = objective.total_weight
+    while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
+        threshold *= 4.0
+    lowest = 1e-12 * threshold
+    while threshold > lowest:
+        threshold /= 2.0
+        if name == "l1":
+            found = point.screen(threshold)
+            sizes = np.abs(found.gradient[~np.isin(found.coords, penalty.unpenalised)])
+        else:
+            found = replace(penalty, group_l1=threshold).screen(point)
+            local = penalty.at(found.coords)
+            sizes = local.dual_norms(found.gradient)[local.group > 0]
+        largest = float(sizes.max(initial=0.0))
+        if largest > threshold:
+            return largest
+    return 0.0

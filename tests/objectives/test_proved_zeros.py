@@ -13,10 +13,9 @@ from crfqn.objectives.protocols import ZeroProofView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.certificate import best_bound
+from crfqn.solvers.certificate import DIGITS, best_bound, count_proved_zeros
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.screening.proved_zeros import DIGITS, count_proved_zeros
 from crfqn.structures.chain import Chain
 
 KINDS = ["chain", "binary chain", "weighted chain", "three states", *SHAPES]

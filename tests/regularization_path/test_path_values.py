@@ -16,7 +16,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.regularization_path import Grid
 from crfqn.regularization_path.solving import prepare_path, solve_path
-from crfqn.solvers.largest_strength import largest_strength
+from crfqn.solvers.unpenalised import largest_strength
 
 
 class TestValues:

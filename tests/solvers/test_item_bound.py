@@ -11,11 +11,10 @@ from crfqn.objectives.protocols import ItemMixturesView
 from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.certificate import best_bound
+from crfqn.solvers.certificate import best_bound, count_proved_zeros
 from crfqn.solvers.item_bound import item_bound
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.screening.proved_zeros import count_proved_zeros
 
 PROBLEMS = ["chain", "real chain", *SHAPES]
 

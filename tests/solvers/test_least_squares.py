@@ -17,10 +17,10 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import GramView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.gram_factor import Factor
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.smooth_point import Factor
 
 N, F, K = 120, 6, 3
 

@@ -21,11 +21,11 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import (
+    Constants,
     ProxQN,
     TokenWise,
     TopViolators,
 )  # fmt: skip
-from crfqn.solvers.prox_qn.prox_qn import PROGRESS
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
@@ -110,7 +110,7 @@ class TestFewWeights:
         is_renewed = (
             n_steps % TokenWise().refresh == 0
         )  # the metric is: all coordinates are looked at on the way
-        assert left < (PROGRESS if is_renewed else 1e-5)
+        assert left < (Constants().progress if is_renewed else 1e-5)
         _, n_fewer, left = self.first_epoch(
             name, strengths, ProxQN(few_weights=PROBLEMS[name].n_coords)
         )  # not fewer
@@ -165,7 +165,7 @@ def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(na
     assert (lengths[:2] % 2 == 0).all()  # the last epochs may reach their goal before
     for opening, length in zip(openings, lengths, strict=False):
         on_the_way = trace.violation[opening + 2 : opening + length : 2]
-        assert (on_the_way > PROGRESS * trace.violation[opening]).all()
+        assert (on_the_way > Constants().progress * trace.violation[opening]).all()
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.newton_on_support import second_look
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.second_look import second_look
 
 TOL = 1e-3
 

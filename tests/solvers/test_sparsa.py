@@ -14,7 +14,7 @@ from margin_references import optimum, penalty_value, row_prox
 from crfqn.errors import InputError
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.first_order.proximal_step import first_length
+from crfqn.solvers.first_order.prox_gd import first_length
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point

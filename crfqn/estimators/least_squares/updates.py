@@ -23,8 +23,8 @@ from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import GramView
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.gram_factor import Factor
 from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.smooth_point import Factor
 
 
 class PartMaps:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.first_order.proximal_step import Predicted, Step, StepSize, first_length, proximal_step
+from crfqn.solvers.first_order.prox_gd import Predicted, Step, StepSize, first_length, proximal_step
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 from crfqn.solvers.settings import check_integers, check_shares

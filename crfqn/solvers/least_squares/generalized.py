@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.objectives.protocols import GramView
-from crfqn.solvers.gram_factor import metric
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.quasi_newton.lbfgs import Evaluated
+from crfqn.solvers.smooth_point import SmoothPoint, metric
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class GLS:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
         coords = objective.all_coords()
         factor, n_features = metric(objective, penalty, coords)
-        here = Evaluated(objective, penalty, coords, start)
+        here = SmoothPoint(objective, penalty, coords, start)
         origin, w, length = start, here.w, 1.0
         del start
         yield here.state()
@@ -62,5 +61,5 @@ class GLS:
             momentum = (before - 1.0) / length if self.accelerated else 0.0
             ray = origin.along(coords, direction)
             origin, w = ray.at(1.0), w + direction
-            here = Evaluated(objective, penalty, coords, ray.at(1.0 + momentum))
+            here = SmoothPoint(objective, penalty, coords, ray.at(1.0 + momentum))
             yield here.state(is_step=True)

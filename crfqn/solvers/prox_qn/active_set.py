@@ -1,4 +1,4 @@
-"""The active set: the coordinates that an epoch works on, which ones open it, and which zeros leave it.
+"""The rules of the working set: the coordinates that open an epoch, and the zeros that leave it.
 
 It opens with all coordinates, or with the non-zero weights and the violating zeros that promise most, and only shrinks
 until the epoch ends (Zhong et al. 2014, section 2.3 and Algorithm 2, lines 3-12 and 17). `AllCoordinates` and
@@ -14,105 +14,10 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.sparse.sorted_sets import union
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import (
-    Coords,
-    LocalPenalty,
-    Objective,
-    Penalty,
-    Point,
-    Ray,
-    Screening,
-    State,
-    Vector,
-)
+from crfqn.solvers.protocols import Objective, Penalty, Point, Vector
+from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_move, screen_point
 from crfqn.solvers.settings import check_numbers
-
-
-@dataclass(eq=False)
-class ActiveSet:
-    """A point seen through the coordinates that may move.
-
-    Attributes
-    ----------
-    coords : sorted int64 (n,); w, g : float64 (n,): weights and gradient of the loss
-    local : the penalty at the coordinates
-    outside : largest violation among the coordinates left out
-    is_growing : coordinates have waited to come in since the last epoch whose optimum was near
-    """
-
-    penalty: Penalty
-    point: Point
-    coords: Coords
-    w: Vector
-    g: Vector
-    outside: float = 0.0
-    is_growing: bool = False
-
-    def __post_init__(self) -> None:
-        self.local: LocalPenalty = self.penalty.at(self.coords)
-        self.penalty_value = self.local.value(self.w)
-
-    @property
-    def value(self) -> float:
-        """The objective at the point, penalty included."""
-        return self.point.value + self.penalty_value
-
-    @property
-    def violation(self) -> float:
-        """The largest KKT violation within the set (M of Algorithm 2)."""
-        return self.local.largest_violation(self.w, self.g)
-
-    def state(self, dual_value: float = -np.inf, is_screening: bool = False) -> State:
-        """Return what the loop around the solver sees."""
-        violation = max(self.violation, self.outside) if is_screening else self.violation
-        return State(self.point, self.value, violation, self.coords.size, dual_value, is_screening)
-
-    def slope(self, d: Vector) -> float:
-        """Return Delta of the Armijo rule: g'd + penalty(w + d) - penalty(w)."""
-        return float(self.g @ d) + self.local.value(self.w + d) - self.penalty_value
-
-    def ray(self, d: Vector) -> Ray:
-        """Return the ray along a direction."""
-        moved = np.flatnonzero(d)
-        return self.point.along(self.coords[moved], d[moved])
-
-    def try_step(self, step: Vector, ray: Ray, alpha: float = 1.0) -> tuple[Point, float]:
-        """Evaluate the point w + step, `alpha` along the ray, and the decrease of the objective."""
-        trial = ray.at(alpha)
-        change = self.local.value(self.w + step) - self.penalty_value
-        return trial, self.point.value - trial.value - change
-
-    def accept(self, step: Vector, trial: Point) -> Vector:
-        """Move to `trial` = w + step; returns y, the change of the gradient."""
-        before, g = self.g, trial.gradient(self.coords)
-        self.point, self.w, self.g = trial, self.w + step, g
-        self.penalty_value = self.local.value(self.w)
-        return g - before
-
-    def change_of_gradient(self, trial: Point) -> Vector:
-        """Return the change of the active coordinates' gradient from here to the trial point, (n,)."""
-        return trial.gradient(self.coords) - self.g
-
-    def shrink(self, slack: float | Vector, least: float) -> NDArray[np.bool_] | None:
-        """Drop (blocks of) zeros whose dual norm is not above their threshold less the slack.
-
-        Parameters
-        ----------
-        least : float, a share of the set: fewer are not worth the copy
-
-        Returns
-        -------
-        What stays, bool (n,), or None for all.
-        """
-        keep = self.local.dual_norm(self.w, self.g) > self.local.threshold - slack
-        if keep.all() or keep.mean() > 1.0 - least:
-            return None
-        self.coords, self.w, self.g = self.coords[keep], self.w[keep], self.g[keep]
-        self.local = self.penalty.at(self.coords)
-        return keep
 
 
 @dataclass(frozen=True)
@@ -132,9 +37,7 @@ class AllCoordinates:
     most: int = 10_000_000
     uses_curvature: ClassVar[bool] = False
 
-    def open(
-        self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool
-    ) -> tuple[ActiveSet, float]:
+    def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
         """Screen with a threshold that every gradient exceeds."""
         screening = penalty.screen(point)
         dual_value = best_dual_value(point, penalty, screening)
@@ -146,9 +49,9 @@ class AllCoordinates:
                 "opens with those whose gradient exceeds the penalty",
                 stacklevel=2,
             )
-        return ActiveSet(penalty, point, *screened_coords(penalty, point, screening)), dual_value
+        return ScreenedPoint(penalty, point, *may_move(penalty, point, screening), dual_value)
 
-    def goal(self, goal: float, active: ActiveSet) -> float:
+    def goal(self, goal: float, active: ScreenedPoint) -> float:
         return goal
 
 
@@ -180,67 +83,47 @@ class TopViolators:
     def uses_curvature(self) -> bool:
         return self.most is not None
 
-    def open(
-        self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool
-    ) -> tuple[ActiveSet, float]:
+    def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
         """Screen, and rank what was found if it is too much."""
-        screening = penalty.screen(point)
-        dual_value = best_dual_value(point, penalty, screening)
-        coords, w, g = screened_coords(penalty, point, screening)
-        limit = coords.size if self.most is None else max(self.most, 2 * point.coords.size)
-        outside = 0.0
-        if coords.size > limit:
-            keep, outside = top_violators(penalty, point, coords, w, g, limit)
-            coords, w, g = coords[keep], w[keep], g[keep]
-        active = ActiveSet(penalty, point, coords, w, g, outside)
-        active.is_growing = outside > 0 or (was_growing and active.violation > penalty.dual_radius)
-        return active, dual_value
+        active = screen_point(penalty, point)
+        limit = active.coords.size if self.most is None else max(self.most, 2 * point.coords.size)
+        if active.coords.size > limit:
+            keep, outside = top_violators(active, limit)
+            active.restrict(keep)
+            active.outside = outside
+        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.dual_radius)
+        return active
 
-    def goal(self, goal: float, active: ActiveSet) -> float:
+    def goal(self, goal: float, active: ScreenedPoint) -> float:
         return max(goal, self.outside * active.outside)
 
 
-def screened_coords(penalty: Penalty, point: Point, screening: Screening) -> tuple[Coords, Vector, Vector]:
-    """Return the screened coordinates, the point's and the unpenalised ones, with weights and gradient, (n,) each."""
-    coords = union(screening.coords, point.coords, penalty.unpenalised)
-    w, g = np.zeros(coords.size), np.zeros(coords.size)
-    w[np.searchsorted(coords, point.coords)] = point.weights
-    g[np.searchsorted(coords, screening.coords)] = screening.gradient
-    is_missing = np.ones(coords.size, bool)
-    is_missing[np.searchsorted(coords, screening.coords)] = False
-    g[is_missing] = point.gradient(coords[is_missing])
-    return coords, w, g
-
-
-def top_violators(
-    penalty: Penalty, point: Point, coords: Coords, w: Vector, g: Vector, limit: int
-) -> tuple[NDArray[np.intp], float]:
-    """Return about `limit` coordinates, the blocks that promise most, and the largest violation left out.
+def top_violators(seen: ScreenedPoint, limit: int) -> tuple[NDArray[np.bool_], float]:
+    """Choose about `limit` coordinates, the blocks that promise most, (n,); and the largest violation left out.
 
     A block alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most frequent
     features in, which are the most correlated ones.
     """
-    local = penalty.at(coords)
-    blocks, violation = local.blocks, local.violation(w, g)
-    gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(point, coords)))
-    gain[(w != 0) | np.isin(coords, penalty.unpenalised)] = np.inf
+    blocks, violation = seen.local.blocks, seen.local.violation(seen.w, seen.g)
+    gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(seen.point, seen.coords)))
+    gain[(seen.w != 0) | np.isin(seen.coords, seen.penalty.unpenalised)] = np.inf
     order = np.argsort(-blocks.largest(gain), kind="stable")
     n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
     enters = np.zeros(order.size, bool)
     enters[order[n_before < limit]] = True
     keep = blocks.spread(enters)
-    return np.flatnonzero(keep), float(violation[~keep].max(initial=0.0))
+    return keep, float(violation[~keep].max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class ByLastViolation:
     """The paper's rule (line 8): a zero stays where |g| > l1 - M^ / N, M^ the largest violation an iteration before."""
 
-    def shrink(self, active: ActiveSet, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
+    def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
         """Drop what is as far within as the weights may still move it, an item on average."""
         if last_violation == np.inf:
             return None
-        return active.shrink(last_violation / n_items, 0.0)
+        return drop_zeros(active, last_violation / n_items, 0.0)
 
 
 @dataclass(frozen=True)
@@ -259,15 +142,21 @@ class ByShareOfBound:
     def __post_init__(self) -> None:
         check_numbers(self, 0, "margin", "least")
 
-    def shrink(self, active: ActiveSet, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
+    def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
         """Drop what is well within the bound."""
-        return active.shrink(self.margin * active.local.threshold, self.least)
+        return drop_zeros(active, self.margin * active.local.threshold, self.least)
 
 
-def curvature_at_entry(point: Point, coords: Coords) -> Vector:
-    """Return the curvature by which coordinates that may come in are compared, (n,)."""
-    curvature = point.view(CurvatureView)
-    return curvature.diagonal(coords) + curvature.feature_scale(coords)
+def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> NDArray[np.bool_] | None:
+    """Drop (blocks of) zeros whose dual norm is not above their threshold less the slack; returns what stays.
+
+    That is None for all: where there are none, and where they are a share of the set that is below `least`.
+    """
+    keep = active.local.dual_norm(active.w, active.g) > active.local.threshold - slack
+    if keep.all() or keep.mean() > 1.0 - least:
+        return None
+    active.restrict(keep)
+    return keep
 
 
 # What opens an epoch: `open` screens all coordinates, and `goal` says at which violation the epoch ends, given the one

@@ -19,20 +19,11 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Matrix, Vector
-from crfqn.solvers.prox_qn.active_set import ActiveSet
+from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
+from crfqn.solvers.screened_point import ScreenedPoint
 from crfqn.solvers.settings import check_numbers
 
-FLOOR = (
-    1e-3  # of the curvature, in units of the feature's scale: where every position is decided there is none
-)
-# Of the sum of |residuals| of a coordinate, in the curvature that it may meet on its way to a fit: 0.1 took LSHTC1 85
-# passes to where this takes 30; 1.0 as many.
-RESIDUAL_SHARE = 0.6
-LEAST_SHARE = (
-    0.1  # in units of the feature's scale; with 1e-9, features of decided positions send weights to 1e9
-)
-WARM_POSITIONS = 600  # of a metric in the warm start; 1,500 took as many passes afterwards
 NO_MATRIX = np.empty((0, 0), np.float32)
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
 
@@ -185,15 +176,15 @@ class Identity:
     is_measured: ClassVar[bool] = False
     is_full: ClassVar[bool] = False
 
-    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
         """Return gamma = 1 (line 3)."""
         return np.ones(active.coords.size), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
+    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
         """Take the newest gamma (line 40)."""
         metric.rescale()
 
-    def for_samples(self) -> Identity:
+    def for_samples(self, constants: Constants) -> Identity:
         return self
 
 
@@ -215,15 +206,15 @@ class Diagonal:
     def __post_init__(self) -> None:
         check_numbers(self, 1, "refresh")
 
-    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
         """Return the curvature, not quite 0 anywhere."""
         curvature = active.point.view(CurvatureView)
-        return curvature.diagonal(active.coords) + FLOOR * least_scale(active), NO_MATRIX
+        return curvature.diagonal(active.coords) + constants.floor * least_scale(active), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
-        metric.rebase(*self.base(active))
+    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
+        metric.rebase(*self.base(active, constants))
 
-    def for_samples(self) -> Diagonal:
+    def for_samples(self, constants: Constants) -> Diagonal:
         return self
 
 
@@ -261,29 +252,29 @@ class TokenWise:
                 f"growing_share: expected a number above 0, at most 1, got {self.growing_share!r}"
             )
 
-    def base(self, active: ActiveSet) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
         """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
-        floor, matrix = FLOOR * least_scale(active), self.matrix(active)
+        floor, matrix = constants.floor * least_scale(active), self.matrix(active)
         if matrix is None:
             return active.point.view(CurvatureView).diagonal(active.coords) + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
 
-    def matrix(self, active: ActiveSet) -> Matrix | None:
+    def matrix(self, active: ScreenedPoint) -> Matrix | None:
         """Return the token-wise model; None where it would be too large."""
         share = self.growing_share if active.is_growing else 1.0
         curvature = active.point.view(CurvatureView)
         return curvature.matrix(active.coords, self.n_positions, self.max_dense, share)
 
-    def renew(self, metric: CompactBFGS, active: ActiveSet) -> None:
-        metric.rebase(*self.base(active))
+    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
+        metric.rebase(*self.base(active, constants))
 
-    def for_samples(self) -> TokenWise:
-        return replace(self, n_positions=min(self.n_positions, WARM_POSITIONS))
+    def for_samples(self, constants: Constants) -> TokenWise:
+        return replace(self, n_positions=min(self.n_positions, constants.sampled_positions))
 
 
-def least_scale(active: ActiveSet) -> Vector:
+def least_scale(active: ScreenedPoint) -> Vector:
     """Return the scale of the least curvature that counts, (n,): max x^2, or less where l1 is weak.
 
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
@@ -291,12 +282,6 @@ def least_scale(active: ActiveSet) -> Vector:
     """
     scale, radius = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
-
-
-def majorant_curvature(active: ActiveSet) -> Vector:
-    """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
-    curvature = active.point.view(CurvatureView)
-    return RESIDUAL_SHARE * curvature.majorant(active.coords) + LEAST_SHARE * least_scale(active)
 
 
 # B0: `base` returns its diagonal (n,) and, where it is more, the matrix; `renew` puts another B0 below the secant

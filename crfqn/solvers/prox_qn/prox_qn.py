@@ -19,7 +19,6 @@ import numpy as np
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.prox_qn.active_set import (
-    ActiveSet,
     AllCoordinates,
     ByLastViolation,
     ByShareOfBound,
@@ -27,23 +26,22 @@ from crfqn.solvers.prox_qn.active_set import (
     TopViolators,
     WorkingSetRule,
 )
-from crfqn.solvers.prox_qn.globalisation import (
+from crfqn.solvers.prox_qn.constants import Constants
+from crfqn.solvers.prox_qn.metric import CompactBFGS, Identity, Metric, TokenWise
+from crfqn.solvers.prox_qn.step import (
     Backtracking,
     DampedResolve,
     Globalisation,
     Globalised,
+    PaperSweeps,
+    PricedSweeps,
+    QuadraticModel,
     Search,
+    Sweeps,
 )
-from crfqn.solvers.prox_qn.metric import CompactBFGS, Identity, Metric, TokenWise
-from crfqn.solvers.prox_qn.quadratic_model import PaperSweeps, PricedSweeps, QuadraticModel, Sweeps
 from crfqn.solvers.prox_qn.warm_start import WarmStart
+from crfqn.solvers.screened_point import ScreenedPoint
 from crfqn.solvers.settings import check_numbers, check_shares
-
-# Of an epoch's largest gain: where others wait to come in, a step that wins less ends it. LSHTC1 (l1 = 2): 20 passes to
-# 1e-4 instead of 30; OCR, l1 = 50: 15 to 1e-3 instead of 19.
-EXHAUSTED = 0.1
-PROGRESS = 0.5  # an epoch that has brought its violation to this share ends where its metric would be renewed
-TO_THE_END = 1e-9  # of an epoch's first violation: a goal that rounding reaches first
 
 
 @dataclass
@@ -73,6 +71,7 @@ class ProxQN:
         A problem of fewer weights is solved to the end in one epoch, once all that violate are active and the metric
         knows how they depend on each other: that costs milliseconds.
     warm_start : WarmStart or None, where to begin when no weights are given
+    constants : Constants, of the default's parts
 
     Notes
     -----
@@ -98,6 +97,7 @@ class ProxQN:
     cooling: float = 0.1
     few_weights: int = 1000
     warm_start: WarmStart | None = field(default_factory=WarmStart)
+    constants: Constants = field(default_factory=Constants)
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
@@ -119,66 +119,67 @@ class ProxQN:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each step, and one each time all coordinates are screened."""
-        point = start
+        point, constants = start, self.constants
         if self.warm_start is not None and start.coords.size == 0:
-            sampled = replace(self, warm_start=None, metric=self.metric.for_samples())
-            point = yield from self.warm_start.states(sampled, objective, penalty, start)
-        run = EpochMemory(
-            self.globalisation.begin(self.metric, is_warm=point.coords.size > 0)
+            sampled = replace(self, warm_start=None, metric=self.metric.for_samples(constants))
+            point = yield from self.warm_start.states(sampled, objective, penalty, start, constants)
+        is_warm, is_growing = point.coords.size > 0, False
+        memory = EpochMemory(
+            self.globalisation.begin(self.metric, is_warm, constants)
         )  # line 3: M^ = infinity
-        is_growing = False
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
-            active, dual_value = self.entry.open(objective, penalty, point, is_growing)
+            active = self.entry.open(objective, penalty, point, is_growing)
             is_growing = active.is_growing
             del start, point  # their scores and residuals are as large as the data: only the newest stays
-            yield active.state(dual_value, is_screening=True)  # line 14: the loop around may return w
-            n_steps, has_failed = yield from self.epoch(objective, active, run)
+            yield active.state()  # line 14: the loop around may return w
+            n_steps, has_failed = yield from self.epoch(objective, active, memory)
             if n_steps == 0:  # nothing moves, although every promising coordinate may
-                last = active.state(dual_value, is_screening=True)
-                yield replace(last, is_final=True, has_failed=has_failed)
+                yield active.state(is_final=True, has_failed=has_failed)
                 return
             start = point = active.point
 
     def epoch(
-        self, objective: Objective, active: ActiveSet, run: EpochMemory
+        self, objective: Objective, active: ScreenedPoint, memory: EpochMemory
     ) -> Generator[State, None, tuple[int, bool]]:
         """Run lines 4-42; returns the number of steps made, and whether a search has failed."""
-        end = EpochStopping(active, self.goal(objective, active))
-        metric = CompactBFGS(*self.metric.base(active), self.memory)  # lines 3 and 17: S, Y, Q, Q^ are empty
-        run.search.open_epoch(active)
+        end = EpochStopping(active, self.goal(objective, active), self.constants)
+        # Lines 3 and 17: S, Y, Q, Q^ are empty.
+        metric = CompactBFGS(*self.metric.base(active, self.constants), self.memory)
+        memory.search.open_epoch(active)
         for n in count():
             # Lines 5-12: shrink the working set, and take M^ for the next time.
-            kept = self.shrinking.shrink(active, run.last_violation, objective.n_items)
+            kept = self.shrinking.shrink(active, memory.last_violation, objective.n_items)
             if kept is not None:
                 metric.restrict(kept)
-                run.search.restrict(kept)
-            run.last_violation = active.violation
+                memory.search.restrict(kept)
+            memory.last_violation = active.violation
             # Line 13: the shrinking stopping criterion.
             if n > 0 and end.is_reached(active):
                 return n, False
             if n > 0 and n % self.metric.refresh == 0:
                 if self.metric.is_measured and end.spares_metric(active):
                     return n, False
-                self.metric.renew(metric, active)
+                self.metric.renew(metric, active, self.constants)
             before = active.value
-            step, has_failed = self.step(objective, active, metric, run.search)
+            step, has_failed = self.step(objective, active, metric, memory.search)
             if step is None:
                 return n, has_failed
-            yield active.state()
-            if step.is_outdated:
-                return n + 1, False
+            yield active.state(is_screening=False)
+            if float(step.s @ step.y) < self.constants.outdated * step.curvature:
+                return n + 1, False  # the metric is that of other weights
             end.after_step(active, before - active.value)
         raise AssertionError("count() has no end")
 
     def step(
-        self, objective: Objective, active: ActiveSet, metric: CompactBFGS, search: Search
+        self, objective: Objective, active: ScreenedPoint, metric: CompactBFGS, search: Search
     ) -> Globalised:
         """Make a step, lines 21-41."""
         if active.coords.size == 0:
             return Globalised(None, has_failed=False)
         # Line 22: inner_iter.
-        limits = self.sweeps.limits(objective.operations.of_pass, objective.n_coords, active.coords.size)
+        of_step = objective.operations.of_pass + self.constants.overhead
+        limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
         found = search.move(active, QuadraticModel(active, metric, limits, objective.pool))
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
@@ -186,10 +187,10 @@ class ProxQN:
             metric.update(found.step.s, found.step.y, found.step.base_s)
         return found
 
-    def goal(self, objective: Objective, active: ActiveSet) -> float:
+    def goal(self, objective: Objective, active: ScreenedPoint) -> float:
         """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
         is_small = objective.n_coords < self.few_weights and self.metric.is_full
-        cooling = TO_THE_END if is_small and active.outside == 0 else self.cooling
+        cooling = self.constants.to_the_end if is_small and active.outside == 0 else self.cooling
         return self.entry.goal(cooling * max(active.violation, active.outside), active)
 
 
@@ -198,25 +199,25 @@ class EpochStopping:
 
     Parameters
     ----------
-    active : ActiveSet that the epoch opens with
+    active : the working set that the epoch opens with
     goal : float, the violation at which it ends (line 18)
     """
 
-    def __init__(self, active: ActiveSet, goal: float) -> None:
-        self.goal = goal
+    def __init__(self, active: ScreenedPoint, goal: float, constants: Constants) -> None:
+        self.goal, self.constants = goal, constants
         self.first_violation = active.violation
-        self.solves_to_the_end = goal <= TO_THE_END * max(active.violation, active.outside)
+        self.solves_to_the_end = goal <= constants.to_the_end * max(active.violation, active.outside)
         self.largest_gain, self.is_exhausted = 0.0, False
 
-    def after_step(self, active: ActiveSet, gain: float) -> None:
+    def after_step(self, active: ScreenedPoint, gain: float) -> None:
         """Compare what a step has won, in nats, with the best one before."""
         self.largest_gain = max(self.largest_gain, gain)
-        self.is_exhausted = active.outside > 0 and gain < EXHAUSTED * self.largest_gain
+        self.is_exhausted = active.outside > 0 and gain < self.constants.exhausted * self.largest_gain
 
-    def is_reached(self, active: ActiveSet) -> bool:
+    def is_reached(self, active: ScreenedPoint) -> bool:
         """Return whether the set is solved well enough, or others promise more (line 13)."""
         return active.violation <= self.goal or self.is_exhausted
 
-    def spares_metric(self, active: ActiveSet) -> bool:
+    def spares_metric(self, active: ScreenedPoint) -> bool:
         """Return whether to end before the metric is formed anew: all coordinates may as well be screened then."""
-        return active.violation <= PROGRESS * self.first_violation or self.solves_to_the_end
+        return active.violation <= self.constants.progress * self.first_violation or self.solves_to_the_end

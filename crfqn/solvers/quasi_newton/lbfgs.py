@@ -10,23 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from crfqn.arrays import Screening
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import CurvatureView, GramView
-from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.gram_factor import Factor, metric
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State, Vector
-from crfqn.solvers.prox_qn.warm_start import can_learn_online, learn_online
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.settings import check_numbers
-
-FLOOR = 1e-3  # of the curvature, in units of max x^2
+from crfqn.solvers.smooth_point import Factor, SmoothPoint, metric
+from crfqn.solvers.stochastic.online_start import OnlineStart
 
 
 @dataclass(frozen=True)
@@ -73,10 +66,10 @@ class LBFGS:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
-        if self.warm_up and start.coords.size == 0 and can_learn_online(objective, penalty):
-            start = yield from learn_online(objective, penalty, start)
+        if self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
+            start = yield from OnlineStart().states(objective, penalty, start)
         coords = objective.all_coords()
-        here = Evaluated(objective, penalty, coords, start)
+        here = SmoothPoint(objective, penalty, coords, start)
         del start
         v: Any = (
             GramVariables(*metric(objective, penalty, coords))
@@ -102,9 +95,9 @@ class LBFGS:
             del there
             yield here.state(is_step=True)
 
-    def search(self, here: Evaluated, direction: Vector) -> Evaluated | None:
+    def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:
         """Return the first trial along the direction that the strong Wolfe conditions accept."""
-        trials: dict[float, Evaluated] = {}
+        trials: dict[float, SmoothPoint] = {}
 
         def at(step: float) -> tuple[float, float]:
             if step not in trials:
@@ -154,77 +147,3 @@ class GramVariables(NamedTuple):
     def change(self, w: Vector) -> Vector:
         """Return the change of v of one of w."""
         return self.factor.half_times(w.reshape(-1, self.n_features)).ravel()
-
-
-class Evaluated:
-    """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        penalty: Penalty,
-        coords: Coords,
-        point: Point,
-        l2: Vector | float | None = None,
-    ) -> None:
-        self.objective, self.penalty, self.coords, self.point = objective, penalty, coords, point
-        self.w = point.weights
-        if point.coords is not coords:
-            self.w = np.zeros(coords.size)
-            self.w[np.searchsorted(coords, point.coords)] = point.weights
-        self.gradient = point.gradient(coords)
-        if l2 is None:  # a number where it is the same for all
-            is_number = penalty.is_uniform and not penalty.unpenalised.size
-            l2 = penalty.l2 if is_number else penalty.l2_of(coords)
-        self.l2 = l2
-        self.slopes = self.l2 * self.w
-        self.slopes += self.gradient
-        self.value = point.value + 0.5 * float(self.w @ (self.l2 * self.w))
-
-    def curvature(self) -> Vector:
-        """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
-        curvature, coords = self.point.view(CurvatureView), self.coords
-        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
-        return np.where(found > 0, found, 1.0)
-
-    def moved(self, step: Vector) -> Evaluated:
-        """Return the point w + step, evaluated at all coordinates: those of features that no item has stay zero."""
-        point = self.objective.at(self.coords, self.w + step)
-        return Evaluated(self.objective, self.penalty, self.coords, point, self.l2)
-
-    def state(self, **kinds: Any) -> State:
-        """Return the state for the loop around the solver."""
-        return State(
-            self.point,
-            self.value,
-            float(max(self.slopes.max(initial=0.0), -self.slopes.min(initial=0.0))),
-            self.coords.size,
-            self.dual_value(),
-            is_screening=True,
-            least_gap=self.least_gap,
-            **kinds,
-        )
-
-    def dual_value(self) -> float:
-        """Return the lower bound on the optimum that the point proves.
-
-        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate
-        at the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
-        """
-        if (
-            self.penalty.unpenalised.size
-            or self.penalty.l2 == 0
-            or not np.isfinite(self.point.dual_value(1.0))
-        ):
-            return best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
-        return self.value - self.least_gap
-
-    @cached_property
-    def least_gap(self) -> float:
-        """What the bound from this point's own mixtures leaves open, slopes^2 / (2 l2) over penalised weights."""
-        if self.penalty.l2 == 0:
-            return 0.0
-        slopes, l2 = self.slopes, self.l2
-        if isinstance(l2, np.ndarray):
-            slopes, l2 = slopes[l2 > 0], l2[l2 > 0]
-        return 0.5 * float(slopes @ (slopes / l2))

@@ -8,7 +8,8 @@ break the rule join, and it goes on until none does. This last scan is the next 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,15 @@ from crfqn.solvers.protocols import (
     Objective,
     Penalty,
     Point,
+    Ray,
     Requirements,
+    Screening,
     Solver,
     State,
+    Vector,
     requirements,
 )
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.screening.restricted import Restricted, RestrictedPoint, as_whole
 
 PATIENCE = 0.5  # of the gap that was hoped for at the last scan: when it is time for another
 WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over all coordinates costs
@@ -71,7 +74,7 @@ class StrongRule:
         if threshold == 0.0 or not (penalty.is_separable and penalty.is_uniform):
             yield from self.plain_steps(objective, penalty, start)
             return
-        candidates = joined(start.screen(threshold).coords, start.coords, penalty.unpenalised)
+        candidates = union(start.screen(threshold).coords, start.coords, penalty.unpenalised)
         self.point, point = start, start
         initial = screen_point(penalty, start).state()
         yield initial
@@ -86,7 +89,7 @@ class StrongRule:
             yield checked.state(is_final=is_final, has_failed=is_final and last.has_failed)
             if is_final:
                 return
-            restricted.candidates = candidates = joined(candidates, broken)
+            restricted.candidates = candidates = union(candidates, broken)
             if broken.size == 0:  # the loop around asks for more than was hoped to be enough
                 goal *= 0.5
 
@@ -142,6 +145,72 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
     return (state.value - dual_value) / abs(state.value)
 
 
-def joined(*coords: Coords) -> Coords:
-    """Return the union, sorted."""
-    return union(*coords)
+class Restricted:
+    """An objective in the `candidates` (sorted coordinates) only, or in all of them (None).
+
+    Penalties on rows screen whole rows, which are not restricted.
+    """
+
+    def __init__(self, whole: Objective, candidates: Coords | None) -> None:
+        self.whole, self.candidates = whole, candidates
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    @property
+    def n_passes(self) -> float:
+        return self.whole.n_passes
+
+    @n_passes.setter
+    def n_passes(self, n_passes: float) -> None:
+        self.whole.n_passes = n_passes
+
+    def sample(self, stride: int) -> Restricted:
+        """Return the same candidates over every stride-th item."""
+        return Restricted(self.whole.sample(stride), self.candidates)
+
+    def at(self, coords: Coords, weights: Vector) -> RestrictedPoint:
+        """Evaluate at sparse weights."""
+        return RestrictedPoint(self, self.whole.at(coords, weights))
+
+    def view(self, kind: type) -> Any:
+        """Return the whole problem's view, whose points are those of the whole problem."""
+        return self.whole.view(kind)
+
+
+class RestrictedPoint:
+    """A point that shows the candidates only where it is asked for all coordinates."""
+
+    def __init__(self, objective: Restricted, whole: Point) -> None:
+        self.objective, self.whole = objective, whole
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    def screen(self, threshold: float) -> Screening:
+        """Return the candidates with |gradient| > threshold: a sweep over their columns."""
+        candidates = self.objective.candidates
+        if candidates is None:
+            return self.whole.screen(threshold)
+        return Screening(candidates, self.whole.gradient(candidates)).above(threshold)
+
+    def along(self, coords: Coords, direction: Vector) -> RestrictedRay:
+        """Return the ray w + step * direction."""
+        return RestrictedRay(self.objective, self.whole.along(coords, direction))
+
+
+@dataclass(eq=False)
+class RestrictedRay:
+    """A ray to restricted points."""
+
+    objective: Restricted
+    whole: Ray
+
+    def at(self, step: float) -> RestrictedPoint:
+        """Return the point w + step * direction."""
+        return RestrictedPoint(self.objective, self.whole.at(step))
+
+
+def as_whole(state: State, **changes: Any) -> State:
+    """Return a restricted problem's state with the point of the whole problem."""
+    return replace(state, point=getattr(state.point, "whole", state.point), **changes)

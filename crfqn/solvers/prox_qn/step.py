@@ -1,6 +1,11 @@
-"""What makes every step a descent: the paper's line search, or the model solved again with a larger diagonal.
+"""A step: the quadratic model, solved by coordinate descent, and what makes the objective fall.
 
-    D = coordinate damping + scale * diagonal of B0 + majorant_share * majorant curvature
+    min_d  g'd + 1/2 d'(B + D) d + penalty(w + d)
+
+is the model (paper, equation 2; Algorithm 2, lines 21-30); D, the damping, is a diagonal, none in the paper. Where a
+step fails the paper searches along d (`Backtracking`); `DampedResolve` solves the model again with a larger diagonal,
+
+    D = coordinate damping + scale * diagonal of B0 + majorant_share * majorant curvature.
 
 The damping of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
 model has no curvature, and a dozen features that meet at the same positions may raise it by ten nats together: the
@@ -8,19 +13,23 @@ gradient changes by a hundred times what was predicted, for these coordinates an
 says which: (y - B d)_j / d_j is the diagonal that would have stopped coordinate j in time. (Weights that leave zero
 together have one for all: d'(y - B d) / d'd.) On CoNLL-2000 (l1 = 1) 55 passes to 1.5e-4 with it, and 120 with a
 scale for all coordinates in its place.
+
+Shapes: n active coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.kernels.subproblem.coordinates import Limits, Subproblem
+from crfqn.kernels.subproblem.coordinates import QuadraticModel as Model
+from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
-    MOST_TRIALS,
     Trial,
     backtracking,
     decrease_by_slopes,
@@ -28,23 +37,98 @@ from crfqn.solvers.line_search import (  # fmt: skip
     is_hidden,
 )
 from crfqn.solvers.protocols import Blocks, Point, Vector
-from crfqn.solvers.prox_qn.active_set import ActiveSet
-from crfqn.solvers.prox_qn.metric import Metric, majorant_curvature
-from crfqn.solvers.prox_qn.quadratic_model import QuadraticModel
-from crfqn.solvers.settings import check_shares
+from crfqn.solvers.prox_qn.constants import Constants
+from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
+from crfqn.solvers.screened_point import ScreenedPoint
+from crfqn.solvers.settings import check_numbers, check_shares
 
-PATIENCE = 3  # failures of a step before all coordinates are held back: single ones alone give no guarantee
-# Of the mean surprise of a block: what is below may be rounding, divided by next to nothing.
-NOTICEABLE = 1e-4
-SOFTENING = 0.25  # of the coordinates' damping, after a step that did what was predicted of it
-FIRST_SCALE = 0.1
-SMALLEST_SCALE = 1e-3
-LEAST_SHARE = 0.01
-WARM_SHARE = 0.25  # where there are weights to start from: MNIST takes 6 passes to 1e-3 with it, 8 with 1
-# Share of the metric's curvature along a step. Where data are separable the curvature falls by e with every step that a
-# new metric makes, and one of 20 steps before makes them as many times too short, as do its secant pairs.
-OUTDATED = 0.25
-MOST_SOLUTIONS = MOST_TRIALS // 2  # damping grows fourfold from trial to trial, a line search halves
+
+@dataclass(frozen=True)
+class PaperSweeps:
+    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22).
+
+    It leaves one sweep where all coordinates are active: on a small problem 300 steps did not do what 50 do.
+    """
+
+    max_inner: int = 10
+
+    def __post_init__(self) -> None:
+        check_numbers(self, 1, "max_inner")
+
+    def limits(self, of_step: float, n_coords: int, n_active: int) -> Limits:
+        return Limits(min(self.max_inner, max(1, n_coords // n_active)), 0.0, np.inf)
+
+
+@dataclass(frozen=True)
+class PricedSweeps:
+    """Sweeps until one moves little, or wins less for its price than the step so far.
+
+    A metric as good as the token-wise one deserves to be solved where a pass is dear: on OCR (l1 = 100) 10 sweeps took
+    116 passes to a gap of 1e-3 where 30 took 39; on LSHTC1 30 took 127 to 1e-4 where 60 took 102. Where a pass takes
+    hardly longer than a sweep, as in text, steps of fewer sweeps are the cheaper way: the first 2,000 sentences of
+    CoNLL-2000 (l1 = .1, l2 = .2) took 27 s with 60, and take 7 s with those that pay.
+
+    Parameters
+    ----------
+    most : int
+    tolerance : float
+        Stop when a sweep's largest move is below this share of the first one's.
+    is_priced : bool
+        Whether sweeps are weighed against the pass after them; if not, equal problems in other forms, whose passes take
+        other numbers of operations, take the same steps.
+    """
+
+    most: int = 60
+    tolerance: float = 0.01
+    is_priced: bool = True
+
+    def __post_init__(self) -> None:
+        check_numbers(self, 1, "most")
+        check_numbers(self, 0, "tolerance")
+
+    def limits(self, of_step: float, n_coords: int, n_active: int) -> Limits:
+        return Limits(self.most, self.tolerance, of_step if self.is_priced else np.inf)
+
+
+# When the descent ends: `limits`, given the operations of a step beside it.
+Sweeps: TypeAlias = PaperSweeps | PricedSweeps
+
+
+class QuadraticModel:
+    """The model at an active set.
+
+    Attributes
+    ----------
+    d : float64 (n,), the direction, zero until it is solved for
+    base_d : float32 (n,), B0 d where B0 is a matrix
+    """
+
+    def __init__(self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, pool: Any) -> None:
+        self.active, self.metric, self.limits, self.pool = active, metric, limits, pool
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin at d = 0, d^ = 0 (line 21)."""
+        self.d, self.base_d = np.zeros(self.active.w.size), np.zeros(self.active.w.size, np.float32)
+        self.is_fresh = True
+
+    def solve(self, damping: Vector) -> float:
+        """Descend from the present d on (lines 23-30); returns the slope Delta of Armijo's rule along d."""
+        active, metric = self.active, self.metric
+        model = Model(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+        problem = Subproblem(model, damping, active.g, active.w, self.limits)
+        active.local.descend(problem, self.d, self.base_d, self.pool)
+        slope = active.slope(self.d)
+        if not self.is_fresh and not slope < 0:
+            # The way back from a far trial takes more sweeps than there are: only from 0 does every sweep descend.
+            self.restart()
+            return self.solve(damping)
+        self.is_fresh = False
+        return slope
+
+    def metric_times_d(self) -> Vector:
+        """Return B d, (n,)."""
+        return self.metric.times(self.d, self.base_d)
 
 
 class Step(NamedTuple):
@@ -54,11 +138,6 @@ class Step(NamedTuple):
     y: Vector
     base_s: NDArray[np.floating] | None = None
     curvature: float = 0.0
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether the curvature along the step is far below the metric's, which belongs to other weights."""
-        return float(self.s @ self.y) < OUTDATED * self.curvature
 
 
 class Globalised(NamedTuple):
@@ -84,16 +163,16 @@ class Backtracking:
     def __post_init__(self) -> None:
         check_shares(self, "armijo", "beta")
 
-    def begin(self, metric: Metric, is_warm: bool) -> Backtracking:
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> Backtracking:
         return self
 
-    def open_epoch(self, active: ActiveSet) -> None:
+    def open_epoch(self, active: ScreenedPoint) -> None:
         """Do nothing: a backtracking search remembers nothing."""
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Do nothing: a backtracking search remembers nothing."""
 
-    def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
+    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Globalised:
         """Solve the model and search along d (lines 21-38)."""
         slope = model.solve(np.zeros(active.w.size))
         if is_hidden(-slope, active.value):
@@ -101,8 +180,10 @@ class Backtracking:
         ray = active.ray(model.d)
 
         def attempt(alpha: float) -> Trial[Point]:
-            trial, decrease = active.try_step(alpha * model.d, ray, alpha)
-            return Trial(trial, falls_enough(decrease, alpha * slope, self.armijo))
+            trial = ray.at(alpha)
+            return Trial(
+                trial, falls_enough(active.decrease(alpha * model.d, trial), alpha * slope, self.armijo)
+            )
 
         found = backtracking(attempt, 1.0, self.beta)
         if found.outcome is None:
@@ -128,9 +209,10 @@ class DampedResolve:
     def __post_init__(self) -> None:
         check_shares(self, "armijo")
 
-    def begin(self, metric: Metric, is_warm: bool) -> DampedSearch:
-        share = WARM_SHARE if is_warm else 1.0
-        return DampedSearch(self.armijo, Damping(metric.is_measured, initial=share, majorant_share=share))
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> DampedSearch:
+        share = constants.warm_share if is_warm else 1.0
+        damping = Damping(metric.is_measured, initial=share, majorant_share=share, constants=constants)
+        return DampedSearch(self.armijo, damping)
 
 
 @dataclass
@@ -140,21 +222,24 @@ class DampedSearch:
     armijo: float
     damping: Damping
 
-    def open_epoch(self, active: ActiveSet) -> None:
+    def open_epoch(self, active: ScreenedPoint) -> None:
         """Measure the curvature that the coordinates may meet."""
-        self.damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
-        uses_majorant = self.damping.uses_majorant
-        self.majorant = majorant_curvature(active) if uses_majorant else np.zeros(active.coords.size)
+        damping = self.damping
+        damping.open_epoch(active.coords.size, is_complete=active.outside == 0.0)
+        if damping.uses_majorant:
+            self.majorant = majorant_curvature(active, damping.constants)
+        else:
+            self.majorant = np.zeros(active.coords.size)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""
         self.damping.restrict(keep)
         self.majorant = self.majorant[keep]
 
-    def move(self, active: ActiveSet, model: QuadraticModel) -> Globalised:
+    def move(self, active: ScreenedPoint, model: QuadraticModel) -> Globalised:
         """Solve and try, until a trial decreases the objective enough."""
         is_promising = False
-        for _ in range(MOST_SOLUTIONS):
+        for _ in range(self.damping.constants.most_solutions):
             damping = self.damping.diagonal(model.metric.diagonal, self.majorant)
             slope = model.solve(damping)
             if is_hidden(-slope, active.value):
@@ -166,8 +251,8 @@ class DampedSearch:
                 model.restart()
                 continue
             is_promising = is_promising or not is_hidden(-slope, active.value, BLURRED)
-            trial, decrease = active.try_step(model.d, active.ray(model.d))
-            blocks = active.local.blocks
+            trial = active.ray(model.d).at(1.0)
+            decrease, blocks = active.decrease(model.d, trial), active.local.blocks
             if not falls_enough(decrease, slope, self.armijo):
                 y = active.change_of_gradient(trial)
                 decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
@@ -183,6 +268,12 @@ class DampedSearch:
         return Globalised(None, has_failed=is_promising)
 
 
+def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:
+    """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
+    found = active.point.view(CurvatureView).majorant(active.coords)
+    return constants.residual_share * found + constants.least_majorant * least_scale(active)
+
+
 class TriedStep(NamedTuple):
     """A trial w + d: y, the change of the gradient, and model_d = B d, (n,); the penalty's blocks."""
 
@@ -191,10 +282,10 @@ class TriedStep(NamedTuple):
     model_d: Vector
     blocks: Blocks
 
-    def excess_curvature(self) -> Vector:
+    def excess_curvature(self, noticeable: float) -> Vector:
         """Return the curvature beyond the model, one number for each block, spread over its coordinates (n,)."""
         surprise = np.maximum(self.blocks.total(self.d * (self.y - self.model_d)), 0.0)
-        counts = surprise > NOTICEABLE * surprise.mean() if surprise.size else np.empty(0, bool)
+        counts = surprise > noticeable * surprise.mean() if surprise.size else np.empty(0, bool)
         squares = self.blocks.total(self.d * self.d)
         per_block = np.zeros(surprise.size)
         np.divide(surprise, squares, out=per_block, where=counts & (squares > 0))
@@ -205,7 +296,7 @@ class TriedStep(NamedTuple):
 class Damping:
     """Diagonal that is added to B0.
 
-    The majorant is the curvature that a coordinate may meet on its way to a fit (`metric.majorant_curvature`). It is
+    The majorant is the curvature that a coordinate may meet on its way to a fit (`majorant_curvature`). It is
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
     far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
     model is good it would make the last digits linear: `majorant_share` falls with every step that does what was
@@ -216,6 +307,7 @@ class Damping:
     scale: float = 0.0
     initial: float = 1.0
     majorant_share: float = 1.0
+    constants: Constants = field(default_factory=Constants)
 
     def open_epoch(self, n_active: int, is_complete: bool) -> None:
         """Begin with a new active set; `is_complete`: every violating coordinate is in it."""
@@ -235,21 +327,25 @@ class Damping:
 
     def after_failure(self, trial: TriedStep) -> None:
         """Damp more where a trial that has not decreased the objective enough met more curvature than the model."""
-        self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())
+        self._hold_back(trial)
         self.n_failures += 1
-        if self.n_failures >= PATIENCE:
-            self.scale = max(FIRST_SCALE, 4.0 * self.scale)
+        if self.n_failures >= self.constants.patience:
+            self.scale = max(self.constants.first_scale, 4.0 * self.scale)
             self.majorant_share = 1.0
 
     def after_step(self, ratio: float, trial: TriedStep) -> None:
         """Adapt by the trust-region rule; `ratio`: of the decrease to the predicted one."""
         self.n_failures = 0
         if ratio > 0.75:
-            self.by_coordinate *= SOFTENING
-            self.scale = 0.25 * self.scale if self.scale > SMALLEST_SCALE else 0.0
-            self.majorant_share = max(LEAST_SHARE, 0.5 * self.majorant_share)
+            self.by_coordinate *= self.constants.softening
+            self.scale = 0.25 * self.scale if self.scale > self.constants.smallest_scale else 0.0
+            self.majorant_share = max(self.constants.least_share, 0.5 * self.majorant_share)
         elif ratio < 0.5:
-            self.by_coordinate = np.maximum(self.by_coordinate, trial.excess_curvature())
+            self._hold_back(trial)
+
+    def _hold_back(self, trial: TriedStep) -> None:
+        excess = trial.excess_curvature(self.constants.noticeable)
+        self.by_coordinate = np.maximum(self.by_coordinate, excess)
 
 
 # A run's search: `open_epoch` and `restrict` follow the active set; `move` solves the model and moves the set's point

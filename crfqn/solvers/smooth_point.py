@@ -1,0 +1,153 @@
+"""A point of a problem without kinks, and the metric of its features' second moments: what L-BFGS and GLS share.
+
+Shapes: n coordinates, all there are; F features, K right-hand sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from crfqn.arrays import Screening
+from crfqn.objectives.protocols import CurvatureView, GramView
+from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
+
+FLOOR = 1e-3  # of the curvature, in units of max x^2
+FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
+GROWTH = 100.0  # of the shift, where that was not enough
+
+
+class SmoothPoint:
+    """A point with the objective and its slopes at all coordinates (n,), the quadratic penalty included."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        penalty: Penalty,
+        coords: Coords,
+        point: Point,
+        l2: Vector | float | None = None,
+    ) -> None:
+        self.objective, self.penalty, self.coords, self.point = objective, penalty, coords, point
+        self.w = point.weights
+        if point.coords is not coords:
+            self.w = np.zeros(coords.size)
+            self.w[np.searchsorted(coords, point.coords)] = point.weights
+        self.gradient = point.gradient(coords)
+        if l2 is None:  # a number where it is the same for all
+            is_number = penalty.is_uniform and not penalty.unpenalised.size
+            l2 = penalty.l2 if is_number else penalty.l2_of(coords)
+        self.l2 = l2
+        self.slopes = self.l2 * self.w
+        self.slopes += self.gradient
+        self.value = point.value + 0.5 * float(self.w @ (self.l2 * self.w))
+
+    def curvature(self) -> Vector:
+        """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
+        curvature, coords = self.point.view(CurvatureView), self.coords
+        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        return np.where(found > 0, found, 1.0)
+
+    def moved(self, step: Vector) -> SmoothPoint:
+        """Return the point w + step, evaluated at all coordinates: those of features that no item has stay zero."""
+        point = self.objective.at(self.coords, self.w + step)
+        return SmoothPoint(self.objective, self.penalty, self.coords, point, self.l2)
+
+    def state(self, **kinds: Any) -> State:
+        """Return the state for the loop around the solver."""
+        return State(
+            self.point,
+            self.value,
+            float(max(self.slopes.max(initial=0.0), -self.slopes.min(initial=0.0))),
+            self.coords.size,
+            self.dual_value(),
+            is_screening=True,
+            least_gap=self.least_gap,
+            **kinds,
+        )
+
+    def dual_value(self) -> float:
+        """Return the lower bound on the optimum that the point proves.
+
+        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate
+        at the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
+        """
+        if (
+            self.penalty.unpenalised.size
+            or self.penalty.l2 == 0
+            or not np.isfinite(self.point.dual_value(1.0))
+        ):
+            return best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
+        return self.value - self.least_gap
+
+    @cached_property
+    def least_gap(self) -> float:
+        """What the bound from this point's own mixtures leaves open, slopes^2 / (2 l2) over penalised weights."""
+        if self.penalty.l2 == 0:
+            return 0.0
+        slopes, l2 = self.slopes, self.l2
+        if isinstance(l2, np.ndarray):
+            slopes, l2 = slopes[l2 > 0], l2[l2 > 0]
+        return 0.5 * float(slopes @ (slopes / l2))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The Cholesky factor of a matrix with a ridge; build it with `of`.
+
+    Attributes
+    ----------
+    lower : float64 (F, F), lower triangular
+    scales : float64 (F,): of the variables in which the diagonal is 1
+    shift : what was added to that diagonal, so that a matrix without full rank has a factor: some roundings
+    """
+
+    lower: Vector
+    scales: Vector
+    shift: float
+
+    @classmethod
+    def of(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
+        """Factorise matrix + diag(ridge), positive semidefinite (F, F): F^3 / 3 operations.
+
+        The diagonal is scaled to 1 before, so that the units of the features make no difference.
+        """
+        diagonal = np.diag(matrix) + ridge
+        scales = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scaled = matrix * scales[:, None] * scales
+        shift = FIRST_SHIFT * diagonal.size * float(np.finfo(np.float64).eps)
+        while True:
+            np.fill_diagonal(scaled, 1.0 + shift)
+            try:
+                # A zero diagonal is that of a feature which is always 0: it keeps to itself.
+                return cls(cholesky(scaled, lower=True, check_finite=False), scales, shift)
+            except LinAlgError:
+                shift *= GROWTH
+
+    def solve(self, table: Vector) -> Vector:
+        """Return the table, (K, F), with the inverse applied to each row."""
+        return self.half_solve(self.half_solve(table), transposed=True)
+
+    def half_solve(self, table: Vector, transposed: bool = False) -> Vector:
+        """Return the table, (K, F), with R^-1, or R'^-1, applied to each row; the matrix is R R'."""
+        scaled = table if transposed else table * self.scales
+        found = solve_triangular(
+            self.lower, scaled.T, lower=True, trans=int(transposed), check_finite=False
+        ).T
+        return found * self.scales if transposed else found
+
+    def half_times(self, table: Vector) -> Vector:
+        """Return the table, (K, F), with R' applied to each row."""
+        return (table / self.scales) @ self.lower
+
+
+def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
+    """Return the factor of M + l2, and the number of features, F."""
+    gram = objective.view(GramView)
+    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
+    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features
