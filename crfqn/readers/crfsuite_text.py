@@ -81,10 +81,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
     """Yield the text of each item in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
 
-    Raises
-    ------
-    InputError
-        A tab or a line's end in a name or label (the position is named).
+    InputError, naming the position, for a tab or a line's end in a name or label.
     """
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]

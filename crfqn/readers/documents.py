@@ -64,10 +64,7 @@ class Documents:
     def digest(self) -> str:
         """Return the SHA-256 (64 hex digits) over labels and inputs; the order of the documents does not count.
 
-        Notes
-        -----
-        A row counts with its columns and its values other than zero, so that neither the number of columns
-        nor the way in which the matrix is stored matters.
+        A row counts with its columns and its values other than zero, however the matrix is stored.
         """
         contents = self.inputs if isinstance(self.inputs, list) else _rows(self.inputs)
         pairs = zip(self.labels, contents, strict=True)
@@ -80,12 +77,8 @@ class Documents:
 def concatenate(train: Documents, test: Documents) -> Documents:
     """Join two parts into one `Documents`, the first of which is for training (`n_train` is its size).
 
-    A matrix with fewer columns is widened; where the taxonomies differ, the result has the nodes of both.
-
-    Raises
-    ------
-    InputError
-        Texts and a matrix, feature names that disagree, taxonomies that contradict each other.
+    A matrix with fewer columns is widened; of two taxonomies the result has the nodes of both. InputError for texts and
+    a matrix, feature names that disagree, taxonomies that contradict each other.
     """
     labels = train.labels + test.labels
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
@@ -107,13 +100,8 @@ def concatenate(train: Documents, test: Documents) -> Documents:
 def drop_unseen_columns(documents: Documents) -> Documents:
     """Return the documents with those columns only that have an entry in the training part (all rows if unsplit).
 
-    The columns that stay keep their order and their names; without names they are called by their numbers,
-    such as the "1021534" of an id in an svmlight file.
-
-    Raises
-    ------
-    InputError
-        The documents are texts.
+    Columns keep their order and names; without names they are called by their numbers, such as the "1021534" of an id
+    in an svmlight file. InputError for texts.
     """
     if isinstance(documents.inputs, list):
         raise InputError("the documents are texts; expected a matrix, whose columns can be dropped")

@@ -67,13 +67,7 @@ class Labeled:
         return self.places.where(item, position)
 
     def known_labels(self) -> list[list[str]] | None:
-        """Return the labels, None where no position has one.
-
-        Raises
-        ------
-        DataError
-            Some positions have a label and others have none (the first of these is named).
-        """
+        """Return the labels, None without any; DataError, naming the first position without, where others have one."""
         is_known = list(map(bool, chain.from_iterable(self.labels)))
         if all(is_known):
             return self.labels
@@ -105,13 +99,7 @@ def append_test(train: Labeled, test: Labeled) -> Labeled:
 
 
 def with_labels(labeled: Labeled, labels: Sequence[Sequence[Any]]) -> Labeled:
-    """Return the same items with other labels, a sequence for each item, such as predicted ones.
-
-    Raises
-    ------
-    DataError
-        Another number of items, or of labels in one.
-    """
+    """Return the same items with other labels, such as predicted ones; DataError where they do not fit the items."""
     listed = [[str(label) for label in item] for item in labels]
     if len(listed) != labeled.n_items:
         raise DataError(f"expected labels for {labeled.n_items} items, got {len(listed)}")

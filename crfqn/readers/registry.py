@@ -217,18 +217,8 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
     """Return the text of a part with predictions in the place of the labels, every other character as it was.
 
-    Parameters
-    ----------
-    part : Part
-    data : Labeled or Documents, or None
-        What was read from it; None: nothing.
-    predicted : sequence
-        A sequence of labels for each sequence, a label (or several) for each document.
-
-    Raises
-    ------
-    InputError
-        A label that the format cannot hold (the line is named).
+    `data` is what was read from it, None for nothing; `predicted` a sequence of labels for each sequence, a label (or
+    several) for each document. InputError, naming the line, for a label that the format cannot hold.
     """
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
