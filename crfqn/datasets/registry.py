@@ -22,7 +22,6 @@ from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.conll import read_conll
 from crfqn.readers.conllu import read_conllu
-from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.images import (
     make_digit_strings,
     read_cifar,
@@ -30,7 +29,7 @@ from crfqn.readers.images import (
     read_letter_matlab,
     read_letter_table,
 )
-from crfqn.readers.labeled import Labeled, append_test
+from crfqn.readers.items import Documents, Labeled, append_test, concatenate
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.tables import read_delimited
 from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator

@@ -24,8 +24,7 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Labeled, Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)

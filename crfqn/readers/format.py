@@ -10,8 +10,7 @@ from typing import Any
 from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.errors import DataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled, with_labels
+from crfqn.readers.items import Documents, Labeled, with_labels
 
 Data = Labeled | Documents
 Batches = Iterable[tuple[Data, Any]]  # data, and predicted labels or None

@@ -14,9 +14,8 @@ import numpy as np
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Documents, Places, in_line
 
 BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
 

@@ -20,8 +20,8 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Data, Format, options_of, relabeled
+from crfqn.readers.items import Documents
 
 # Another one is added by a module of its own and a row here.
 FORMATS: dict[str, Format] = {

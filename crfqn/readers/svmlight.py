@@ -17,9 +17,8 @@ import numpy as np
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Documents, Places, in_line
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

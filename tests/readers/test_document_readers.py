@@ -21,8 +21,8 @@ from scipy.sparse import csr_array
 from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
-from crfqn.readers.documents import Documents, concatenate, drop_unseen_columns
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
+from crfqn.readers.items import Documents, concatenate, drop_unseen_columns
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.texts import groups_tree, read_newsgroups
 from crfqn.taxonomy.tree import LabelTree
