@@ -314,7 +314,8 @@ def _joined(*files: Any) -> Data:
 
 
 def _svmlight(path: Path, taxonomy: Any = None) -> Documents:
-    return Documents(*read_svmlight(path), taxonomy)
+    found = read_svmlight(path, allows_several=False)
+    return Documents(found.inputs, found.labels, taxonomy)
 
 
 def _svmlight_taxonomy(train: Path, test: Path, taxonomy: Path) -> Data:

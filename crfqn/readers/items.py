@@ -107,17 +107,6 @@ def append_test(train: Labeled, test: Labeled) -> Labeled:
     return Labeled(inputs + test.inputs, labels, n_train=train.n_items, weights=weights)
 
 
-def with_labels(labeled: Labeled, labels: Sequence[Sequence[Any]]) -> Labeled:
-    """Return the same items with other labels, such as predicted ones; DataError where they do not fit the items."""
-    listed = [[str(label) for label in item] for item in labels]
-    if len(listed) != labeled.n_items:
-        raise DataError(f"expected labels for {labeled.n_items} items, got {len(listed)}")
-    for i, (new, old) in enumerate(zip(listed, labeled.labels, strict=True)):
-        if len(new) != len(old):
-            raise DataError(f"item {i}: expected {len(old)} labels, got {len(new)}")
-    return replace(labeled, labels=listed)
-
-
 def _item_digest(observed: Any, labels: list[str]) -> bytes:
     digest = hashlib.sha256(json.dumps(labels).encode())
     if isinstance(observed, np.ndarray):
