@@ -165,13 +165,7 @@ class SequenceDecoding(Fitted):
 
 
 class EncodedItems(Items):
-    """Items whose features and chains are made already.
-
-    Attributes
-    ----------
-    chain : Chain over the items
-    store : their features
-    """
+    """Items whose chain and features (`store`) are made already, for labelling them again and again."""
 
     def __init__(self, chain: Chain, store: FeatureStore) -> None:
         self.chain, self.store, self.offsets = chain, store, chain.offsets

@@ -239,20 +239,13 @@ def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32],
 
 
 class Places(NamedTuple):
-    """Places of the weights in a table of their features.
+    """Places of the weights in a table of their features."""
 
-    kept : int64, sorted: the features that have a weight
-    columns : the features of the table's columns, all of them or those `kept`
-    flat : int64, the place of each weight in the table, (states x columns) in C order
-    is_dense : whether a product with the table is sooner done than one with the weights that are not zero
-    is_table : whether the numbers of the CSR array are the table, as it lies in memory
-    """
-
-    kept: NDArray[np.int64]
-    columns: NDArray[np.int64] | slice
-    flat: NDArray[np.int64]
-    is_dense: bool
-    is_table: bool
+    kept: NDArray[np.int64]  # sorted: the features that have a weight
+    columns: NDArray[np.int64] | slice  # the features of the table's columns, all of them or those `kept`
+    flat: NDArray[np.int64]  # of each weight in the table, (K, columns) in C order
+    is_dense: bool  # a product with the table is sooner done than one with the weights that are not zero
+    is_table: bool  # the numbers of the CSR array are the table, as it lies in memory
 
 
 @cached_by_sparsity

@@ -24,8 +24,7 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Labeled, Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
@@ -99,10 +98,7 @@ def read_conll(
 def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
     """Yield the text of each item: its columns, its labels if any is known, and an `added` column, such as predictions.
 
-    Raises
-    ------
-    InputError
-        A text that is empty or has blanks (its place is named): columns could not be told apart.
+    InputError, naming the place, for a text that is empty or has blanks: columns could not be told apart.
     """
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]

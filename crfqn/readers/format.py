@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
-from crfqn.errors import DataError, InputError
+from crfqn.errors import InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled, with_labels
+from crfqn.readers.items import Documents, Labeled
 
 Data = Labeled | Documents
 Batches = Iterable[tuple[Data, Any]]  # data, and predicted labels or None
@@ -82,15 +81,17 @@ def instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Batches], Iterab
 
 def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
     """Return the data with predictions in the place of labels; InputError where they do not fit the items."""
-    try:
-        if isinstance(data, Labeled):
-            return with_labels(data, predicted)
-    except DataError as error:
-        raise InputError(f"predicted: {error}") from error
+    what = "items" if isinstance(data, Labeled) else "documents"
     if len(predicted) != data.n_items:
-        raise InputError(f"predicted: expected labels for {data.n_items} documents, got {len(predicted)}")
+        raise InputError(f"predicted: expected labels for {data.n_items} {what}, got {len(predicted)}")
+    if isinstance(data, Labeled):
+        listed = [[str(label) for label in item] for item in predicted]
+        for i, (new, old) in enumerate(zip(listed, data.labels, strict=True)):
+            if len(new) != len(old):
+                raise InputError(f"predicted: item {i}: expected {len(old)} labels, got {len(new)}")
+        return replace(data, labels=listed)
     names = [label if isinstance(label, str) else _joined(label) for label in predicted]
-    return Documents(data.inputs, names, data.taxonomy, data.n_train, data.feature_names, data.places)
+    return replace(data, labels=names)
 
 
 def _joined(label: Any) -> str:

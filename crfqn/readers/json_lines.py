@@ -20,10 +20,8 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.messages import describe, shorten
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, each
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document

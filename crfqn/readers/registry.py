@@ -20,8 +20,8 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Data, Format, options_of, relabeled
+from crfqn.readers.items import Documents
 
 # Another one is added by a module of its own and a row here.
 FORMATS: dict[str, Format] = {
@@ -217,18 +217,8 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
     """Return the text of a part with predictions in the place of the labels, every other character as it was.
 
-    Parameters
-    ----------
-    part : Part
-    data : Labeled or Documents, or None
-        What was read from it; None: nothing.
-    predicted : sequence
-        A sequence of labels for each sequence, a label (or several) for each document.
-
-    Raises
-    ------
-    InputError
-        A label that the format cannot hold (the line is named).
+    `data` is what was read from it, None for nothing; `predicted` a sequence of labels for each sequence, a label (or
+    several) for each document. InputError, naming the line, for a label that the format cannot hold.
     """
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:

@@ -23,10 +23,8 @@ from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.documents import Documents
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Format
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.items import Documents, Labeled, Places
 
 LABELS = ("label", "labels", "tag", "tags")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
