@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import StrPath, replace_file
-from crfqn.data.files import check_regular, read_bytes
-from crfqn.errors import DataError, InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
 
 FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
@@ -337,12 +336,3 @@ def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDAr
     if _fingerprint(document, tensors) != document["sha256"]:
         raise _Damage("the file is damaged: its content does not match its checksum")
     return tensors
-
-
-def read_whole(path: StrPath) -> bytes:
-    """Return the content of another tool's file, unpacked if it is compressed; ModelFileError where that fails."""
-    try:
-        check_regular(os.fspath(path))
-        return read_bytes(os.fspath(path))
-    except DataError as error:
-        raise ModelFileError(str(error)) from error
