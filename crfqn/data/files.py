@@ -23,7 +23,7 @@ from io import BytesIO
 from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
+from crfqn.errors import DataError, DataUnavailableError, InputError
 
 LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, unless the caller says otherwise
 PIECE = 1 << 20  # bytes unpacked at a time
@@ -227,15 +227,6 @@ def read_bytes(origin: Readable) -> bytes:
     """
     source = source_of(origin)
     return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
-
-
-def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of another tool's model file, as `read_bytes` does; its failures are those of model files."""
-    try:
-        check_regular(os.fspath(path))
-        return read_bytes(os.fspath(path))
-    except DataError as error:
-        raise ModelFileError(str(error)) from error
 
 
 def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:

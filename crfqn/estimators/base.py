@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, AutoSolver
 from crfqn.estimators.blas import single_threaded_blas
@@ -31,7 +32,6 @@ from crfqn.estimators.empty_model import reason_of_empty, warn_of_empty
 from crfqn.estimators.saving import save
 from crfqn.estimators.strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
@@ -40,7 +40,7 @@ from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize

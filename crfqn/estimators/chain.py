@@ -29,6 +29,7 @@ from crfqn.data.label_codes import (
     lists_by_item,
     split_by_item,
 )
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
@@ -63,7 +64,6 @@ from crfqn.estimators.structured import HINGE, ByStrengths
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss

@@ -26,6 +26,7 @@ from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import check_class_weight, item_weights
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
@@ -45,7 +46,6 @@ from crfqn.estimators.scoring import Scorer
 from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.result import Result
 from crfqn.solvers.validation import ValidationSet

@@ -20,11 +20,11 @@ from crfqn.estimators.flat_labels import FlatLabels
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
 from crfqn.estimators.strengths import Strengths
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.dual.fbpd import FBPD
 from crfqn.solvers.least_squares.generalized import GLS
-from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS

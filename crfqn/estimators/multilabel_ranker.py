@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
@@ -23,7 +24,6 @@ from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.set_labels import SetLabels
 from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking

@@ -27,7 +27,7 @@ from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.features import is_plain_array
 from crfqn.estimators.weights import entries
-from crfqn.kernels.sparse.row_scores import score_entries
+from crfqn.kernels.sparse import score_entries
 from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts

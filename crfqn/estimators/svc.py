@@ -24,6 +24,7 @@ from crfqn.data.items import (
     item_weights,
 )
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
@@ -35,7 +36,6 @@ from crfqn.estimators.kernel_functions import (
     resolve_gamma,
 )
 from crfqn.estimators.saving import save
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import Content
@@ -21,7 +22,6 @@ from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.structured import HINGE, ByStrengths
 from crfqn.messages import shorten
-from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import read_whole
+from crfqn.data.model_file import read_whole
 from crfqn.data.templates.patterns import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, ChainWeights, chain_estimator

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.files import read_whole
+from crfqn.data.model_file import read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.content import CRFSUITE_NAMING
 from crfqn.interchange.chain_weights import (

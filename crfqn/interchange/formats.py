@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crfqn.data.files import PACKINGS, read_whole
+from crfqn.data.files import PACKINGS
+from crfqn.data.model_file import HEADER_LIMIT, read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
-from crfqn.model_file import HEADER_LIMIT
 
 StrPath = str | os.PathLike[str]
 OWN = "crfqn"

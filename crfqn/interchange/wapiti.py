@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import read_whole
+from crfqn.data.model_file import read_whole
 from crfqn.data.templates.patterns import WAPITI
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import (

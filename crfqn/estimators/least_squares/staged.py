@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.items import set_weights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
@@ -44,7 +45,6 @@ from crfqn.estimators.least_squares.transformers import (
     restored_basis,
     stored_basis,
 )
-from crfqn.model_file import ModelFile
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.settings import check_integers, check_shares
 from crfqn.threads import Pool

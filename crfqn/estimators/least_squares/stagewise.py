@@ -23,6 +23,7 @@ import numpy as np
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Source
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.content import Content
 from crfqn.estimators.items import intercept_coords
@@ -31,7 +32,6 @@ from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
 from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.kernels.subproblem.coordinates import Limits, Subproblem
-from crfqn.kernels.subproblem.coordinates import QuadraticModel as Model
+from crfqn.kernels.coordinate_descent import Limits, Subproblem
+from crfqn.kernels.coordinate_descent import QuadraticModel as Model
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,

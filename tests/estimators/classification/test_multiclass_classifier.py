@@ -17,10 +17,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import automatic_solver as automatic
 from crfqn.estimators import multiclass as module
-from crfqn.model_file import read_model, write_model
 from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
 from crfqn.result import Status

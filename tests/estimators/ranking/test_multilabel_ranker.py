@@ -18,11 +18,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import base
 from crfqn.estimators import multilabel_ranker as module
 from crfqn.estimators.thresholds import fewest_errors, item_thresholds, largest_f1
-from crfqn.model_file import read_model, write_model
 from crfqn.regularization_path import Grid
 
 X, TABLE = make_multilabel_classification(

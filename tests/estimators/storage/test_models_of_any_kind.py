@@ -15,8 +15,8 @@ from stored_items import ITEM_MODELS, ROWS, trained
 from stored_models import named, rewriter
 
 import crfqn
+from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.model_file import read_model
 from crfqn.report.subject import parameters
 
 

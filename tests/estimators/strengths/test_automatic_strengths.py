@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.arrays import NO_COORDS
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.strengths import SHARE_WITH_L2, SHARES
-from crfqn.model_file import read_model, write_model
 from crfqn.objectives.gradient_noise import gradient_noise
 
 PROBLEM = make_problem(5, n_items=30)

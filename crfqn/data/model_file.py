@@ -1,0 +1,348 @@
+"""Reading and writing of a trained model as one file: arrays, lists of strings and JSON metadata, never code.
+
+The container is safetensors. Its header carries one text entry, `crfqn`: a JSON document with the format's
+version, the kind of model, the metadata, the dtype and shape of every array and a sha256 over all of that and
+the arrays' bytes. Whatever is wrong with a file ends as a `ModelFileError` that names file and reason.
+"""
+
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.atomic_write import StrPath, replace_file
+from crfqn.data.files import check_regular, read_bytes
+from crfqn.errors import DataError, InputError, ModelFileError
+from crfqn.messages import describe
+
+FORMAT_VERSION = 2  # 2: integers in as few bytes as hold them
+HEADER_KEY = "crfqn"
+HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
+# those that both safetensors and numpy know
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
+TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """Checked content of a model file.
+
+    Attributes
+    ----------
+    kind : str
+        What the model is, e.g. ``"chain-crf"``.
+    arrays : dict of str to ndarray
+        Writable arrays in native byte order.
+    strings : dict of str to list of str
+    metadata : dict
+        JSON values.
+    path : str
+        Where it was read from, for messages.
+    """
+
+    kind: str
+    arrays: dict[str, NDArray[Any]]
+    strings: dict[str, list[str]]
+    metadata: dict[str, Any]
+    path: str = ""
+
+    def array(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        """Return the array `name`; ModelFileError if its dtype or shape (None: any length) differs."""
+        if name not in self.arrays:
+            raise ModelFileError(f"{self.path}: the model has no array {name!r}")
+        array = self.arrays[name]
+        fits = array.ndim == len(shape) and all(
+            want is None or want == size for want, size in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != np.dtype(dtype) or not fits:
+            raise ModelFileError(
+                f"{self.path}: array {name!r} should be {dtype} of shape {shape}, "
+                f"but it is {array.dtype} of shape {array.shape}"
+            )
+        return array
+
+    def integers(self, name: str, shape: tuple[int | None, ...], below: int) -> NDArray[np.int64]:
+        """Return integers 0 ... below - 1, stored in whatever width; otherwise raise ModelFileError."""
+        array = self.arrays.get(name)
+        dtype = "int64" if array is None or array.dtype.kind not in "iu" else array.dtype.name
+        numbers = self.array(name, dtype, shape)
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < below:
+            raise ModelFileError(f"{self.path}: {name} is out of the range 0 ... {below - 1}")
+        return numbers.astype(np.int64)
+
+    def count(self, name: str, least: int = 0, most: int = 2**31 - 1) -> int:
+        """Return the whole number `name` of the metadata, or raise ModelFileError unless it is in least ... most."""
+        number = self.metadata.get(name)
+        if type(number) is not int or not least <= number <= most:
+            raise ModelFileError(
+                f"{self.path}: {name}: expected a whole number from {least} to {most}, got {describe(number)}"
+            )
+        return number
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return the table `name` of the metadata, or raise ModelFileError when it is none."""
+        found = self.metadata.get(name)
+        if not isinstance(found, dict):
+            raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(found)}")
+        return found
+
+    def string_list(self, name: str) -> list[str]:
+        """Return the list of strings `name`, or raise ModelFileError when there is none."""
+        if name not in self.strings:
+            raise ModelFileError(f"{self.path}: the model has no list of strings {name!r}")
+        return self.strings[name]
+
+
+def narrowed(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """Return the same numbers, none below 0, in the narrowest unsigned type that has room for them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def write_model(
+    path: StrPath,
+    kind: str,
+    arrays: Mapping[str, NDArray[Any]],
+    strings: Mapping[str, Sequence[str]],
+    metadata: Mapping[str, Any],
+) -> None:
+    """Write a model file in one atomic step.
+
+    Parameters
+    ----------
+    path : path
+        A new or existing regular file in an existing folder; a symbolic link is followed.
+    kind : str
+    arrays : mapping of str to ndarray
+        Numeric or boolean arrays of any shape.
+    strings : mapping of str to sequence of str
+    metadata : mapping
+        JSON values; numpy scalars and arrays are turned into numbers and lists, NaN and infinity are kept.
+
+    Raises
+    ------
+    InputError
+        An array of a dtype that cannot be stored, metadata that is not JSON, or one name used twice.
+    ModelFileError
+        The file cannot be written; nothing is left behind and an existing file is untouched.
+    """
+    from safetensors.numpy import save
+
+    tensors = {name: _storable(name, array) for name, array in arrays.items()}
+    for name, values in strings.items():
+        text, ends = _pack_strings(values)
+        for key, array in ((name + TEXT_SUFFIX, text), (name + ENDS_SUFFIX, ends)):
+            if key in tensors:
+                raise InputError(f"the list of strings {name!r} needs the array name {key!r}, which is taken")
+            tensors[key] = array
+    document: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "metadata": plain_json(metadata),
+        "arrays": {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()},
+        "strings": sorted(strings),
+    }
+    document["sha256"] = _fingerprint(document, tensors)
+    replace_file(path, save(tensors, {HEADER_KEY: json.dumps(document, sort_keys=True)}))
+
+
+def read_model(path: StrPath) -> ModelFile:
+    """Read a model file, checked in a single pass.
+
+    Raises
+    ------
+    ModelFileError
+        The file is missing, unreadable, truncated, damaged, foreign or of a newer format.
+    """
+    shown = os.fspath(path)
+    try:
+        # Before opening: to open a named pipe would wait for a writer.
+        if not stat.S_ISREG(os.stat(shown).st_mode):
+            raise ModelFileError(f"{shown}: not a file (a folder or a device); expected a crfqn model file")
+        with open(shown, "rb") as stream:
+            document, content = _read_checked(stream, os.fstat(stream.fileno()).st_size)
+        tensors = _load_tensors(document, content)
+        strings = {name: _unpack_strings(name, tensors) for name in document["strings"]}
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{shown}: there is no such file") from error
+    except OSError as error:
+        raise ModelFileError(f"{shown}: cannot be read: {error.strerror or error}") from error
+    except _Damage as damage:
+        raise ModelFileError(f"{shown}: {damage}") from damage.__cause__
+    return ModelFile(document["kind"], tensors, strings, document["metadata"], shown)
+
+
+class _Damage(Exception):
+    """Error with the reason why a file is not a usable model; the caller adds the path."""
+
+
+def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(array)
+    if array.dtype.name not in DTYPES:
+        raise InputError(
+            f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(DTYPES))}"
+        )
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _pack_strings(values: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.integer]]:
+    # surrogatepass: a name read from a badly decoded file must not cost a finished training
+    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+    ends = np.cumsum([0] + [len(item) for item in encoded], dtype=np.int64)[1:]
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), narrowed(ends)
+
+
+def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
+    """Take the two arrays of a list of strings out of `tensors`."""
+    if not isinstance(name, str) or not {name + TEXT_SUFFIX, name + ENDS_SUFFIX} <= tensors.keys():
+        raise _Damage(f"the file is damaged: the list of strings {name!r} is missing")
+    text, ends = tensors.pop(name + TEXT_SUFFIX), tensors.pop(name + ENDS_SUFFIX)
+    sizes_fit = (
+        text.dtype == np.uint8
+        and ends.dtype.kind in "iu"
+        and text.ndim == ends.ndim == 1
+        and (ends[-1] if ends.size else 0) == text.size
+        and bool(np.all(np.diff(ends.astype(np.int64), prepend=0) >= 0))
+    )
+    if not sizes_fit:
+        raise _Damage(f"the list of strings {name!r} has impossible lengths")
+    data = text.tobytes()
+    starts = [0, *ends[:-1].tolist()] if ends.size else []
+    try:
+        return [
+            data[start:end].decode("utf-8", "surrogatepass")
+            for start, end in zip(starts, ends.tolist(), strict=True)
+        ]
+    except UnicodeDecodeError as error:
+        raise _Damage(f"the list of strings {name!r} is not UTF-8") from error
+
+
+def plain_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as JSON has it: numpy's scalars and arrays as numbers and lists; InputError for all else."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic | np.ndarray):
+            return value.tolist()
+        raise TypeError(f"a value of type {type(value).__name__} is not JSON")
+
+    try:
+        return json.loads(json.dumps(dict(metadata), default=plain))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the model's metadata cannot be written as JSON: {error}") from error
+
+
+def null_for_nan(value: Any) -> Any:
+    """Return JSON content with None for NaN and infinity, which JSON lacks."""
+    if isinstance(value, dict):
+        return {name: null_for_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [null_for_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _fingerprint(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
+    """Return the sha256 over the document (without its own `sha256`) and the arrays' bytes, arrays in order of name."""
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name in sorted(tensors):
+        digest.update(np.asarray(tensors[name], dtype=tensors[name].dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()
+
+
+def _read_checked(stream: BinaryIO, size: int) -> tuple[dict[str, Any], bytes]:
+    """Read header, then content; a foreign file of any size is refused after its first bytes."""
+    start = stream.read(8)
+    if not start:
+        raise _Damage("the file is empty")
+    header_size = int.from_bytes(start, "little")
+    if len(start) < 8 or header_size > HEADER_LIMIT:
+        raise _Damage("this is not a crfqn model file")
+    if header_size + 8 > size:
+        raise _Damage(
+            f"not a crfqn model file, or a truncated one: a header of {header_size} bytes in a file of {size}"
+        )
+    header_bytes = stream.read(header_size)
+    header = _parse_json(header_bytes, "the header")
+    document = _parse_document(header)
+    spans = [entry.get("data_offsets") for entry in header.values() if isinstance(entry, dict)]
+    ends = [
+        span[1] for span in spans if isinstance(span, list) and len(span) == 2 and isinstance(span[1], int)
+    ]
+    expected = 8 + header_size + max(ends, default=0)
+    if size < expected:
+        raise _Damage(f"the file is truncated: it has {size} bytes of {expected}")
+    if size > expected:
+        raise _Damage(f"the file is damaged: it has {size} bytes instead of {expected}")
+    return document, start + header_bytes + stream.read()
+
+
+def _parse_json(data: bytes | str, what: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not JSON") from error
+    if not isinstance(parsed, dict):
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not a JSON object")
+    return parsed
+
+
+def _parse_document(header: Mapping[str, Any]) -> dict[str, Any]:
+    entries = header.get("__metadata__")
+    text = entries.get(HEADER_KEY) if isinstance(entries, dict) else None
+    if not isinstance(text, str):
+        raise _Damage(f"a safetensors file, but not a crfqn model (its header has no {HEADER_KEY!r} entry)")
+    document = _parse_json(text, f"the header's {HEADER_KEY!r} entry")
+    version = document.get("format_version")
+    if type(version) is not int or version < 1:
+        raise _Damage(f"the file is damaged: format version {version!r:.40}")
+    if version > FORMAT_VERSION:
+        raise _Damage(
+            f"the file has format version {version}, newer than this crfqn reads "
+            f"({FORMAT_VERSION}): upgrade crfqn"
+        )
+    fields = {"kind": str, "metadata": dict, "arrays": dict, "strings": list, "sha256": str}
+    for field, expected in fields.items():
+        if not isinstance(document.get(field), expected):
+            raise _Damage(
+                f"the file is damaged: the header's field {field!r} is missing or of the wrong type"
+            )
+    return document
+
+
+def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        # copies: aligned, writable and independent of the file's buffer
+        tensors = {name: np.array(array) for name, array in load(content).items()}
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise _Damage(f"the file is damaged: {error}") from error
+    found = {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()}
+    listed = document["arrays"]
+    if found != listed:
+        wrong = sorted(name for name in {*found, *listed} if found.get(name) != listed.get(name))
+        name = wrong[0]
+        raise _Damage(
+            f"the file is damaged: array {name!r} is {found.get(name, 'missing')}, "
+            f"but the header lists {listed.get(name, 'none')}"
+        )
+    if _fingerprint(document, tensors) != document["sha256"]:
+        raise _Damage("the file is damaged: its content does not match its checksum")
+    return tensors
+
+
+def read_whole(path: StrPath) -> bytes:
+    """Return the content of another tool's file, unpacked if it is compressed; ModelFileError where that fails."""
+    try:
+        check_regular(os.fspath(path))
+        return read_bytes(os.fspath(path))
+    except DataError as error:
+        raise ModelFileError(str(error)) from error
