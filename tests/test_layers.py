@@ -22,7 +22,7 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write"},
+    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write", "parameters"},
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
@@ -176,7 +176,7 @@ def test_a_circle_is_seen(lazy):
         ("solvers.new", "def f():\n    import crfqn.structures.chain", "a solver knows only"),
         ("solvers.new", "if TYPE_CHECKING:\n    from crfqn.objectives.point import Point", "a solver knows only"),
         ("solvers.new", "from crfqn.objectives import protocols, point", "a solver knows only"),
-        ("solvers.new", "from crfqn.estimators.base import SparseCRF", "above layer 3"),
+        ("solvers.new", "from crfqn.estimators.base import SparseLinearModel", "above layer 3"),
         ("solvers.new", "from crfqn import ChainCRF", "above layer 3"),
         ("solvers.new", "import sklearn.linear_model", "uses only"),
         ("kernels.new", "from ..data.features import FeatureStore", "above layer 0"),

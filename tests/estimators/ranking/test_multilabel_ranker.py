@@ -307,7 +307,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"threshold": "global"}, r"^threshold: expected one of \('item', 'label'\), got 'global'$"),
+            ({"threshold": "global"}, r"^threshold: expected one of \['item', 'label'\], got 'global'$"),
             ({"class_weight": {9: 2.0}}, r"^class_weight: no item has the label 9"),
             ({"l1": 1.0}, r"^l1: the penalty 'l1/l2' has none"),
         ],

@@ -1,19 +1,87 @@
-"""Estimators as recipes describe them, ready to train."""
+"""Data and estimator of a recipe, ready to train, and new files with the same features."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import crfqn
 from crfqn.errors import InputError, RecipeError
+from crfqn.recipes.document_features import Features
+from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import keys_in
 from crfqn.recipes.schema import LEAST_SQUARES, STRENGTHS, Objective, Recipe
+from crfqn.recipes.sequences import observe_sequences, prepare_sequences
+from crfqn.recipes.sources import Observed, Prepared
 
 if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseCRF
+    from crfqn.estimators.base import SparseLinearModel
 
+# Names of `crfqn`, which imports them when they are asked for.
+CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
+CLASS_OF_LOSS = {
+    "logistic": "MulticlassCRF",
+    "generalized-least-squares": "GeneralizedLeastSquares",
+    "calibrated-least-squares": "CalibratedLeastSquares",
+    "stagewise-regression": "StagewiseRegression",
+}
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
+def prepare(recipe: Recipe) -> Prepared:
+    """Read the recipe's data, cut it into training and test items, compute the features.
+
+    Raises
+    ------
+    DataUnavailableError
+        The data is not on this machine; the text says how to get it, and what can be trained without.
+    DataError
+        The data is there, but malformed.
+    RecipeError
+        Split, features or structure do not fit the data.
+    """
+    return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
+
+
+def observe(
+    recipe: Recipe,
+    path: str | Path | None = None,
+    features: Features | None = None,
+    *,
+    keeps_blank: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Observed:
+    """Return the features of a new file, computed as the recipe does, and its labels if it has any.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    path : str, Path or None
+        None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
+        (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
+        for each pixel that is not 0; an attribute recipe reads the text format, one of windows, templates or words its
+        columns, with a label or without. Of documents, given numbers are read from svmlight's
+        format, whose ids are those of the training data, or count its columns from 1; texts from lines
+        `label TAB text`, or `text`.
+    features : Features or None
+        Features of documents, as a model file keeps them; None fits them to the training data again.
+    keeps_blank : bool
+        Whether a blank line among texts is a document without words; otherwise it is skipped.
+    columns : sequence of str or None
+        The columns that the recipe's model reads, where the recipe takes those of its training data.
+
+    Raises
+    ------
+    DataError
+        No such file, malformed file (file and line named), an attribute that is no pixel, labels for some
+        positions only.
+    """
+    if recipe.structure.kind == "chain":
+        return observe_sequences(recipe, path, columns)
+    return observe_documents(recipe, path, features, keeps_blank)
+
+
+def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     """Return the untrained estimator of a recipe.
 
     Parameters
@@ -56,27 +124,10 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
     return kind(**{name: value for name, value in both.items() if name in parameters})
 
 
-def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
-    """Return the class of the recipe's estimator; `loss` decides between the two of flat labels."""
-    from crfqn.estimators.chain import ChainCRF
-    from crfqn.estimators.least_squares.calibrated import CalibratedLeastSquares
-    from crfqn.estimators.least_squares.generalized import GeneralizedLeastSquares
-    from crfqn.estimators.least_squares.stagewise import StagewiseRegression
-    from crfqn.estimators.multiclass import MulticlassClassifier
-    from crfqn.estimators.multiclass_crf import MulticlassCRF
-    from crfqn.estimators.multilabel_ranker import MultilabelRanker
-    from crfqn.estimators.taxonomy import TaxonomyCRF
-
-    by_loss: dict[str, type[SparseCRF]] = {
-        kind.KIND: kind for kind in (GeneralizedLeastSquares, CalibratedLeastSquares, StagewiseRegression)
-    }
-    kinds: dict[str, type[SparseCRF]] = {
-        "chain": ChainCRF,
-        "taxonomy": TaxonomyCRF,
-        "flat": by_loss.get(loss, MulticlassCRF if loss == "logistic" else MulticlassClassifier),
-        "ranking": MultilabelRanker,
-    }
-    return kinds[recipe.structure.kind]
+def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":
+    """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
+    flat = CLASS_OF_LOSS.get(loss, "MulticlassClassifier")
+    return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))
 
 
 def _given_by(recipe: Recipe) -> list[str]:
@@ -96,12 +147,8 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     if recipe.structure.kind == "taxonomy":
         settings["labels"] = recipe.structure.labels
         settings["separator"] = recipe.structure.separator or "/"
-    return settings | {
-        "solver": recipe.solver.name,
-        "tol": recipe.solver.tol,
-        "stop": recipe.solver.stop,
-        "max_iter": recipe.solver.max_iter,
-    }
+    stopping = {name: getattr(recipe.solver, name) for name in ("tol", "stop", "max_iter")}
+    return settings | stopping | {"solver": recipe.solver.name}
 
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
