@@ -30,11 +30,10 @@ from crfqn.estimators.named_solvers import SOLVERS, named_solver
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.objectives.build import build_objective
+from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -392,7 +391,7 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
     if not is_empty:
         return None
     name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
-    if not has_view(objective, CurvatureView):  # a subgradient does not tell it
+    if not objective.has_curvature:  # a subgradient does not tell it
         advice = "choose a smaller one"
     else:
         point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)

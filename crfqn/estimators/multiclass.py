@@ -25,11 +25,11 @@ from crfqn.estimators.named_penalties import (
 from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, seeded
 from crfqn.estimators.online import HINGE
 from crfqn.estimators.strengths import Strengths
-from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget

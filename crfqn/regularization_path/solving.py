@@ -23,7 +23,6 @@ from crfqn.estimators.base import Problem, SparseLinearModel, given_result
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
-from crfqn.objectives.point import LazyPoint
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
@@ -132,7 +131,7 @@ def solve_path(
         if result.status in (Status.INTERRUPTED, Status.CALLBACK):
             return
         point, before = rule.point, value
-        if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
+        if point is None or point.coords is not result.coords:
             point = prepared.problem.objective.at(result.coords, result.weights)
 
 

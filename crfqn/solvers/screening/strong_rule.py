@@ -173,10 +173,6 @@ class Restricted:
         """Evaluate at sparse weights."""
         return RestrictedPoint(self, self.whole.at(coords, weights))
 
-    def view(self, kind: type) -> Any:
-        """Return the whole problem's view, whose points are those of the whole problem."""
-        return self.whole.view(kind)
-
 
 class RestrictedPoint:
     """A point that shows the candidates only where it is asked for all coordinates."""
