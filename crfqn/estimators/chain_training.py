@@ -16,7 +16,7 @@ from crfqn.messages import shorten
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
 
-ERROR, DROP = ON_VIOLATION = ("error", "drop")
+ERROR, DROP = "error", "drop"
 
 
 class TrainingData(NamedTuple):
@@ -43,7 +43,7 @@ class BrokenRules(NamedTuple):
     first: str
 
 
-def prepare(
+def training_data(
     sequences: Sequences,
     y: Any,
     weights: NDArray[np.float64] | None,

@@ -1,32 +1,41 @@
-"""MulticlassClassifier: sparse direct multiclass classification, as a scikit-learn estimator."""
+"""MulticlassClassifier, sparse direct multiclass classification, and MulticlassCRF, which is its logistic loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from crfqn.arrays import Coords
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
-from crfqn.estimators.checks import is_number
-from crfqn.estimators.items import Vector
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
-from crfqn.estimators.one_pass import HINGE, OnePass
-from crfqn.estimators.probabilistic import LIKELIHOOD, Probabilistic
-from crfqn.objectives.bounded import BoundedObjective
+from crfqn.estimators.base import LIKELIHOOD
+from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.named_penalties import (
+    LINEAR_PARAMETERS,
+    PENALTIES,
+    feature_blocks,
+    make_penalty,
+    named_penalty,
+    strengths_of,
+)
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, seeded
+from crfqn.estimators.online import HINGE
+from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.objective import BoundedObjective
+from crfqn.objectives.support import Support
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
-from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
@@ -49,7 +58,7 @@ DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassClassifier(OnePass, Probabilistic):
+class MulticlassClassifier(ItemClassifier):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -142,13 +151,25 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     KIND = "multiclass-classifier"
 
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
     loss: str = "squared-hinge"
     feature_groups: Any = None
     constraint: float | None = None
 
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+
     @property
-    def _dense_solvers(self) -> tuple[Solver, Solver]:
-        return DENSE_SOLVERS[self.loss]
+    def _strengths(self) -> Strengths:
+        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+
+    @property
+    def _path_parameter(self) -> str:
+        return named_penalty(self.penalty).strengths[0]
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return LOSSES[self.loss](structure, targets)
@@ -158,8 +179,6 @@ class MulticlassClassifier(OnePass, Probabilistic):
         return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
         self._check_layout()
         if self.loss == HINGE:
@@ -177,13 +196,10 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
-        if self.constraint is not None:
-            if self.loss != HINGE:
-                raise InputError(
-                    f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
-                )
-            if not (is_number(self.constraint) and 0 < self.constraint < np.inf):
-                raise InputError(f"constraint: expected None or a finite number > 0, got {self.constraint!r}")
+        if self.constraint is not None and self.loss != HINGE:
+            raise InputError(
+                f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
+            )
         if self.feature_groups is not None and "group_l1" not in named_penalty(self.penalty).strengths:
             names = [name for name, kind in PENALTIES.items() if "group_l1" in kind.strengths]
             raise InputError(
@@ -196,19 +212,26 @@ class MulticlassClassifier(OnePass, Probabilistic):
         if self.loss == HINGE and name in (AUTO, FBPD_NAME):
             if self.constraint is not None:
                 return ConstrainedFBPD()
-            return FBPD() if name == FBPD_NAME else self._seeded(HINGE_SOLVERS[self.penalty]())
-        return super()._make_solver()
+            return FBPD() if name == FBPD_NAME else seeded(HINGE_SOLVERS[self.penalty](), self.random_state)
+        return linear_solver(self, *DENSE_SOLVERS[self.loss])
 
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        if self.feature_groups is None:
-            return super()._penalty(n_features, n_states, unpenalised)
-        groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
-        return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised, groups)
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        groups = None
+        if self.feature_groups is not None:
+            groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
+        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
 
     def _objective(
-        self, features: FeatureMap, structure: Structure, targets: Any, weights: Any, support: Any
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        item_weights: Vector | None,
+        support: Support | None = None,
     ) -> Any:
-        whole = super()._objective(features, structure, targets, weights, support)
+        whole = super()._objective(features, structure, targets, item_weights, support)
         return (
             whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
         )
@@ -219,3 +242,90 @@ class MulticlassClassifier(OnePass, Probabilistic):
         return super()._settings() | {
             "feature_groups": groups if groups is None else np.asarray(groups).tolist()
         }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MulticlassCRF(MulticlassClassifier):
+    """Multinomial logistic regression with sparse weights, trained to a certified distance from the optimum.
+
+    `MulticlassClassifier` with the logistic loss and, by default, the penalty "l1". Minimises, over weights W (classes
+    x features) and intercepts b (classes),
+
+        sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(k | x) ~ exp(w_k . x + b_k),
+
+    a sum over the items i, not a mean: l1 means what 1/C means in scikit-learn. Every class has weights of its own, and
+    of two classes both have: `coef_` keeps two rows, and the penalty is another than that of a binary model with one.
+
+    Parameters
+    ----------
+    l1, l2 : float >= 0, or "auto" for l1, optional
+        Strengths of the penalties, in nats; by default "auto" (as in `ChainCRF`) and 1 where the penalty's name has
+        them, else 0.
+    penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
+    group_l1 : float >= 0 or "auto", optional
+        As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
+    fit_intercept : bool, default True
+    penalize_intercept : bool, default False
+        Penalise b as W. Without, b sums up to 0.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
+        out have 1.
+    tol : float, default 1e-3
+        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
+        rounding is all that is left.
+    stop : {"estimate", "certificate"}, default "estimate"
+        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
+    solver, feature_groups, max_iter, random_state, warm_start
+        As in `MulticlassClassifier`.
+    constraint : None
+        For the loss "hinge" of `MulticlassClassifier` alone.
+    max_seconds, n_threads, verbose, callback, scoring, patience
+        As in `ChainCRF`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,), sorted
+    coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    intercept_ : ndarray, shape (n_classes,), zeros without intercept
+    l1_, l2_, group_l1_ : float, the strengths that it was trained with
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, only if X had names
+    result_ : Result
+        Its status, value, gap, passes and trace.
+    n_iter_ : int
+    extra_ : dict, what was given to `save`; only after `crfqn.load`
+
+    Examples
+    --------
+    >>> from crfqn import MulticlassCRF
+    >>> X = [[2, 0, 0], [1, 0, 0], [0, 2, 0], [0, 1, 1], [0, 0, 3], [0, 0, 1]]
+    >>> model = MulticlassCRF(l1=0.1).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> model.predict([[1, 0, 0], [0, 0, 2]]).tolist()
+    ['a', 'c']
+
+    References
+    ----------
+    Zhong, Yen, Dhillon, Ravikumar: Proximal quasi-Newton for computationally intensive l1-regularized
+    M-estimators. NIPS 2014.
+    """
+
+    KIND = "multiclass-crf"
+
+    loss: str = field(default=LIKELIHOOD, init=False)
+    penalty: str = "l1"
+
+    def predict_marginals(self, X: Any) -> Vector:
+        """Return the same as `predict_proba`."""
+        return self.predict_proba(X)
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Return an estimator with these parameters; earlier files hold strengths and a norm, no penalty's name."""
+        if "penalty" not in settings:
+            rows = {"l2": "l1/l2", "linf": "l1/linf"}[settings["group_norm"]]
+            settings = {**settings, "penalty": "l1"}
+            if settings["group_l1"] and settings["l1"]:
+                settings["penalty"] = "sparse-group"
+            elif settings["group_l1"]:
+                settings["penalty"] = rows
+        return super()._from_settings(settings)

@@ -1,40 +1,68 @@
-"""MultilabelRanker: labels ranked for items that have several, and label sets by thresholds."""
+"""MultilabelRanker: labels ranked for items that have several, and label sets by thresholds.
+
+Thresholds turn a ranking into a label set (section 4.7 of Blondel, Seki and Uehara 2013), by two of the methods that
+they refer to. By item (Elisseeff and Weston 2001): each training item's best threshold, the one that puts the fewest
+labels on the wrong side, is predicted from its scores by least squares. By label (SCut, studied by Fan and Lin 2007):
+for every label the threshold with the largest F1 over the items.
+
+Shapes: I items, K labels; scores float64 (I, K), relevant bool (I, K), weights float64 (I,).
+"""
 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import SparseWeights
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.automatic_solver import FOR_MARGINS
+from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.content import Content, finite
-from crfqn.estimators.items import Vector
-from crfqn.estimators.label_sets import LabelSets
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.linear import LinearModel
-from crfqn.estimators.set_labels import SetLabels
-from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
+from crfqn.estimators.items import ItemModel
+from crfqn.estimators.labels import LabelSets, LabelSpace
+from crfqn.estimators.named_penalties import LINEAR_PARAMETERS, make_penalty, named_penalty, strengths_of
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver
+from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
 
+HALF_MARGIN = (
+    0.5  # beyond all scores: the loss wants relevant labels 1 above the others, and a threshold between
+)
+INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
+
+
+class Thresholds(NamedTuple):
+    """Thresholds t_ik = intercept_k + coef . s_i: label k of item i is relevant if its score s_ik is larger.
+
+    coef : float64 (K,), intercept : float64 (K,)
+    """
+
+    coef: Vector
+    intercept: Vector
+
+    def exceeded(self, scores: Vector) -> NDArray[np.bool_]:
+        """Return which labels are relevant, bool (I, K)."""
+        return scores > (scores @ self.coef)[:, None] + self.intercept
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters of LinearModel count
+class MultilabelRanker(ItemModel):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -91,10 +119,35 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     """
 
     KIND = "multilabel-ranker"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LinearModel.NOT_SAVED, "cv")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "cv")
 
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
     threshold: str = "item"
     cv: Any = None
+
+    TAKES_SETS: ClassVar[bool] = True
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+
+    @property
+    def _strengths(self) -> Strengths:
+        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+
+    @property
+    def _path_parameter(self) -> str:
+        return named_penalty(self.penalty).strengths[0]
+
+    def _make_solver(self) -> Any:
+        return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
+
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
         return self._thresholds.exceeded(scores)
@@ -117,11 +170,12 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
 
-    def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
+    def _finish(self, problem: Problem) -> None:
         """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
-        if self._form == "labels":
+        if self._space.has_one_label:
             return
-        weights = np.ones(features.n_items) if weights is None else weights
+        features, labels = problem.features, problem.targets
+        weights = np.ones(features.n_items) if problem.item_weights is None else problem.item_weights
         relevant = labels.relevance == 1.0
         if self.cv is None or self.result_.status is Status.INTERRUPTED:
             scores = self._training_scores(features, self._weights())
@@ -144,21 +198,19 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
     ) -> Vector:
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
-        quiet = copy(self)
-        quiet.callback, quiet.verbose = None, 0
-        quiet.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
+        fold = copy(self)
+        fold.callback, fold.verbose = None, 0
+        fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
         for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
-            setattr(quiet, name, value)
+            setattr(fold, name, value)
         features = copy(features)
         features.pool = Pool(1)
         part, _ = features.take(train)
         unpenalised = self._unpenalised(labels.n_states, features.n_features)
-        start = self._weights()
-        result = quiet._train(
-            part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
-        )
+        over = self._space.over(train.size)
+        problem = fold._problem(part, over, labels.of(train), weights[train], self._weights(), unpenalised)
+        result = given_result(part, fold._minimize(problem))
         pass_on_interrupt(result)
-        fold = copy(self)
         fold._set_weights(SparseWeights(result.coords, result.weights))
         order = np.argsort(test, kind="stable")
         scores = np.empty((test.size, labels.n_states))
@@ -190,11 +242,6 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.threshold, str) or self.threshold not in KINDS:
-            raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
-
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values, without a splitter, which is needed for training only."""
         return super()._settings() | {"cv": self.cv if isinstance(self.cv, Integral) else None}
@@ -205,14 +252,95 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
 
     def _content(self) -> Content:
         content = super()._content()
-        if self._form != "labels":
+        if not self._space.has_one_label:
             content.arrays["threshold_coef"] = self.threshold_coef_
             content.arrays["threshold_intercept"] = self.threshold_intercept_
         return content
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        if self._form != "labels":
+        if not self._space.has_one_label:
             shape = (len(self.classes_),)
             names = ("threshold_coef", "threshold_intercept")
             self._thresholds = Thresholds(*(finite(file, name, shape) for name in names))
+
+
+def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
+    """Return the thresholds of one of the kinds for these scores; O(I K log K), by label O(I K log I)."""
+    return (
+        item_thresholds(scores, relevant, weights)
+        if kind == "item"
+        else label_thresholds(scores, relevant, weights)
+    )
+
+
+def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
+    """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant.
+
+    The mean of an item's scores is taken off both sides first. A ranking does not depend on it, and under most
+    penalties the scores of an item sum to 0, or to what rounding leaves of it.
+    """
+    n_items, n_labels = scores.shape
+    mean = scores.mean(axis=1)
+    root = np.sqrt(weights)
+    design = root[:, None] * np.column_stack([scores - mean[:, None], np.ones(n_items)])
+    best = root * (fewest_errors(scores, relevant) - mean)
+    solution = np.linalg.lstsq(design, best, rcond=INDEPENDENT)[0]
+    coef = solution[:-1] + (1.0 - solution[:-1].sum()) / n_labels
+    return Thresholds(coef, np.full(n_labels, solution[-1]))
+
+
+def label_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
+    """Return the thresholds by label: those with the largest F1 of each label over the items."""
+    return Thresholds(np.zeros(scores.shape[1]), largest_f1(scores.T, relevant.T, weights))
+
+
+def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
+    """Return the threshold of each row with the fewest scores on the wrong side, (rows,)."""
+    ordered, is_relevant, _ = descending(scores, relevant)
+    n_wrong_above = counts_above((~is_relevant).astype(np.float64))
+    n_right_above = counts_above(is_relevant.astype(np.float64))
+    n_relevant = n_right_above[:, -1:]
+    return best_cuts(ordered, n_wrong_above + n_relevant - n_right_above)
+
+
+def largest_f1(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Vector:
+    """Return the threshold of each row with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
+    ordered, is_relevant, order = descending(scores, relevant)
+    counted = weights[order]
+    above, right_above = counts_above(counted), counts_above(counted * is_relevant)
+    both = above + right_above[:, -1:]
+    return best_cuts(ordered, -2.0 * right_above / np.where(both > 0, both, 1.0))
+
+
+def descending(
+    scores: Vector, relevant: NDArray[np.bool_]
+) -> tuple[Vector, NDArray[np.bool_], NDArray[np.intp]]:
+    """Return the scores of each row in descending order, `relevant` in the same order, and the order."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(relevant, order, axis=1), order
+
+
+def counts_above(counted: Vector) -> Vector:
+    """Return the sums of the first c of n entries of each row, c = 0 ... n, (rows, n + 1)."""
+    return np.concatenate([np.zeros((len(counted), 1)), np.cumsum(counted, axis=1)], axis=1)
+
+
+def best_cuts(ordered: Vector, costs: Vector) -> Vector:
+    """Return for each row of n descending scores the threshold with the cheapest number of scores, 0 ... n, above it.
+
+    costs : (rows, n + 1), by the number of scores above. The threshold is in the middle between two scores (Elisseeff
+    and Weston's choice), half a margin outside of the first or last. Equal scores cannot be told apart; of equal costs
+    the widest space between scores is taken, and the ends last.
+    """
+    gaps = -np.diff(ordered, axis=1)
+    space = np.pad(gaps, ((0, 0), (1, 1)), constant_values=0.0)
+    is_possible = np.pad(gaps > 0, ((0, 0), (1, 1)), constant_values=True)
+    costs = np.where(is_possible, costs, np.inf)
+    is_cheapest = costs <= costs.min(axis=1, keepdims=True)
+    cut = np.where(is_cheapest, space, -1.0).argmax(axis=1)
+    edges = np.concatenate(
+        [ordered[:, :1] + 2 * HALF_MARGIN, ordered, ordered[:, -1:] - 2 * HALF_MARGIN], axis=1
+    )
+    row = np.arange(len(ordered))
+    return 0.5 * (edges[row, cut] + edges[row, cut + 1])

@@ -22,9 +22,7 @@ import sys
 from typing import Any, TypeAlias
 
 from crfqn.arrays import Coords
-from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
@@ -33,20 +31,12 @@ SHARES = {"l1": 0.1, "group_l1": 0.2}
 SHARE_WITH_L2 = 0.25  # the same page: from .1 to .5 text scores are the same, and the models ever smaller
 SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = tuple(SHARES)
+STRENGTHS = ("l1", "l2", "group_l1")
 
 
 def is_auto(value: Any) -> bool:
     """Return whether a strength is left to the data."""
     return isinstance(value, str) and value == AUTO
-
-
-def check_strength(name: str, value: Any, automatic: tuple[str, ...] = AUTOMATIC) -> None:
-    """Raise InputError unless a strength is a finite number >= 0 or, where there is a choice (`automatic`), "auto"."""
-    if is_auto(value) and name in automatic:
-        return
-    if isinstance(value, str) and name in automatic:
-        raise InputError(f"{name}: expected {AUTO!r} or a finite number >= 0, got {value!r}")
-    check_nonnegative(name, value)
 
 
 def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
@@ -73,7 +63,7 @@ def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) 
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 
-def tell_strengths(strengths: Strengths) -> None:
+def print_strengths(strengths: Strengths) -> None:
     """Say on stderr which strengths a training has, once they have been chosen."""
     print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
 

@@ -10,19 +10,18 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.chain.edge_sums import write_edge_columns
 from crfqn.kernels.curvature import (
     Rows,
     count_present,
     count_whole,
     list_members,
     measure_rows,
+    write_edge_columns,
     write_rows,
     write_whole,
 )
-from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.marginals import Marginals, diagonal_scale, sample_positions
+from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool
 

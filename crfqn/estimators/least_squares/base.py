@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
 from crfqn.estimators.base import Decoding
-from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.label_sets import LabelSets
-from crfqn.estimators.set_labels import SetLabels
+from crfqn.estimators.items import ItemModel
+from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.strengths import Strengths
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 
@@ -33,18 +34,21 @@ def clipped(table: Vector, is_exclusive: bool) -> Vector:
 
 def has_one_label(model: Any) -> bool:
     """Return True where items have one label each; AttributeError, as scikit-learn asks, if not."""
-    if getattr(model, "_form", "labels") != "labels":
+    if hasattr(model, "_space") and not model._space.has_one_label:
         raise AttributeError("items have several labels: predict_proba has the probability of each")
     return True
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LeastSquaresModel(SetLabels):
+class LeastSquaresModel(ItemModel):
     """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
 
     l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
     group_l1: float | str | None = field(default=0.0, init=False)
+
+    TAKES_SETS: ClassVar[bool] = True
+    PARAMETERS: ClassVar = {**PARAMETERS, "l2": replace(PARAMETERS["l2"], words=())}
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:
@@ -53,7 +57,7 @@ class LeastSquaresModel(SetLabels):
     @property
     def _is_exclusive(self) -> bool:
         """Whether an item has one label."""
-        return self._form == "labels"
+        return self._space.has_one_label
 
     def _targets_of(self, sets: LabelSets) -> Vector:
         """Return the label sets as vertices of the simplex or of the hypercube, (K, I)."""
@@ -99,8 +103,7 @@ class LeastSquaresModel(SetLabels):
     def _strengths(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
 
-    def _check_strengths(self) -> None:
-        check_nonnegative("l2", self.l2)
-
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet:
-        return ElasticNet(0.0, self._strengths["l2"], unpenalised)
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet:
+        return ElasticNet(0.0, strengths["l2"], unpenalised)

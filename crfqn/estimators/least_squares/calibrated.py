@@ -105,6 +105,8 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
         Draws the held-out items.
     max_seconds, n_threads, verbose, callback
         As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
 
     Attributes
     ----------

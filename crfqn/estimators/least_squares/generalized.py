@@ -13,8 +13,7 @@ from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.items import ItemModel, Targets
-from crfqn.estimators.label_sets import SetSpace
-from crfqn.estimators.label_space import LabelSpace
+from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.least_squares.base import LINK_OF, LeastSquaresModel, clipped
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.link import Link
@@ -56,7 +55,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     max_iter : int, default 500
         Steps.
     warm_start : bool, default False
-    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+    stop, max_seconds, n_threads, random_state, verbose, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes
@@ -105,8 +104,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
 
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         X, targets = super()._read(checked, X, y, sample_weight)
-        assert isinstance(targets.space, SetSpace)
-        is_exclusive = targets.space.form == "labels"
+        is_exclusive = targets.space.has_one_label
         potential = self._potential(is_exclusive)
         if isinstance(potential, LogSumExp) and not is_exclusive:
             raise InputError(
@@ -122,8 +120,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Return the intercepts, centred for the softmax, the only known link that ignores what all scores share."""
-        assert isinstance(space, SetSpace)
-        is_softmax = isinstance(self._potential(space.form == "labels"), LogSumExp)
+        is_softmax = isinstance(self._potential(space.has_one_label), LogSumExp)
         return super()._centred(space, intercepts) if is_softmax else intercepts
 
     def _check_parameters(self) -> None:

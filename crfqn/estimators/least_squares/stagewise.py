@@ -24,7 +24,7 @@ from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Source
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import ModelFileError
 from crfqn.estimators.content import Content
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.base import LINK_OF, clipped
@@ -37,7 +37,6 @@ from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.settings import check_integers
 from crfqn.threads import Pool
 
 UPDATES = ("calibrated", "linear", "logistic")
@@ -161,6 +160,8 @@ class StagewiseRegression(StagedModel[Stages]):
         Seeds features and held-out items; None is a seed too.
     max_seconds, n_threads, verbose, callback
         As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
 
     Attributes
     ----------
@@ -216,9 +217,6 @@ class StagewiseRegression(StagedModel[Stages]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integers(self, 1, "batch_size", "inner_iter")
-        if not isinstance(self.update, str) or self.update not in UPDATES:
-            raise InputError(f"update: expected one of {[*UPDATES]}, got {self.update!r}")
         as_generator(self.generator)
 
     def _settings(self) -> dict[str, Any]:

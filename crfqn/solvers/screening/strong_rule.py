@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.solvers.protocols import (
     Coords,
     Objective,
@@ -172,10 +172,6 @@ class Restricted:
     def at(self, coords: Coords, weights: Vector) -> RestrictedPoint:
         """Evaluate at sparse weights."""
         return RestrictedPoint(self, self.whole.at(coords, weights))
-
-    def view(self, kind: type) -> Any:
-        """Return the whole problem's view, whose points are those of the whole problem."""
-        return self.whole.view(kind)
 
 
 class RestrictedPoint:

@@ -249,18 +249,18 @@ class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators import node_scores
+        from crfqn.estimators import scoring
 
         model, read = fitted(group_l1=8.0), []
-        build = node_scores.FeatureStore.from_matrix
+        build = scoring.FeatureStore.from_matrix
         monkeypatch.setattr(
-            node_scores.FeatureStore,
+            scoring.FeatureStore,
             "from_matrix",
             lambda part, *a, **k: read.append(part.shape) or build(part, *a, **k),
         )
         multiply = np.matmul
         monkeypatch.setattr(
-            node_scores.np, "matmul", lambda a, b, **k: read.append(b.T.shape) or multiply(a, b, **k)
+            scoring.np, "matmul", lambda a, b, **k: read.append(b.T.shape) or multiply(a, b, **k)
         )
         model.BLOCK_NUMBERS = 3 * 25
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[
@@ -470,12 +470,12 @@ class TestMessages:
         ("settings", "message"),
         [
             ({"loss": "huber"}, r"^loss: expected one of \['squared-hinge', .*\], got 'huber'$"),
-            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1/l2', .*\], got 'lasso'$"),
+            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1', .*\], got 'lasso'$"),
             ({"penalty": None}, r"^penalty: expected one of .*, got None$"),
             ({"l1": 0.5}, r"^l1: the penalty 'l1/l2' has none, its strength is group_l1; 'sparse-group' and 'l1' and "),
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
-            ({"group_l1": -1.0}, r"^group_l1: expected a finite number >= 0, got -1.0$"),
-            ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
+            ({"group_l1": -1.0}, r"^group_l1: expected None, 'auto' or a finite number >= 0, got -1.0$"),
+            ({"l2": np.nan}, r"^l2: expected None or a finite number >= 0, got nan$"),
             ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS needs a penalty .* without L1 and groups"),

@@ -1,0 +1,212 @@
+"""A lower bound on the optimum by mixtures with a share for each item: many times tighter than with one share for all.
+
+With one share s for all items (`certificate.py`) the largest violation alone decides, while each item's share s_i is
+free to serve the coordinates that its features touch: maximise
+
+    sum_i c_i h_i(s_i)    with    |sum_i s_i g_ij| <= l1 for all j,
+
+h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 is charged instead, by
+max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of its weight, w at the start: there all s_i
+are 1, and the value is that of the point's objective.
+
+From there only the constraints are met, by Hildreth's method (1957): coordinate after coordinate outside of its bound
+moves its multiplier until it is inside. Optimality of the shares is not sought, nor needed for a bound. What is left
+outside then is brought in by lowering the shares that push. A full gradient scan finds the coordinates that
+have been left out, which join, and in the end one factor for all shares makes the bound strict.
+
+Shapes: I items, N positions, K states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from crfqn.arrays import Coords, Vector
+from crfqn.kernels.item_mixtures import (
+    Mixtures,
+    Parts,
+    gather_edges,
+    gather_parts,
+    lower_shares,
+    project_shares,
+)
+from crfqn.kernels.sparse import found_in, union
+from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import ItemBound
+from crfqn.structures.chain import Chain
+
+NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
+MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
+BEYOND = 0.8  # see `project_shares`
+MARGIN, STRICT = 5e-3, 1e-3  # shares of l1 that may be exceeded, while moving and while lowering
+MOST_ENTRIES = 4  # of parts, for each entry of the data
+FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
+DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entropy do not tell more
+
+
+@dataclass(eq=False)
+class ItemMixtures:
+    """Mixtures of one point's distributions with the observed labels.
+
+    Attributes
+    ----------
+    point : a point of a likelihood
+    """
+
+    point: Point
+
+    @property
+    def owner(self) -> Any:
+        """The objective of the point."""
+        return self.point.objective
+
+    def entries(self, coords: Coords) -> float:
+        """Return how many entries the parts of some coordinates have at most, as a share of what is allowed."""
+        owner = self.owner
+        nodes = owner.split(coords)
+        n_entries = self._most_node_entries(nodes) + nodes.edges.size * owner.n_items
+        return n_entries / max(MOST_ENTRIES * owner.map.store.nnz, FEW_ENTRIES)
+
+    def _most_node_entries(self, nodes: Split) -> int:
+        """A bound on the entries of the nodes' parts: an item has one, and no node more than its feature."""
+        return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
+
+    def parts(self, coords: Coords) -> Parts:
+        """Return each item's part of the gradient by sorted coordinates.
+
+        In float32: they only steer the shares, which are checked in float64 before anything is called proved.
+        """
+        owner = self.owner
+        nodes, store = owner.split(coords), owner.map.store
+        size = self._most_node_entries(nodes)
+        item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
+        found = Parts(
+            np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
+        )
+        arrays = store.indptr, store.indices, store.values
+        residual = self.point.evaluation.residual
+        n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, found)
+        if not nodes.edges.size:
+            return Parts(found.starts, found.items[:n], found.values[:n])
+        edges = self._edges(nodes.edges)[0]
+        row, items = np.nonzero(edges)
+        starts = n + np.searchsorted(row, np.arange(1, nodes.edges.size + 1))
+        return Parts(
+            np.concatenate([found.starts, starts]),
+            np.concatenate([found.items[:n], items.astype(np.int32)]),
+            np.concatenate([found.values[:n], edges[row, items].astype(np.float32)]),
+        )
+
+    def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
+        """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
+        owner = self.owner
+        parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
+        loss = owner.loss
+        scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
+        items = owner.map.offsets, scores, edges, loss.targets, owner.weights
+        gather_edges(*items, chosen, parts, products)
+        return parts, products
+
+    @cached_property
+    def slopes(self) -> Vector:
+        """The slope of each item's dual loss at its share 1, weighed: - sum of scores times residuals, (I,)."""
+        owner, point = self.owner, self.point
+        scores = point.scores if owner.offset is None else point.scores - owner.offset
+        by_position = np.einsum("kn,kn->n", scores, point.evaluation.residual)
+        sums = np.add.reduceat(by_position, owner.map.offsets[:-1])
+        return -(sums + self._edges(np.empty(0, np.int64))[1] if owner.loss.n_edges else sums)
+
+    def start(self) -> Mixtures:
+        """Return the point itself as mixtures: all shares are 1."""
+        weights, losses = self.owner.weights, np.maximum(self.point.item_losses, 0.0)
+        others = -np.expm1(-losses)
+        others[(others < DECIDED) | (weights == 0)] = 0.0
+        moves = others > 0
+        # H + pi log pi = (H - loss) + (1 - pi) loss, and H - loss is the slope of an unweighted item.
+        a = np.zeros(losses.size)
+        a[moves] = self.slopes[moves] / (weights[moves] * others[moves]) + losses[moves]
+        return Mixtures(weights, others, a, self.slopes.copy(), np.ones(losses.size))
+
+    def dual_value(self, shares: Vector) -> float:
+        """Return the dual loss of the mixtures: the sum of their entropies, and what an offset adds."""
+        losses = np.maximum(self.point.item_losses, 0.0)
+        pi, others = np.exp(-losses), -np.expm1(-losses)
+        left = np.maximum(1.0 - shares * others, 0.0)
+        tiny = np.finfo(float).tiny
+        entropies = (
+            shares * losses - shares * pi * losses - shares * others * np.log(np.maximum(shares, tiny))
+        )
+        entropies -= left * np.log(np.maximum(left, tiny))
+        return float(self.slopes @ shares + self.owner.weights @ entropies)
+
+    def at_shares(self, shares: Vector) -> Point:
+        """Return the point with the gradient of the mixtures: one inference pass where there are edges."""
+        owner, point, found = self.owner, self.point, self.point.evaluation
+        residual = found.residual * np.repeat(shares, np.diff(owner.map.offsets))
+        edges = found.edge_residual
+        if owner.loss.n_edges:
+            owner.n_passes += 1
+            edges = owner.loss.evaluate(
+                point.scores, point.edges, owner.weights * shares, owner.pool
+            ).edge_residual
+        out = Point(owner, point.coords, point.weights, point.scores, point.edges)
+        out.evaluation = replace(found, residual=residual, edge_residual=edges)
+        return out
+
+
+def item_bound(point: Point, penalty: Any) -> ItemBound | None:
+    """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
+
+    That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses, for dense features,
+    whose items have parts of all coordinates, and where items have parts in too many coordinates.
+    """
+    has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
+    owner = point.objective
+    is_apt = owner.loss.has_marginals and isinstance(owner.map, SparseMap)
+    if not (has_one_bound and is_apt) or penalty.unpenalised.size:
+        return None
+    mixed = ItemMixtures(point)
+    coords, mixtures = point.screen(NEAR * penalty.l1).coords, mixed.start()
+    if mixed.entries(coords) > 1:
+        return None
+    parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
+    for n_sweeps in MAX_SWEEPS:
+        project_shares(bounds, penalty.l2, parts, mixtures, MARGIN, BEYOND, n_sweeps)
+        screening = mixed.at_shares(mixtures.shares).screen((1.0 + MARGIN) * penalty.l1)
+        outside = screening.coords[~found_in(coords, screening.coords)[1]]
+        wider = union(coords, outside)
+        if outside.size == 0 or mixed.entries(wider) > 1:
+            break
+        coords = wider
+        del parts  # as large as the data, several times
+        parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
+    shares = mixtures.shares.copy()
+    if penalty.l2 == 0:
+        lower_shares(bounds, parts, shares, STRICT, MAX_SWEEPS[-1])
+    return best_factor(mixed, penalty, shares)
+
+
+def best_factor(mixed: ItemMixtures, penalty: Any, shares: Vector) -> ItemBound | None:
+    """The best bound of the shares times a factor, one for all of them, that makes it strict."""
+    screening = mixed.at_shares(shares).screen(penalty.l1)
+    best = None
+    for factor in penalty.dual_scales(screening.coords, screening.gradient):
+        charge = penalty.conjugate(screening.coords, factor * screening.gradient)
+        bound = ItemBound(mixed.dual_value(factor * shares) - charge, factor * shares)
+        if best is None or bound.dual_value > best.dual_value:
+            best = bound
+    return best
+
+
+def bounds_of(point: Point, penalty: Any, coords: Coords) -> Vector:
+    """The bounds on gradients: l1, and what l2 adds at weights that are not zero."""
+    place, is_there = found_in(point.coords, coords)
+    bounds = np.full(coords.size, penalty.l1)
+    bounds[is_there] += penalty.l2 * np.abs(point.weights[place[is_there]])
+    return bounds
