@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from harness.comparing import Comparison
 from harness.judging import Judged, best_labels, chunk_f1, judge_run
