@@ -79,7 +79,7 @@ class Problem:
     model : copy of the estimator with all fitted attributes but its weights and result
     features : FeatureMap of the items that count
     targets, item_weights : their labels as the loss takes them, and float64 (I,), None where each counts once
-    objective, penalty : the two terms
+    objective, penalty : the two terms; `objective.pool` has one thread unless it is set
     start : SparseWeights, of the features as the map has them
     validation : ValidationSet that the run is watched by, or None
     reason_of_empty : after the training, why no penalised weight is left; None where some are
@@ -304,16 +304,10 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if self.verbose and strengths != self._strengths:
             print_strengths(strengths)
         self._adopt_strengths(strengths)
-        return Problem(
-            self,
-            features,
-            targets,
-            item_weights,
-            objective,
-            self._penalty(strengths, features.n_features, structure.n_states, unpenalised),
-            NO_WEIGHTS if start is None else centred_weights(features, start),
-            validation,
-        )
+        penalty = self._penalty(strengths, features.n_features, structure.n_states, unpenalised)
+        begin = NO_WEIGHTS if start is None else centred_weights(features, start)
+        objective.pool = Pool(1)  # the one that it was made with closes
+        return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
 
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""
