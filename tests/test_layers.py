@@ -7,6 +7,7 @@ type is knowledge too, and a circle of which one side is only imported when a fu
 from __future__ import annotations
 
 import ast
+import html
 import importlib
 import subprocess
 import sys
@@ -87,6 +88,14 @@ def test_a_breach_is_seen(tmp_path, capsys):
     )
     (tmp_path / "pyproject.toml").write_text(upside_down.replace('"cli"', '"kernels"', 1), encoding="utf-8")
     assert lint_imports(str(tmp_path / "pyproject.toml"), no_cache=True, no_logo=True) == 1
+
+
+def test_the_picture_shows_the_imports_of_today(monkeypatch):
+    monkeypatch.syspath_prepend(CONTRACTS.parent / "scripts")
+    import draw_architecture
+
+    picture = draw_architecture.PICTURE.read_text(encoding="utf-8")
+    assert html.escape("; ".join(draw_architecture.arrows(draw_architecture.rooms()))) in picture
 
 
 def test_no_two_folders_import_each_other(imports):
