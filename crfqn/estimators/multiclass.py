@@ -35,7 +35,8 @@ from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
+from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
