@@ -33,7 +33,7 @@ from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.solvers.primal_dual.regularised import FBPD
-from crfqn.solvers.primal_dual.splitting import HingeSplitting
+from crfqn.solvers.primal_dual.splitting_state import HingeSplitting
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.threads import Pool
 

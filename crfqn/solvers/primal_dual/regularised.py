@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.primal_dual.splitting import HingeSplitting
+from crfqn.solvers.primal_dual.splitting_state import HingeSplitting
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State, Vector
 from crfqn.solvers.screened_point import aligned, may_move, screen_point
 from crfqn.solvers.settings import check_integers, check_positive
