@@ -22,7 +22,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.items import Targets
 from crfqn.estimators.label_sets import LabelSets, SetSpace, are_sets
-from crfqn.estimators.least_squares.base import HALF
+from crfqn.estimators.least_squares.generalized import HALF
 from crfqn.threads import Pool
 
 Blocks = Iterable[tuple[Any, Any]]  # (X, y), the same ones each time

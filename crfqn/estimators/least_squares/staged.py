@@ -27,7 +27,7 @@ from crfqn.estimators.content import Content, finite
 from crfqn.estimators.features import item_features
 from crfqn.estimators.items import adopt_columns
 from crfqn.estimators.label_sets import SetSpace
-from crfqn.estimators.least_squares.base import LeastSquaresModel
+from crfqn.estimators.least_squares.generalized import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (
     Blocks,
     Held,
