@@ -43,7 +43,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.objectives import objective as objectives
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.plot.canvas import check_matplotlib
 from crfqn.result import Result

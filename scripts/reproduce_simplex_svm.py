@@ -32,7 +32,7 @@ from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.errors import DataUnavailableError
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.plot.canvas import check_matplotlib

@@ -67,7 +67,7 @@ from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
 from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
-from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
+from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.result import Result

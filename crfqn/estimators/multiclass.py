@@ -19,9 +19,8 @@ from crfqn.estimators.one_pass import HINGE, OnePass
 from crfqn.estimators.probabilistic import LIKELIHOOD, Probabilistic
 from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent

@@ -25,7 +25,7 @@ from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.online import is_online, known_classes, note_pass
 from crfqn.estimators.probabilistic import LIKELIHOOD
 from crfqn.objectives.linear.coordinates import merge_weights
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.items import DualItems

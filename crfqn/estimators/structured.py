@@ -11,7 +11,7 @@ from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import SOLVERS, SparseCRF
 from crfqn.estimators.strengths import AUTOMATIC, Strengths, check_strength, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.penalties import NORMS, ElasticNet, GroupLasso
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.structures.structure import Structure

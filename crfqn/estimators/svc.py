@@ -38,7 +38,7 @@ from crfqn.estimators.saving import save
 from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties.kernel_norm import KernelNorm
 from crfqn.progress import ProgressDisplay

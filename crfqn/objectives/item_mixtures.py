@@ -19,7 +19,6 @@ from crfqn.errors import ViewError
 from crfqn.kernels.chain.item_mixtures import Mixtures, Parts, gather_edges, gather_parts
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ItemMixturesView
@@ -88,7 +87,7 @@ class ItemMixtures:
         """Each item's residual of some edges, (n, I), and its edge scores times residuals, (I,)."""
         owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
-        loss = cast(Likelihood, owner.loss)
+        loss = owner.loss
         scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
         items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
@@ -155,6 +154,6 @@ class ItemMixturesMaker:
 @offers(ItemMixturesView, Objective)
 def item_mixtures_of(objective: Objective) -> ItemMixturesMaker:
     """Return the view of a likelihood over sparse features; items of dense ones would have parts of all coordinates."""
-    if not (isinstance(objective.loss, Likelihood) and isinstance(objective.map, SparseMap)):
+    if not (objective.loss.has_marginals and isinstance(objective.map, SparseMap)):
         raise ViewError("a share for each item needs a likelihood over sparse features")
     return ItemMixturesMaker(objective)

@@ -8,14 +8,13 @@ Shapes: N positions, K states.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.taxonomy import add_marginal_variance
-from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import N_PARTS
@@ -27,7 +26,7 @@ class Marginals:
 
     Parameters
     ----------
-    point : Point of an objective whose loss is a `Likelihood`
+    point : Point of an objective whose loss has marginals
     """
 
     point: Point
@@ -38,9 +37,9 @@ class Marginals:
         return self.point.objective
 
     @property
-    def loss(self) -> Likelihood:
+    def loss(self) -> ScoreLoss:
         """The likelihood."""
-        return cast(Likelihood, self.objective.loss)
+        return self.objective.loss
 
     @property
     def residual(self) -> Vector:

@@ -134,7 +134,7 @@ class Objective(InMemory):
     @property
     def is_convex(self) -> bool:
         """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
-        return getattr(self.loss, "is_convex", True) and getattr(self.map, "is_definite", True)
+        return self.loss.is_convex and getattr(self.map, "is_definite", True)
 
     @property
     def total_weight(self) -> float:

@@ -23,7 +23,6 @@ from crfqn.objectives.blocks import BlockedObjective, BlockedPoint
 from crfqn.objectives.edge_model import edge_curvature
 from crfqn.objectives.hessian_bound import lipschitz_bound
 from crfqn.objectives.linear.coordinates import joined
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import Marginals, sample_positions
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
@@ -161,11 +160,11 @@ class PointCurvatures:
 @offers(CurvatureView, Objective)
 def curvature_of(objective: Objective) -> PointCurvatures:
     """Return the models that the loss has."""
-    if isinstance(objective.loss, Likelihood):
-        return PointCurvatures(LikelihoodCurvature)
-    if hasattr(objective.loss, "curvature"):
-        return PointCurvatures(MarginCurvature)
-    raise ViewError(f"a CurvatureView needs a loss with curvature; {type(objective.loss).__name__} has none")
+    if not objective.loss.has_curvature:
+        raise ViewError(
+            f"a CurvatureView needs a loss with curvature; {type(objective.loss).__name__} has none"
+        )
+    return PointCurvatures(LikelihoodCurvature if objective.loss.has_marginals else MarginCurvature)
 
 
 @dataclass(frozen=True)

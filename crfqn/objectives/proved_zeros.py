@@ -20,7 +20,6 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective, BlockedPoint
 from crfqn.objectives.linear.coordinates import joined
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ZeroProofView
@@ -106,7 +105,7 @@ class FeatureRanges:
 @offers(ZeroProofView, Objective)
 def feature_ranges_of(objective: Objective) -> FeatureRanges:
     """Return the spreads of a likelihood."""
-    if not isinstance(objective.loss, Likelihood):
+    if not objective.loss.has_marginals:
         raise ViewError(f"proofs of zeros need a likelihood; the loss is {type(objective.loss).__name__}")
     return FeatureRanges(objective, [objective])
 

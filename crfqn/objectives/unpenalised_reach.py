@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.objectives.registry import offers
@@ -75,13 +73,15 @@ class UnpenalisedReach:
         nodes = owner.split(unpenalised)
         features = np.unique(nodes.features)
         is_row = (
-            nodes.edges.size == 0 and features.size == 1 and np.isin(labels_of(owner), nodes.states).all()
+            nodes.edges.size == 0
+            and features.size == 1
+            and np.isin(owner.loss.position_labels, nodes.states).all()
         )
         if is_row and owner.support.contains(unpenalised).all():
             reach = self._reach_of_row(int(features[0]), value, norms)
             if np.isfinite(reach):
                 return reach
-        if unpenalised.size <= MOST_WEIGHTS and isinstance(owner.loss, Likelihood):
+        if unpenalised.size <= MOST_WEIGHTS and owner.loss.has_marginals:
             return self.reach_of_programmes(unpenalised, value, norms)
         return np.inf
 
@@ -101,19 +101,13 @@ class UnpenalisedReach:
         for part in self.parts:
             x = values_of(part, np.array([feature]))[0] / ROUNDED
             losses, rest = most_losses(part, value), most_change(part, norms)
-            tables.append(part.loss.leads(losses, rest, x))  # type: ignore[attr-defined]
+            tables.append(part.loss.leads(losses, rest, x))
             counts = np.isfinite(losses)
             is_positive = bool((x[counts] > 0).all())
             steps.append(
                 float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
             )
-        return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))  # type: ignore[attr-defined]
-
-
-def labels_of(part: Objective) -> NDArray[np.integer]:
-    """The states that a position can be labelled by: intercepts of these can do all that those of others do besides."""
-    loss = part.loss
-    return loss.structure.labels if isinstance(loss, Likelihood) else np.arange(part.n_states)
+        return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))
 
 
 def values_of(part: Objective, features: Coords) -> Vector:
@@ -144,8 +138,7 @@ def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
 
 def longest_path(part: Objective) -> int:
     """The most states that hold at a position."""
-    loss = part.loss
-    return int(np.diff(loss.structure.ancestors.indptr).max()) if isinstance(loss, Likelihood) else 1
+    return int(np.diff(part.loss.ancestors.indptr).max())
 
 
 def relabelling_reach(
@@ -178,7 +171,7 @@ def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
         is_there |= values_of(part, np.unique(nodes.features)).any(axis=0)
     found = np.flatnonzero(is_there & (part.position_weights > 0))
     found = found[np.argsort(-part.position_weights[found], kind="stable")]
-    labels = part.loss.targets[found]  # type: ignore[attr-defined]
+    labels = part.loss.targets[found]
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     turn = np.empty(found.size, np.int64)
@@ -190,11 +183,11 @@ def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Ve
     """What relabelling each position by each state adds to the unpenalised counts, (positions K, n)."""
     nodes, n_states = part.split(unpenalised), part.n_states
     is_path = np.zeros((n_states, n_states))
-    ancestors = part.loss.structure.ancestors  # type: ignore[attr-defined]
+    ancestors = part.loss.ancestors
     for k in range(n_states):
         is_path[k, ancestors.of(k)] = 1.0
-    is_path[np.setdiff1d(np.arange(n_states), part.loss.structure.labels)] = np.nan  # type: ignore[attr-defined]
-    own = part.loss.targets[positions]  # type: ignore[attr-defined]
+    is_path[np.setdiff1d(np.arange(n_states), part.loss.position_labels)] = np.nan
+    own = part.loss.targets[positions]
     features, place = np.unique(nodes.features, return_inverse=True)
     x = values_of(part, features)[:, positions].T[:, place] if nodes.n_nodes else np.empty((own.size, 0))
     held = is_path[:, nodes.states]
@@ -207,7 +200,7 @@ def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Ve
 
 def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the counts of some edges, (positions, K, edges)."""
-    n_states, targets = part.n_states, part.loss.targets  # type: ignore[attr-defined]
+    n_states, targets = part.n_states, part.loss.targets.astype(np.int64)
     from_, to = np.divmod(edges, n_states)
     states = np.arange(n_states)
     starts = np.isin(positions, part.map.offsets[:-1])
@@ -228,7 +221,7 @@ def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
     So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
     changes no likelihood.
     """
-    nodes, labels = part.split(unpenalised), labels_of(part)
+    nodes, labels = part.split(unpenalised), part.loss.position_labels
     out = np.zeros(unpenalised.size, bool)
     for feature in np.unique(nodes.features):
         row = np.flatnonzero(nodes.features == feature)
@@ -241,7 +234,7 @@ def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
 @offers(UnpenalisedReachView, Objective)
 def reach_of(objective: Objective) -> UnpenalisedReach:
     """Return the bounds of one objective."""
-    if not getattr(objective.loss, "has_dual", True):
+    if not objective.loss.has_dual:
         raise ViewError(
             f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
         )

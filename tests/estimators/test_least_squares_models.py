@@ -267,7 +267,7 @@ class TestGenerators:
 class TestAutomatic:
     def test_the_gram_metric_for_narrow_dense_features(self):
         from crfqn.objectives.linear.dense_map import DenseMap
-        from crfqn.objectives.losses.logistic import MultinomialLogistic
+        from crfqn.objectives.losses.likelihood import MultinomialLogistic
         from crfqn.objectives.objective import Objective
 
         def problem(n_features):

@@ -12,8 +12,7 @@ from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import LipschitzView, ZeroProofView
 from crfqn.penalties import ElasticNet, GroupLasso

@@ -13,7 +13,7 @@ from crfqn.objectives.gradient_noise import gradient_noise
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.objective import Objective
 from crfqn.structures.flat import flat
 

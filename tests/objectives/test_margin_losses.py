@@ -20,7 +20,7 @@ from problems import curvature_at, make_likelihood
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
 from crfqn.objectives.protocols import LipschitzView, ZeroProofView, has_state, has_view

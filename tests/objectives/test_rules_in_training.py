@@ -18,9 +18,8 @@ from references import (
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.partial_likelihood import PartialLikelihood
-from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
+from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status

@@ -13,7 +13,7 @@ from margin_references import MarginProblem, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point

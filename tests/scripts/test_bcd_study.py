@@ -21,7 +21,7 @@ import scipy.sparse
 from typer.testing import CliRunner
 
 from crfqn.datasets import dataset
-from crfqn.objectives.losses.logistic import MultinomialLogistic
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.penalties import GroupLasso
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))

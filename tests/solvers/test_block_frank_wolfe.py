@@ -26,7 +26,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet

@@ -16,8 +16,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status

@@ -21,9 +21,8 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import for_items
 from crfqn.estimators.base import SOLVERS
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, FeatureBlocks
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
@@ -97,7 +96,7 @@ ONLINE = {"averaged-perceptron", "passive-aggressive"}
 CASES = [  # and the solvers that take them; all others refuse
     ("page's loss", "elastic net", CURVATURE),
     ("page's loss", "page's penalty", CURVATURE),
-    ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs"}),
+    ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("page's structure", "elastic net", CURVATURE),
     ("page's structure", "ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("likelihood", "page's penalty", CURVATURE | ONLINE | {"bcd"}),

@@ -22,8 +22,8 @@ from crfqn.estimators.items import ItemModel, Targets
 from crfqn.estimators.label_sets import LabelSets, SetSpace
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.set_labels import SetLabels
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.link import Link
-from crfqn.objectives.losses.logistic import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.penalties import ElasticNet

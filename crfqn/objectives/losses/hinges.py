@@ -1,7 +1,8 @@
-"""Squared hinges of margins, for items of one position each: the losses of Blondel, Seki and Uehara (2013).
+"""Hinges of margins, for items of one position each: squared ones with curvature, and the largest, which has none.
 
-Multiclass and multitask squared hinge, equations 2 and 11, as sums: the paper has means. `ranking.py` has the loss of
-multilabel data, `logistic.py` equation 12.
+Multiclass and multitask squared hinge are equations 2 and 11 of Blondel, Seki and Uehara (2013), as sums: the paper has
+means. `ranking.py` has the loss of multilabel data, `likelihood.py` equation 12. The multiclass hinge is that of
+Crammer and Singer (2002).
 
 Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights float64 (N,).
 """
@@ -10,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.errors import InputError
 from crfqn.kernels.margins.losses import MULTICLASS, MULTITASK
 from crfqn.kernels.margins.margin_losses import multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual, SingleLabel
 from crfqn.threads import Pool
 
 
@@ -81,80 +80,25 @@ def mixed_of_pairs(
     return np.where(is_violated, -2.0, 0.0)
 
 
-def checked_labels(labels: NDArray, n_states: int) -> Labels:
-    """Return labels, one a position, as int32 (N,), or raise InputError: they must be 0 ... K - 1, K >= 1."""
-    if n_states < 1:
-        raise InputError(f"n_states: expected an integer >= 1, got {n_states!r}")
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InputError(
-            f"expected labels as a 1-D array of integers, got shape {labels.shape} and dtype {labels.dtype}"
-        )
-    if labels.size and not 0 <= labels.min() <= labels.max() < n_states:
-        raise InputError(
-            f"expected labels within 0 ... {n_states - 1}, got {labels.min()} ... {labels.max()}"
-        )
-    return np.ascontiguousarray(labels, np.int32)
+class SquaredHinge(SingleLabel):
+    """Base of the squared hinges, which row descent follows by their margins."""
 
-
-@dataclass(frozen=True, eq=False)
-class SingleLabel:
-    """A loss whose positions have one label each.
-
-    Parameters
-    ----------
-    labels : ndarray of int32, shape (N,), 0 ... K - 1
-    n_states : int, K >= 1
-
-    Raises
-    ------
-    InputError
-        For labels of another shape or outside of 0 ... K - 1, and for fewer than two states.
-    """
-
-    labels: Labels
-    n_states: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", checked_labels(self.labels, self.n_states))
-
-    @property
-    def n_positions(self) -> int:
-        return self.labels.size
-
-    @property
-    def n_items(self) -> int:
-        return self.labels.size
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edge weights: items are single positions."""
-        return 0
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> Self:
-        return self.of(positions)
-
-    def of(self, positions: NDArray[np.integer]) -> Self:
-        """Return the loss of some positions."""
-        return type(self)(self.labels[positions], self.n_states)
+    is_smooth = has_curvature = has_margins = True
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
         """Return how far labels may lead a position's own, by label: a hinge is no larger than the loss."""
         return label_leads(self.labels, self.n_states, np.sqrt(losses) - 1.0 + rest, x)
 
-    def own(self, table: Vector) -> Vector:
-        """Return the entries of the labels in a (K, N) table, (N,)."""
-        return table[self.labels, np.arange(self.labels.size)]
+    def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
+        return hinge_dual(evaluation, weights)
 
 
-class MulticlassSquaredHinge(SingleLabel):
+class MulticlassSquaredHinge(SquaredHinge):
     """sum_i c_i sum_{r != y_i} max(1 - (s_y - s_r), 0)^2, equation 2 as a sum."""
 
     code = MULTICLASS
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on the intercepts of some optimum."""
         return range_with_unseen(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
@@ -162,18 +106,14 @@ class MulticlassSquaredHinge(SingleLabel):
         return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the weighted diagonal of the Hessian, (K, N): 2 c for a violated pair, at both (equation 6)."""
+        """2 c for a violated pair, at both (equation 6)."""
         violated = evaluation.residual > 0
         curvature = 2.0 * weights * violated
         curvature[self.labels, np.arange(self.n_positions)] = 2.0 * weights * violated.sum(axis=0)
         return curvature
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
         return mixed_of_pairs(self.labels == r, self.labels == s, scores[r] - scores[s])
-
-    def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return hinge_dual(evaluation, weights)
 
     def score_bounds(self) -> Vector:
         """Return 2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper has 4 (K - 1)."""
@@ -192,13 +132,12 @@ class MulticlassSquaredHinge(SingleLabel):
         return margins
 
 
-class MultitaskSquaredHinge(SingleLabel):
+class MultitaskSquaredHinge(SquaredHinge):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
 
     code = MULTITASK
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on the intercepts of some optimum."""
         return single_size(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
@@ -206,23 +145,16 @@ class MultitaskSquaredHinge(SingleLabel):
         return evaluate_hinge(multitask_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the weighted diagonal of the Hessian, (K, N): 2 c where a hinge is violated."""
+        """2 c where a hinge is violated."""
         return 2.0 * weights * (evaluation.residual != 0)
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return zeros: each state has a hinge of its own."""
+        """Zeros: each state has a hinge of its own."""
         return np.zeros(self.n_positions)
-
-    def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return hinge_dual(evaluation, weights)
 
     def score_bounds(self) -> Vector:
         """Return 2: the states do not meet."""
         return np.full(self.n_positions, 2.0)
-
-    def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """Return 2 sum_i c_i x_ij^2, (F,)."""
-        return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """Return 1 - Y s, (N, K)."""
@@ -239,3 +171,50 @@ def evaluate_hinge(
     arrays = (labels, weights, losses, slacks, residual)
     pool.each_stretch(labels.size, lambda first, last: kernel(first, last, scores, *arrays))
     return HingeEvaluation(losses, residual, NO_EDGES, slacks)
+
+
+@dataclass(frozen=True, eq=False)
+class SubgradientEvaluation(Evaluation):
+    """A loss and a subgradient.
+
+    Attributes
+    ----------
+    violated : bool (N,): whether the subgradient is that of another state than the label
+    """
+
+    violated: Vector
+
+
+class MulticlassHinge(SingleLabel):
+    """sum_i c_i max_m (s_m + [m != y_i] - s_y): equation 2 of Blondel, Fujino and Ueda (2014), C being c / l2.
+
+    A subgradient takes the first of the largest states.
+    """
+
+    has_label_duals = True
+
+    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+        """Return how far labels may lead a position's own, by label: a margin's violation is at most the loss."""
+        return label_leads(self.labels, self.n_states, losses - 1.0 + rest, x)
+
+    def reach(self, table: Vector, step: float) -> float:
+        """Return the range of the intercepts: a constant added to all of them changes nothing."""
+        return range_with_unseen(table, step)
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
+        """O(N K)."""
+        items, own = np.arange(self.n_positions), self.own(scores)
+        raised = scores + 1.0
+        raised[self.labels, items] = (
+            own  # to the last digit: a label that is above itself would prove a margin
+        )
+        best = raised.argmax(axis=0)
+        violated = raised[best, items] > own
+        best = np.where(violated, best, self.labels)
+        residual = np.zeros_like(scores)
+        residual[best, items] = weights
+        residual[self.labels, items] -= weights
+        return SubgradientEvaluation(np.maximum(raised[best, items] - own, 0.0), residual, NO_EDGES, violated)
+
+    def dual(self, evaluation: SubgradientEvaluation, weights: Vector) -> LinearDual:
+        return LinearDual(float(weights @ evaluation.violated))

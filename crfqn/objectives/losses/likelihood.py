@@ -2,6 +2,21 @@
 
     loss_i = log Z_i - score_i(y_i)    (Zhong et al. 2014, equations 7 and 19),    residual = expected - observed
 
+Where only some labels are known it is a sum over all labellings that fit:
+
+    loss_i = log Z_i - log Z_i(Y_i),   Z_i(Y_i) = sum_{y in Y_i} exp(score_i(y)),   Y_i = {y : y_t in S_t for every t}
+
+    residual = expected - expected within Y_i
+
+S_t is what position t may be: one label, some or all of them. With one label everywhere it is the likelihood. It is a
+difference of two convex functions and not convex itself: there is no dual, hence no certificate, and a small gradient
+shows a stationary point, not an optimum.
+
+References
+----------
+Tsuboi, Kashima, Mori, Oda, Matsumoto: Training conditional random fields using incomplete annotations. COLING 2008,
+equations 3 to 5.
+
 Shapes as in `score_loss.py`.
 """
 
@@ -10,12 +25,41 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
+from crfqn.kernels.margins.losses import LOGISTIC
 from crfqn.objectives.losses.reach import label_leads, label_range
-from crfqn.objectives.losses.score_loss import Evaluation
-from crfqn.objectives.losses.structured import StructuredLoss
+from crfqn.objectives.losses.score_loss import Evaluation, NoDual, checked_labels
+from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
+from crfqn.structures.chain import Chain
+from crfqn.structures.flat import flat
+from crfqn.structures.structure import NO_TARGETS
 from crfqn.threads import Pool
+
+
+# The score of a labelling is a sum of n terms, one for each position and each transition of the item, and the variance
+# of a sum of n numbers is at most n times the sum of their variances. The score of a term is an entry of a vector a (a
+# position's states, or all transitions) or the sum of at most L entries (a node of a taxonomy and its ancestors), and
+# its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
+#
+#     Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges, T_i positions.
+#
+# The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
+@dataclass(frozen=True, eq=False)
+class LogPartition(OverStructure):
+    """Base of the losses with log partition functions, whose Hessians are covariances of counts."""
+
+    is_smooth = True
+
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        lengths = np.diff(self.structure.offsets)
+        n_terms = np.maximum(2 * lengths - 1, 1) if self.n_edges else lengths
+        depth = int(np.diff(self.ancestors.indptr).max(initial=1))
+        per_item = 0.5 * depth * n_terms * weights
+        edges = float(per_item @ np.maximum(lengths - 1, 0)) if self.n_edges else 0.0
+        return np.repeat(per_item, lengths), edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +114,10 @@ class MixtureDual:
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood(StructuredLoss):
+class Likelihood(StructuredLoss, LogPartition):
     """-log P(y | x) under a structure."""
+
+    has_curvature = has_marginals = True
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
         found = self.structure.infer(scores, edges, self.targets, weights, pool)
@@ -100,8 +146,94 @@ class Likelihood(StructuredLoss):
 
         The constants added to the scores of labels are all that intercepts of all nodes can do.
         """
-        return label_range(table[:, self.structure.labels])
+        return label_range(table[:, self.position_labels])
 
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_ie^2, how far the count of each edge can move within item i, (E,)."""
         return self.structure.edge_ranges(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MultinomialLogistic(Likelihood):
+    """sum_i c_i log(1 + sum_{r != y_i} exp(s_r - s_y)), equation 12 of Blondel, Seki and Uehara (2013) as a sum.
+
+    The likelihood of the flat structure, and a loss of margins for row descent; build it with `of_labels`.
+    """
+
+    has_margins = True
+    code = LOGISTIC
+
+    @classmethod
+    def of_labels(cls, labels: Labels, n_states: int) -> MultinomialLogistic:
+        """Build the loss of labels 0 ... K - 1, K >= 2, int32 (N,)."""
+        labels = checked_labels(labels, n_states)
+        return cls(flat(n_states, labels.size), labels)
+
+    @property
+    def labels(self) -> Labels:
+        return self.targets
+
+    def score_bounds(self) -> Vector:
+        """Return 1/2: no eigenvalue of diag p - p p' is larger."""
+        return np.full(self.n_positions, 0.5)
+
+    def margins(self, scores: Vector) -> Vector:
+        """Return s_r - s_y, (N, K)."""
+        return (scores - scores[self.targets, np.arange(self.n_positions)]).T.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class PartialLikelihood(LogPartition):
+    """-log P(y in Y_i | x_i) under a chain.
+
+    Parameters
+    ----------
+    structure : Chain over I items and N positions
+    allowed : ndarray of bool, shape (K, N), whether state k is in S_t
+
+    Raises
+    ------
+    InputError
+        For another shape, and for an item of which no labelling is allowed.
+    """
+
+    structure: Chain
+    allowed: NDArray[np.bool_]
+
+    is_convex = False
+
+    @property
+    def has_dual(self) -> bool:
+        return False
+
+    def __post_init__(self) -> None:
+        shape = self.structure.n_states, int(self.structure.offsets[-1])
+        if self.allowed.shape != shape or self.allowed.dtype != np.bool_:
+            raise InputError(
+                f"expected booleans of shape {shape}, got {self.allowed.dtype} {self.allowed.shape}"
+            )
+        impossible = self.structure.impossible(self.allowed)
+        if impossible.size:
+            raise InputError(f"item {impossible[0]}: no labelling is allowed")
+
+    @property
+    def n_positions(self) -> int:
+        return self.allowed.shape[1]
+
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> PartialLikelihood:
+        return PartialLikelihood(self.structure.over(offsets), self.allowed[:, positions])
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
+        within = np.where(self.allowed, scores, -np.inf)
+        free = self.structure.infer(scores, edges, NO_TARGETS, weights, pool)
+        fitting = self.structure.infer(within, edges, NO_TARGETS, weights, pool)
+        return Evaluation(
+            np.maximum(free.log_partition - fitting.log_partition, 0.0),  # rounding may leave less
+            free.residual - fitting.residual,
+            free.edge_residual - fitting.edge_residual,
+        )
+
+    def dual(self, evaluation: Evaluation, weights: Vector) -> NoDual:
+        return NoDual()

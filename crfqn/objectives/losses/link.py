@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
 from crfqn.threads import Pool
 
 
@@ -55,7 +55,7 @@ class LinkDual:
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class Link(PositionLoss):
     """The loss of a link around targets.
 
     Parameters
@@ -70,7 +70,9 @@ class Link:
     """
 
     potential: Potential
-    targets: Vector
+    targets: Vector  # type: ignore[assignment]
+
+    is_smooth = has_curvature = True
 
     def __post_init__(self) -> None:
         if self.targets.ndim != 2 or not np.isfinite(self.targets).all():
@@ -81,21 +83,8 @@ class Link:
         return self.targets.shape[0]
 
     @property
-    def n_edges(self) -> int:
-        return 0
-
-    @property
-    def n_items(self) -> int:
-        return self.targets.shape[1]
-
-    @property
     def n_positions(self) -> int:
         return self.targets.shape[1]
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> Link:
-        return self.of(positions)
 
     def of(self, positions: NDArray[np.integer]) -> Link:
         """Return the loss of some positions."""
@@ -125,7 +114,6 @@ class Link:
         return self.potential.leads(self.targets, losses, rest, x)
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on the intercepts of some optimum."""
         return self.potential.reach(table)
 
     def score_bounds(self) -> Vector:
@@ -133,9 +121,7 @@ class Link:
         return np.full(self.n_positions, self.potential.lipschitz)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the diagonal of the Hessian, weighted, (K, N)."""
         return np.stack([self.potential.second(k, k, scores) for k in range(self.n_states)]) * weights
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
         return self.potential.second(int(r), int(s), scores)

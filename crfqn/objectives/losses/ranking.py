@@ -16,15 +16,14 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins.losses import RANKING
 from crfqn.kernels.margins.margin_losses import ranking_hinge
-from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
 from crfqn.objectives.losses.reach import pair_leads, pair_range
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class MultilabelRanking:
+class MultilabelRanking(PositionLoss):
     """sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_r - s_r'), 0)^2, section 4.7 as a sum.
 
     Parameters
@@ -41,6 +40,8 @@ class MultilabelRanking:
     starts: NDArray[np.int64]
     sets: NDArray[np.int32]
     n_states: int
+
+    is_smooth = has_curvature = has_margins = True
     code = RANKING
 
     def __post_init__(self) -> None:
@@ -70,26 +71,16 @@ class MultilabelRanking:
         """Zeros: positions have sets of labels instead (`sets`)."""
         return np.zeros(self.n_positions, np.int32)
 
+    @property
+    def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        return self.starts, self.sets
+
     @cached_property
-    def relevance(self) -> Vector:
+    def relevance(self) -> Vector:  # type: ignore[override]
         """1 where a label is relevant, (N, K)."""
         out = np.zeros((self.n_positions, self.n_states))
         out[np.repeat(np.arange(self.n_positions), np.diff(self.starts)), self.sets] = 1.0
         return out
-
-    @property
-    def n_items(self) -> int:
-        return self.n_positions
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edge weights: items are single positions."""
-        return 0
-
-    def take(
-        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> MultilabelRanking:
-        return self.of(positions)
 
     def of(self, positions: NDArray[np.integer]) -> MultilabelRanking:
         """Return the loss of some positions."""
@@ -110,11 +101,10 @@ class MultilabelRanking:
         return self._sweep(scores, weights, pool)[0]
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
-        """Return the weighted diagonal of the Hessian, (K, N): 2 c for a violated pair, at both of its labels."""
+        """2 c for a violated pair, at both of its labels."""
         return self._sweep(scores, weights, Pool(1))[1]
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
         relevance = self.relevance.T == 1.0
         return mixed_of_pairs(relevance[r], relevance[s], scores[r] - scores[s])
 
@@ -126,7 +116,6 @@ class MultilabelRanking:
         return pair_leads(self.relevance == 1.0, np.sqrt(losses) - 1.0 + rest, x)
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on the intercepts of some optimum."""
         return pair_range(table, step)
 
     def score_bounds(self) -> Vector:
@@ -137,10 +126,6 @@ class MultilabelRanking:
         """
         sizes = np.diff(self.starts)
         return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
-
-    def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """Return 2 K sum_i c_i x_ij^2 over positions with pairs, (F,)."""
-        return features.weighted_squares(weights * self.score_bounds())
 
     def margins(self, scores: Vector) -> Vector:
         """Return the scores, (N, K)."""

@@ -1,21 +1,24 @@
-"""Protocols of losses of the scores, and the evaluation of one: values, derivatives, dual loss.
+"""Base of the losses of the scores with what each may know, and the evaluation of one.
 
-Shapes: I items, N positions, K states, E edge weights; scores and residual float64 (K, N), edges float64 (E,), weights
-of the items float64 (I,).
+Shapes: I items, N positions, K states, E edge weights, F features; scores and residual float64 (K, N), edges float64
+(E,), weights of the items float64 (I,).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
+from crfqn.structures.structure import Ancestors, Structure
 from crfqn.threads import Pool
 
 NO_EDGES = np.empty(0)
+NO_SETS = np.zeros(1, np.int64), np.zeros(0, np.int32)
 
 
 class DualLoss(Protocol):
@@ -49,42 +52,127 @@ class Evaluation:
     edge_residual: Vector
 
 
-class ScoreLoss(Protocol):
-    """A loss of the scores that knows its labels, but no weights and no features; convex unless `is_convex` is False.
+class ScoreLoss:
+    """Base of the losses of the scores, which know their labels, but no weights and no features.
 
-    Only some losses have more: a `MarginLoss` its margins, a `Likelihood` probabilities, the hinges second derivatives,
-    `curvature` and `mixed`.
+    A subclass has `n_states`, `n_edges`, `n_items`, `n_positions`, `take`, `evaluate` and `dual`. Whatever else it has
+    it says by the fields below, and solvers ask these, never for a class; the methods after them are theirs.
+
+    Attributes
+    ----------
+    is_convex : whether a small gradient may say how far the optimum is
+    has_dual : whether the conjugate is known, so that certificates can be given and 0 is the smallest loss
+    is_smooth : whether its Hessian is bounded: `hessian_bounds`, for fixed steps
+    has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
+    has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
+        `score_bounds`, `constants`
+    has_marginals : whether it is a likelihood, whose residual is what is expected less what is observed (`targets`,
+        `observed_at`)
+    has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
+    has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
     """
 
-    @property
-    def n_states(self) -> int: ...
+    is_convex: ClassVar[bool] = True
+    is_smooth: ClassVar[bool] = False
+    has_curvature: ClassVar[bool] = False
+    has_margins: ClassVar[bool] = False
+    has_marginals: ClassVar[bool] = False
+    has_label_duals: ClassVar[bool] = False
+    has_violations: ClassVar[bool] = False
+    code: ClassVar[int]  # which of the kernels' losses of margins it is (`kernels/margins/losses.py`)
+
+    if TYPE_CHECKING:  # fields of the subclasses: dataclasses would take properties for their defaults
+
+        @property
+        def n_states(self) -> int: ...
+
+        @property
+        def n_edges(self) -> int: ...
+
+        @property
+        def n_items(self) -> int: ...
+
+        @property
+        def n_positions(self) -> int: ...
+
+        @property
+        def structure(self) -> Structure: ...
+
+        @property
+        def targets(self) -> Labels: ...
+
+        @property
+        def labels(self) -> Labels: ...
 
     @property
-    def n_edges(self) -> int: ...
-
-    @property
-    def n_items(self) -> int: ...
-
-    @property
-    def n_positions(self) -> int: ...
+    def has_dual(self) -> bool:
+        """See above; may depend on the loss's parameters."""
+        return True
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> ScoreLoss:
         """Return the loss of some items, of their positions, cut at new offsets."""
+        raise NotImplementedError
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
         """Return the loss and its derivatives: the one pass over the scores that a point costs."""
+        raise NotImplementedError
 
     def dual(self, evaluation: Any, weights: Vector) -> DualLoss:
         """Return the dual loss of an evaluation with the same weights."""
+        raise NotImplementedError
 
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        """Return c, (N,), and a bound for the edges: at all weights Hessian <= I_K (x) X' diag(c) X, and that."""
+        raise NotImplementedError
 
-class AnchoredLoss(ScoreLoss, Protocol):
-    """A loss that bounds intercepts by the losses of single items (`reach.py`)."""
+    def curvature(self, scores: Vector, evaluation: Any, weights: Vector) -> Vector:
+        """Return the weighted diagonal of the Hessian by the scores, (K, N)."""
+        raise NotImplementedError
+
+    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
+        """Return the second derivatives by the scores of two states, unweighted, (N,)."""
+        raise NotImplementedError
+
+    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+        """Return the states that the labels at some positions make true, and which of the positions each is at."""
+        raise NotImplementedError
+
+    @property
+    def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where positions have sets of labels: where each set starts, (N + 1,), and all of them; else nothing."""
+        return NO_SETS
+
+    @property
+    def relevance(self) -> Vector:
+        """Where positions have sets of labels: 1 for those, (N, K); else nothing, (0, K)."""
+        return np.empty((0, self.n_states))
+
+    def margins(self, scores: Vector) -> Vector:
+        """Return the margins that the kernels keep up to date, (N, K)."""
+        raise NotImplementedError
+
+    def score_bounds(self) -> Vector:
+        """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
+        raise NotImplementedError
+
+    def constants(self, features: Any, weights: Vector) -> Vector:
+        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
+        return features.weighted_squares(weights * self.score_bounds())
+
+    @property
+    def ancestors(self) -> Ancestors:
+        """The states that hold wherever a state does: itself alone."""
+        return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
+
+    @property
+    def position_labels(self) -> NDArray[np.integer]:
+        """The states that a position can be labelled by, ascending."""
+        return np.arange(self.n_states)
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return bounds on differences of intercepts, each the least that a position proves.
+        """Return bounds on differences of intercepts, each the least that a position proves (`reach.py`).
 
         Parameters
         ----------
@@ -92,33 +180,118 @@ class AnchoredLoss(ScoreLoss, Protocol):
         rest : the most that other weights can change the difference of two labels' scores, each position
         x : the value of the constant feature; all (N,)
         """
+        return np.full(1, np.inf)
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on |b| at some optimum from the least `leads`.
+        """Return a bound on |b| at some optimum from the least `leads`; infinite where they prove nothing.
 
         step : the largest (1 + rest) / x, infinite where an x is not positive.
         """
+        return np.inf
 
 
-class MarginLoss(ScoreLoss, Protocol):
-    """A loss of single positions that row descent can follow by its margins.
-
-    Attributes
-    ----------
-    code : which of the kernels' losses it is (`kernels/margins/losses.py`)
-    labels : int32 (N,), zeros where positions have sets of labels
-    """
-
-    code: int
+class PositionLoss(ScoreLoss):
+    """Base of the losses whose items are single positions; a subclass has `n_states`, `n_positions` and `of`."""
 
     @property
-    def labels(self) -> Labels: ...
+    def n_items(self) -> int:
+        return self.n_positions
 
-    def margins(self, scores: Vector) -> Vector:
-        """Return the margins that the kernels keep up to date, (N, K)."""
+    @property
+    def n_edges(self) -> int:
+        """The number of edge weights: there are no neighbours."""
+        return 0
 
-    def score_bounds(self) -> Vector:
-        """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> Self:
+        return self.of(positions)
 
-    def constants(self, features, weights: Vector) -> Vector:  # type: ignore[no-untyped-def]
-        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
+    def of(self, positions: NDArray[np.integer]) -> Self:
+        """Return the loss of some positions."""
+        raise NotImplementedError
+
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        return weights * self.score_bounds(), 0.0
+
+
+def checked_labels(labels: NDArray, n_states: int) -> Labels:
+    """Return labels, one a position, as int32 (N,), or raise InputError: they must be 0 ... K - 1, K >= 1."""
+    if n_states < 1:
+        raise InputError(f"n_states: expected an integer >= 1, got {n_states!r}")
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"expected labels as a 1-D array of integers, got shape {labels.shape} and dtype {labels.dtype}"
+        )
+    if labels.size and not 0 <= labels.min() <= labels.max() < n_states:
+        raise InputError(
+            f"expected labels within 0 ... {n_states - 1}, got {labels.min()} ... {labels.max()}"
+        )
+    return np.ascontiguousarray(labels, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleLabel(PositionLoss):
+    """A loss whose positions have one label each.
+
+    Parameters
+    ----------
+    labels : ndarray of int32, shape (N,), 0 ... K - 1
+    n_states : int, K >= 1
+
+    Raises
+    ------
+    InputError
+        For labels of another shape or outside of 0 ... K - 1, and for no states.
+    """
+
+    labels: Labels
+    n_states: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", checked_labels(self.labels, self.n_states))
+
+    @property
+    def n_positions(self) -> int:
+        return self.labels.size
+
+    def of(self, positions: NDArray[np.integer]) -> Self:
+        return type(self)(self.labels[positions], self.n_states)
+
+    def own(self, table: Vector) -> Vector:
+        """Return the entries of the labels in a (K, N) table, (N,)."""
+        return table[self.labels, np.arange(self.labels.size)]
+
+
+@dataclass(frozen=True)
+class LinearDual:
+    """The dual of a largest of linear functions along s (q - y): the conjugate is linear in s."""
+
+    slope: float
+
+    def value(self, scale: float) -> float:
+        """Return the dual loss at `scale`."""
+        return scale * self.slope
+
+    def __add__(self, other: LinearDual) -> LinearDual:
+        return LinearDual(self.slope + other.slope)
+
+    def around(self, fixed: float) -> LinearDual:
+        """Return the dual around fixed scores."""
+        return LinearDual(self.slope + fixed)
+
+
+@dataclass(frozen=True)
+class NoDual:
+    """The dual of a loss that has none: it proves nothing."""
+
+    def value(self, scale: float) -> float:
+        """Return -inf."""
+        return -np.inf
+
+    def __add__(self, other: object) -> NoDual:
+        return self
+
+    def around(self, fixed: float) -> NoDual:
+        """Return itself."""
+        return self

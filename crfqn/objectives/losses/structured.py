@@ -1,4 +1,14 @@
-"""Losses of a structured model, whose labels are compared by inference over chains or taxonomies.
+"""Losses over chains and taxonomies, whose labellings are compared by inference, and the hinge among them.
+
+The structured hinge is that of max-margin Markov networks, the largest violation of a margin that grows with the
+mistake:
+
+    loss_i = max_y (L(y_i, y) + score_i(y)) - score_i(y_i)    (Taskar, Guestrin and Koller 2003)
+
+L is half the number of states that hold under one of the labellings alone. For chains that is the Hamming loss, the
+number of wrong positions; for taxonomies half the number of nodes on one path alone, the length of the way from label
+to label through the tree (Dekel, Keshet and Singer 2004), halved: without a taxonomy, 1 for another label. L is a sum
+over nodes, so that the largest violation is found by the best labelling of other scores.
 
 Shapes as in `score_loss.py`.
 """
@@ -14,12 +24,14 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.structures.structure import Structure
+from crfqn.objectives.losses.score_loss import Evaluation, LinearDual, ScoreLoss
+from crfqn.structures.structure import Ancestors, Decoded, Structure
+from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class OverStructure:
-    """What losses over a structure take from it."""
+class OverStructure(ScoreLoss):
+    """Base of the losses over a structure."""
 
     structure: Structure
 
@@ -34,6 +46,14 @@ class OverStructure:
     @property
     def n_items(self) -> int:
         return self.structure.n_items
+
+    @property
+    def ancestors(self) -> Ancestors:
+        return self.structure.ancestors
+
+    @property
+    def position_labels(self) -> NDArray[np.integer]:
+        return self.structure.labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +93,7 @@ class StructuredLoss(OverStructure):
 
     @cached_property
     def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        ancestors = self.structure.ancestors
+        ancestors = self.ancestors
         return ancestors.indptr, ancestors.states
 
     def states_of(self, labels: Labels) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
@@ -85,9 +105,75 @@ class StructuredLoss(OverStructure):
         return states[entry], np.repeat(np.arange(labels.size), lengths)
 
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        """Return the states that the labels at some positions make true, and which of the positions each is at."""
         return self.states_of(self.targets[positions])
 
     def observed_edges(self, weights: Vector) -> Vector:
         """Return the weighted observed transitions, (E,)."""
         return self.structure.counts(self.targets, weights).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ViolationEvaluation(Evaluation):
+    """A loss and a subgradient, those of the labellings that violate their margins most.
+
+    Attributes
+    ----------
+    distances : float64 (I,), L of these labellings
+    """
+
+    distances: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralHinge(StructuredLoss):
+    """max_y (L(y_i, y) + score_i(y)) - score_i(y_i) under a structure; parameters as of `StructuredLoss`."""
+
+    has_violations = True
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> ViolationEvaluation:
+        worst = self.loss_augmented_decode(scores, edges, pool)
+        own = self.structure.label_scores(self.targets, scores, edges)
+        by_position = np.repeat(weights, np.diff(self.structure.offsets))
+        residual = np.zeros_like(scores)
+        for labels, sign in ((worst.states, 1.0), (self.targets, -1.0)):
+            states, positions = self.states_of(labels)
+            residual[states, positions] += sign * by_position[positions]
+        edge_residual = self.structure.counts(worst.states, weights).reshape(-1)
+        return ViolationEvaluation(
+            np.maximum(worst.score - own, 0.0),  # rounding may leave less than that of y_i itself
+            residual,
+            edge_residual - self.observed_edges(weights),
+            self.distances(worst.states),
+        )
+
+    def loss_augmented_decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
+        """Return the labelling of every item that violates its margin most, and L + score of it, (I,)."""
+        raised = scores + 0.5
+        states, positions = self.observed_at(np.arange(self.n_positions))
+        raised[states, positions] -= 1.0
+        worst = self.structure.decode(raised, edges, pool)
+        return Decoded(worst.states, worst.score + 0.5 * self._by_item(positions))
+
+    def distances(self, labels: Labels) -> Vector:
+        """Return L(y_i, y) of labellings y, int32 (N,): (I,)."""
+        states, positions = self.states_of(labels)
+        observed, at = self.observed_at(np.arange(self.n_positions))
+        n = max(self.n_positions, 1)
+        shared = np.intersect1d(states * n + positions, observed * n + at, assume_unique=True) % n
+        return 0.5 * (self._by_item(positions) + self._by_item(at)) - self._by_item(shared)
+
+    def expected_distances(self, counts: Vector) -> Vector:
+        """Return the expectation of L, (I,), from what is expected of the states at each position, (N, K or more)."""
+        states, positions = self.observed_at(np.arange(self.n_positions))
+        terms = 0.5 * counts.sum(axis=1) - np.bincount(
+            positions, counts[positions, states] - 0.5, minlength=self.n_positions
+        )
+        return self._by_item(np.arange(self.n_positions), terms)
+
+    def _by_item(self, positions: NDArray[np.integer], terms: Vector | None = None) -> Vector:
+        """Sum terms (1 by default) at positions over their items, (I,)."""
+        item_of = np.repeat(np.arange(self.n_items), np.diff(self.structure.offsets))
+        return np.bincount(item_of[positions], terms, self.n_items).astype(np.float64)
+
+    def dual(self, evaluation: ViolationEvaluation, weights: Vector) -> LinearDual:
+        return LinearDual(float(weights @ evaluation.distances))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.objectives.losses.likelihood import Likelihood, LikelihoodEvaluation
+from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
+from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.point import Point
 from crfqn.solvers.coordinate.chain_message_kernels import load_chains
 from crfqn.solvers.coordinate.tree_block_kernels import load_trees
@@ -79,7 +80,7 @@ class TreeState(NamedTuple):
     n_steps: Coords
 
 
-def prepare_chain(point: Point, loss: Likelihood, chain: Chain) -> ChainState:
+def prepare_chain(point: Point, loss: StructuredLoss, chain: Chain) -> ChainState:
     """Return the state at a point; messages are computed where they are asked for."""
     owner = point.objective
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
@@ -108,7 +109,7 @@ def prepare_chain(point: Point, loss: Likelihood, chain: Chain) -> ChainState:
     return state
 
 
-def prepare_tree(point: Point, loss: Likelihood, tree: Taxonomy) -> TreeState:
+def prepare_tree(point: Point, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     """Return the state at a point, with the marginals of all items."""
     owner = point.objective
     indptr, indices, values = owner.map.store.by_feature

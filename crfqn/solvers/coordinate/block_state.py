@@ -9,14 +9,13 @@ Shapes: I items, B blocks, F features, K states, E edges.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.registry import MethodState
@@ -65,7 +64,8 @@ class BlockState(MethodState):
     """
 
     def __init__(self, owner: Objective, point: Point) -> None:
-        self.objective, loss, point = owner, cast(Likelihood, owner.loss), point.with_scores
+        loss: Any = owner.loss  # a likelihood, as `check` sees to it
+        self.objective, point = owner, point.with_scores
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
@@ -79,7 +79,7 @@ class BlockState(MethodState):
     def check(cls, objective: Any) -> None:
         """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
         loss = objective.loss
-        if not (isinstance(loss, Likelihood) and isinstance(loss.structure, (Chain, Taxonomy))):
+        if not (loss.has_marginals and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(
                 f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
             )

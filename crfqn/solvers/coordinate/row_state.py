@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ from crfqn.kernels.margins.losses import LOGISTIC, RANKING, MarginState, fill_lo
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint, Point
 from crfqn.objectives.registry import MethodState
@@ -96,7 +94,7 @@ class RowBlocks(MethodState):
     @classmethod
     def check(cls, objective: Any) -> None:
         """Raise ViewError for losses that cannot be followed by their margins."""
-        if not hasattr(objective.loss, "margins"):
+        if not objective.loss.has_margins:
             raise ViewError(f"row descent needs a loss of margins; {type(objective.loss).__name__} has none")
 
     @classmethod
@@ -115,8 +113,7 @@ class RowBlocks(MethodState):
             aligned_rows(len(margins) if loss.code == code else 0, margins.shape[1])
             for code in (LOGISTIC, RANKING)
         )
-        if isinstance(loss, MultilabelRanking):
-            relevance[:, :n_states] = loss.relevance
+        relevance[:, :n_states] = loss.relevance
         losses = np.zeros(owner.n_positions)
         _, indices, values = owner.map.store.by_feature
         state = MarginState(
@@ -230,7 +227,7 @@ class RowBlocks(MethodState):
     @cached_property
     def constants(self) -> Vector:
         """A Lipschitz constant of each row of the gradient, (F,) (appendix A)."""
-        return cast(MarginLoss, self.objective.loss).constants(self.objective.map, self.objective.weights)
+        return self.objective.loss.constants(self.objective.map, self.objective.weights)
 
     def local(self, penalty: ElasticNet | GroupLasso) -> RowPenalty:
         """The penalty of the rows."""

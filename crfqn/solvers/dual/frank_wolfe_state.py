@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.losses.structural_hinge import StructuralHinge
+from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
@@ -84,7 +84,7 @@ class FrankWolfeState(LearnedRows):
     def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for other losses than structured hinges, other structures and offsets."""
         part = objective.parts[0]
-        if not isinstance(part.loss, StructuralHinge):
+        if not part.loss.has_violations:
             raise ViewError(
                 f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(part.loss).__name__}"
             )

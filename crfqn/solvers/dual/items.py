@@ -26,7 +26,6 @@ from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.registry import MethodState
@@ -94,7 +93,7 @@ class DualItems(MethodState):
 
     Parameters
     ----------
-    objective : Objective of a `MulticlassHinge`
+    objective : Objective of a loss with `has_label_duals`
     penalty : ElasticNet with l2 > 0 and without L1; unpenalised may be the weights of a last feature that is 1
     method : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}
     tol : float, of the bisection
@@ -126,7 +125,7 @@ class DualItems(MethodState):
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the multiclass hinge, and for supports."""
-        if not isinstance(objective.loss, MulticlassHinge):
+        if not objective.loss.has_label_duals:
             raise ViewError(
                 f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"
             )

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.objectives.linear.gram_map import GramMap
-from crfqn.objectives.losses.multiclass_hinge import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.solvers.dual.decomposition_kernels import METHODS, Items, SubSolver, find_violated, visit_items
@@ -45,7 +44,7 @@ class Certified(NamedTuple):
 
 def starting_items(objective: Objective, l2: float, offsets: Vector) -> Items:
     """Return the items with dual variables of zero."""
-    labels = cast(MulticlassHinge, objective.loss).labels
+    labels = objective.loss.labels
     masses = objective.weights / l2
     b = np.zeros((objective.n_items, objective.n_states))
     b[np.arange(objective.n_items), labels] = masses

@@ -22,8 +22,7 @@ from crfqn.kernels.projection import PIVOT, epigraph_rows, simplex_rows
 from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.multiclass_hinge import LinearDual, MulticlassHinge
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation
+from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import NO_SCORES, Point
 from crfqn.objectives.registry import MethodState
@@ -79,7 +78,7 @@ class HingeSplitting(MethodState):
     def __init__(self, objective: Objective) -> None:
         self.objective, self.weights = objective, objective.weights
         loss = objective.loss
-        self._labels, self._items = loss.labels, np.arange(loss.n_items)  # type: ignore[attr-defined]
+        self._labels, self._items = loss.labels, np.arange(loss.n_items)
         self.margins = np.ones((loss.n_items, loss.n_states))
         if objective.offset is not None:
             self.margins += objective.offset.T - objective.offset[self._labels, self._items][:, None]
@@ -88,7 +87,7 @@ class HingeSplitting(MethodState):
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the hinge, and supports."""
-        if not isinstance(objective.loss, MulticlassHinge):
+        if not objective.loss.has_label_duals:
             raise ViewError(
                 f"primal-dual splitting needs the multiclass hinge; the loss is {type(objective.loss).__name__}"
             )

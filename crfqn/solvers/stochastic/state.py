@@ -19,9 +19,6 @@ from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.ranking import MultilabelRanking
-from crfqn.objectives.losses.score_loss import MarginLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.registry import MethodState
@@ -37,7 +34,6 @@ from crfqn.structures.taxonomy import Taxonomy
 LARGEST_BYTES = 4 * 10**9
 FREE, PAID, FORBIDDEN = 0, 1, 2
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
-NO_SETS = np.zeros(1, np.int64), np.empty(0, np.int32)
 
 
 class LearnedRows(MethodState):
@@ -66,7 +62,7 @@ class LearnedRows(MethodState):
     def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
         part = objective.parts[0]
-        if not isinstance(part.loss, Likelihood):
+        if not part.loss.has_marginals:
             raise ViewError(
                 f"learning item by item needs a likelihood; the loss is {type(part.loss).__name__}"
             )
@@ -92,12 +88,12 @@ class LearnedRows(MethodState):
     @property
     def structure(self) -> Any:
         """The structure of all parts."""
-        return cast(Likelihood, self.parts[0].loss).structure
+        return self.parts[0].loss.structure
 
     def item_data(self, which: int, items: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return what kernels read of some items of a part: their order, features, targets and weights."""
         part = self.parts[which]
-        loss = cast(Likelihood, part.loss)
+        loss = part.loss
         return items, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights
 
     def fixed_patterns(self) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
@@ -350,7 +346,7 @@ class FobosState(MethodState):
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for losses without margins and for offsets."""
-        if not hasattr(objective.loss, "margins"):
+        if not objective.loss.has_margins:
             raise ViewError(
                 f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none"
             )
@@ -369,12 +365,11 @@ class FobosState(MethodState):
         outstanding.
         """
         self.rates[fobos.ETA0] = eta0
-        owner, rest = self.objective, self.items[order]
-        loss = cast(MarginLoss, owner.loss)
-        sets = (loss.starts, loss.sets) if isinstance(loss, MultilabelRanking) else NO_SETS
+        owner, rest, loss = self.objective, self.items[order], self.objective.loss
+        labels = loss.labels, *loss.label_sets
         while rest.size:
             n_done = fobos.learn_rows(
-                loss.code, rest, *owner.map.store.by_position(), loss.labels, *sets, owner.weights, self.n_states,
+                loss.code, rest, *owner.map.store.by_position(), *labels, owner.weights, self.n_states,
                 self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates,
             )  # fmt: skip
             rest = rest[n_done:]
