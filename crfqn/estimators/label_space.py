@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.estimators.content import LARGEST_TABLE
-from crfqn.structures.flat import flat
-from crfqn.structures.taxonomy import Taxonomy
+from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.tree import LabelTree
 from crfqn.threads import Pool
 

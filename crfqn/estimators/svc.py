@@ -40,7 +40,7 @@ from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
-from crfqn.penalties.kernel_norm import KernelNorm
+from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition

@@ -10,7 +10,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.protocols import UnpenalisedReachView
 from crfqn.objectives.registry import MethodState
-from crfqn.penalties.constraints import LossBudget
+from crfqn.penalties.penalty import LossBudget
 
 V = TypeVar("V")
 

@@ -5,9 +5,8 @@ stopping, shrinking, tests and reports. A penalty also knows its conjugate, for 
 quadratic model under itself: a solver need not know which penalty it has.
 """
 
-from crfqn.penalties.constraints import LossBudget
 from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.feature_blocks import FeatureBlocks
-from crfqn.penalties.group_lasso import NORMS, GroupLasso
+from crfqn.penalties.group_lasso import NORMS, FeatureBlocks, GroupLasso
+from crfqn.penalties.penalty import LossBudget
 
 __all__ = ["NORMS", "ElasticNet", "FeatureBlocks", "GroupLasso", "LossBudget"]

@@ -4,6 +4,9 @@ The rows of the (features x states) weights are the groups: the sum of their Euc
 and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
 Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
 
+`FeatureBlocks` has norms of blocks of features within a state, sum_k sum_b ||w_(k,b)||, as Chierchia et al. (2015) use
+them: a state keeps or drops a block of features by itself, where rows are kept by all states or none.
+
 Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0).
 Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
@@ -11,14 +14,15 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.sorted_sets import found_in
+from crfqn.kernels.sparse.sorted_sets import found_in, union
 from crfqn.kernels.subproblem.coordinates import Subproblem
 from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
 from crfqn.kernels.subproblem.proximal import block_distances, prox_blocks
@@ -82,6 +86,11 @@ class GroupLasso(Penalty):
     def is_quadratic(self) -> bool:
         return self.dual_radius == 0
 
+    @property
+    def largest_block(self) -> int:
+        """The most weights of a group."""
+        return self.n_states
+
     def scaled(self, factor: float) -> GroupLasso:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
@@ -129,13 +138,91 @@ class GroupLasso(Penalty):
     def norm_bounds(self, value: float) -> tuple[float, float]:
         """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
 
-        The sum of the rows' lengths bounds the Euclidean norm; a row's length is up to sqrt(K) times its largest size.
+        The sum of the blocks' lengths bounds the Euclidean norm; a block's length is at most the root of its number of
+        weights times its largest size.
         """
         l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
         if self.group_l1 > 0:
-            per_row = np.sqrt(self.n_states) if self.norm == "linf" else 1.0
-            l2_norm = min(l2_norm, float(per_row * value / self.group_l1))
+            per_block = np.sqrt(self.largest_block) if self.norm == "linf" else 1.0
+            l2_norm = min(l2_norm, float(per_block * value / self.group_l1))
         return l1_norm, l2_norm
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBlocks(GroupLasso):
+    """group_l1 sum_k sum_b ||w_(k,b)|| + l1 ||w||_1 + l2/2 ||w||^2 over all coordinates but the unpenalised ones.
+
+    w_(k,b) are the weights of state k for the features of block b. Parameters as of `GroupLasso`, and
+
+    Parameters
+    ----------
+    feature_groups : ndarray of int64, shape (F,), numbers >= 0: the block of each feature
+    """
+
+    feature_groups: Coords = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        groups = self.feature_groups
+        if groups.shape != (self.n_features,) or groups.dtype.kind not in "iu" or groups.min() < 0:
+            raise InputError(
+                f"feature_groups: expected {self.n_features} integers >= 0, one a feature, "
+                f"got shape {groups.shape} and dtype {groups.dtype}"
+            )
+
+    @property
+    def is_rowwise(self) -> bool:
+        return False
+
+    @property
+    def largest_block(self) -> int:
+        return int(self.members.sizes.max(initial=1))
+
+    @cached_property
+    def members(self) -> Blocks:
+        """The features of each block."""
+        return Blocks.of_names(self.feature_groups)
+
+    @cached_property
+    def _block_of(self) -> Coords:
+        """The number of each feature's block, (F,)."""
+        return self.members.spread(np.arange(self.members.n_blocks))
+
+    def names(self, coords: Coords) -> Coords:
+        """Return the number of each coordinate's block, (n,)."""
+        states, features = np.divmod(coords, self.n_features)
+        return states * self.members.n_blocks + self._block_of[features]
+
+    def _at(self, coords: Coords) -> LocalGroupLasso:
+        is_unpenalised = np.isin(coords, self.unpenalised)
+        is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
+        n_blocks = self.members.n_blocks * self.n_states
+        nodes = np.where(is_alone, 0, coords)
+        blocks = Blocks.of_names(np.where(is_alone, n_blocks + coords, self.names(nodes)))
+        return self._on(blocks, ~is_unpenalised[blocks.firsts])
+
+    def coords_of(self, names: Coords) -> Coords:
+        """Return all coordinates of some blocks, sorted."""
+        states, blocks = np.divmod(names, self.members.n_blocks)
+        places, _ = self.members.only(blocks)
+        return np.sort(np.repeat(states, self.members.sizes[blocks]) * self.n_features + places)
+
+    def screen(self, point: Any) -> Screening:
+        """Return the whole blocks that are not zero, or whose gradient's dual norm exceeds its bound.
+
+        Such a block has an entry above the bound over the root of its size, or under "linf" over its size.
+        """
+        share = self.largest_block if self.norm == "linf" else np.sqrt(self.largest_block)
+        found = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
+        n_nodes = self.n_features * self.n_states
+        asked = union(found.coords, point.coords[point.weights != 0])
+        nodes = np.setdiff1d(asked[asked < n_nodes], self.unpenalised, assume_unique=True)
+        coords = union(self.coords_of(np.unique(self.names(nodes))), asked)
+        screening = Screening(coords, point.gradient(coords))
+        local = self.at(coords)
+        is_kept = local.blocks.holders(np.flatnonzero(np.isin(coords, point.coords[point.weights != 0])))
+        stays = is_kept | (local.dual_norms(screening.gradient) > local.group)
+        return screening.only(local.blocks.spread(stays))
 
 
 @dataclass(frozen=True, eq=False)

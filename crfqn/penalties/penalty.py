@@ -1,20 +1,27 @@
-"""Base of the penalties: what all of them do at some coordinates, by way of the penalty at these (`at`).
+"""Base of the penalties, the norm of a kernel machine, and a bound on the loss in the place of a penalty's strength.
 
-Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+Shapes: I items; n coordinates passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
+from crfqn.projections import project_halfspace
 
 
 class Penalty:
-    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones."""
+    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones.
+
+    A subclass has `at`, the penalty at some coordinates; solvers ask its properties, never for its class.
+    """
 
     l1: float
     l2: float
@@ -88,3 +95,62 @@ def check_strengths(penalty: Penalty, *names: str) -> None:
         strength = getattr(penalty, name)
         if not (np.isfinite(strength) and strength >= 0):
             raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class KernelNorm(Penalty):
+    """The norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix.
+
+    It is l2/2 ||w||^2 of the weights in the kernel's feature space, which nobody sees.
+
+    Parameters
+    ----------
+    product : function of sorted coordinates and values (n,) that returns K a at each of them, (n,)
+    l2 : float > 0
+    """
+
+    product: Callable[[NDArray[np.int64], Vector], Vector]
+    l2: float
+    l1: float = field(default=0.0, init=False)
+    unpenalised: Coords = field(default_factory=lambda: NO_COORDS, init=False)
+
+    def __post_init__(self) -> None:
+        check_strengths(self, "l2")
+
+    @property
+    def dual_radius(self) -> float:
+        """The largest |gradient| that a zero can have at an optimum: there are no kinks."""
+        return 0.0
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether it is l2/2 ||w||^2 alone: of the weights in the feature space, yes."""
+        return True
+
+    def value(self, coords: Coords, w: Vector) -> float:
+        """Return the penalty at w."""
+        return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0
+
+
+@dataclass(frozen=True)
+class LossBudget:
+    """V = {losses: sum_i weight_i loss_i <= bound}, a half-space (Chierchia et al. 2015, equation 13).
+
+    Parameters
+    ----------
+    bound : float > 0, eta, in the unit of the loss summed over the items
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.bound) and self.bound > 0):
+            raise InputError(f"bound: expected a finite number > 0, got {self.bound!r}")
+
+    def project(self, losses: Vector, weights: Vector) -> Vector:
+        """Return the nearest losses within the budget."""
+        return project_halfspace(losses, weights, self.bound)
+
+    def excess(self, total: float) -> float:
+        """Return how far a weighted sum of losses is above the budget, as a share of it."""
+        return max(total - self.bound, 0.0) / self.bound

@@ -174,3 +174,13 @@ class Taxonomy:
         cuts = self.n_items * np.arange(n_parts + 1) // max(1, n_parts)
         n_operations = PASS * self.n_items * self.n_states
         threads.each(n_parts, lambda part: run(cuts[part], cuts[part + 1]), n_operations)
+
+
+def flat(n_classes: int, n_items: int) -> Taxonomy:
+    """Return the structure of items with one label each of `n_classes`, without a taxonomy: inference is a softmax.
+
+    It is the taxonomy whose nodes are all at the top, and the chain of length one: three ways to the same numbers.
+    """
+    if n_classes < 1:
+        raise InputError(f"a flat structure needs at least one class, got n_classes = {n_classes}")
+    return Taxonomy(np.full(n_classes, -1, np.int32), np.ones(n_classes, bool), n_items)

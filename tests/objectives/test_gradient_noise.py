@@ -15,7 +15,7 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.objective import Objective
-from crfqn.structures.flat import flat
+from crfqn.structures.taxonomy import flat
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 4)) * [1.0, 0.1, 3.0, 1.0] * (RANDOM.random((60, 4)) < 0.5)

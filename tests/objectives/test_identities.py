@@ -29,8 +29,7 @@ from crfqn.solvers.prox_qn import (
     WarmStart,
 )  # fmt: skip
 from crfqn.structures.chain import Chain
-from crfqn.structures.flat import flat
-from crfqn.structures.taxonomy import Taxonomy
+from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.tree import LabelTree
 
 N_CLASSES, N_FEATURES, N_ITEMS = 12, 40, 250

@@ -31,7 +31,7 @@ from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.state import SGDState
-from crfqn.structures.flat import flat
+from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
 
 every_loss = pytest.mark.parametrize("name", NAMES)

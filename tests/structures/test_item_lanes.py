@@ -7,8 +7,7 @@ import pytest
 from references import log_recursion
 
 from crfqn.kernels.rows import LANES
-from crfqn.structures.chain import Chain
-from crfqn.structures.item_lanes import LARGEST, MOST_STATES, count_parts, split_part
+from crfqn.structures.chain import LARGEST, MOST_STATES, Chain, count_parts, split_part
 from crfqn.threads import N_PARTS
 
 

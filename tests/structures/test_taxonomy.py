@@ -13,8 +13,7 @@ from references import Forest
 from crfqn.errors import InputError
 from crfqn.kernels import taxonomy as marginals
 from crfqn.kernels.taxonomy import WIDEST
-from crfqn.structures.flat import flat
-from crfqn.structures.taxonomy import Taxonomy
+from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.threads import N_PARTS, Pool
 
 tile_width = from_python(marginals.tile_width)

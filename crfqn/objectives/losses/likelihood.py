@@ -34,8 +34,8 @@ from crfqn.objectives.losses.reach import label_leads, label_range
 from crfqn.objectives.losses.score_loss import Evaluation, NoDual, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
 from crfqn.structures.chain import Chain
-from crfqn.structures.flat import flat
 from crfqn.structures.structure import NO_TARGETS
+from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
 
 
