@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -32,11 +31,13 @@ from harness.curve_report import (
 )
 from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Study, Weights
 from harness.data import DATA, Data, Source
-from harness.drawing import Look, Method, Panel, draw
+from harness.drawing import Method, Panel, Style
 from harness.judging import Verdict, judge, n_rows, predictions
 from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Optimum, Page, explaining
+from harness.options import SEVERAL, Into, Quick, as_options, command, some_of
+from harness.pages import Optimum, Page, Publisher, explaining
 from harness.problems import Problem, read_stored, stored
+from harness.records import Record, distinct, lines_of, matching, means, pivot
 from harness.report import Table, shown
 
 from crfqn.data.features import FeatureStore
@@ -45,7 +46,6 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.plot.canvas import check_matplotlib
 from crfqn.result import Result
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.first_order.prox_gd import FISTA
@@ -55,7 +55,6 @@ from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.threads import Pool
 
-FIGURES, TABLES = ("2", "3", "4", "5"), ("2",)
 OF_THE_PAPER = [name for name in DATA if name != "news20-counts"]
 QUICK_NAMES, QUICK_STEP = ("sector",), 4  # through the lambdas
 SECONDS, QUICK_SECONDS = 300.0, 0.2
@@ -91,7 +90,7 @@ PAGE = Page(
     "Block coordinate descent: the paper's study",
     INTRODUCTION,
     "reproduce_bcd.py",
-    (*(f"figure-{name}" for name in FIGURES), "table-2"),
+    ("figure-2", "figure-3", "figure-4", "figure-5", "table-2"),
 )
 NOTES = {
     "news20": "News20: 20 Newsgroups, tf-idf over the words of the by-date training part, 130,108 of them; the paper "
@@ -151,8 +150,8 @@ SOLVERS: Mapping[str, Method] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(Look):
-    """An objective: its loss, whether whole rows are penalised, the steps that minimise it, the look of its curve."""
+class Objective(Style):
+    """An objective: its loss, whether whole rows are penalised, the steps that minimise it, the style of its curve."""
 
     loss: str
     step: str = "line search"
@@ -241,7 +240,7 @@ class Task:
         table.ravel()[weights[0]] = weights[1]
         return table
 
-    def glance(self, weights: Weights) -> tuple[float, int]:
+    def worth(self, weights: Weights) -> tuple[float, int]:
         table = self.table(weights)
         return judging.accuracy(self.problem, predictions(self.problem, table)), n_rows(table)  # type: ignore[arg-type]
 
@@ -271,70 +270,45 @@ def curve_figure(number: str, data: Sequence[Data], solvers: Sequence[str]) -> C
     return CurveFigure(number, title, tuple(solvers), panels, is_comparison=True)
 
 
-class Solution(NamedTuple):
-    """Where a run has ended.
-
-    objective_name : of `OBJECTIVES`; strength : lambda; sweeps : K of the paper, the outer iterations
-    is_finished : by the stopping rule or after K sweeps, not because the seconds were over
-    share : non-zero rows in per cent
-    """
-
-    objective_name: str
-    strength: float
-    split: int
-    seconds: float
-    sweeps: int
-    is_finished: bool
-    value: float
-    gap: float
-    accuracy: float
-    share: float
-
-
 def solve_all(
     path: str, name: str, strengths: Sequence[float], split: int, seconds: float, n_threads: int | None
-) -> list[Solution]:
+) -> list[Record]:
     """Section 5.3: an objective at every lambda, each from zero by the paper's stopping rule, after a warm-up."""
     problem, found, kind = read_stored(path), [], OBJECTIVES[name]
     solve(Task(problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, kind), name, 0, WARM_UP_SECONDS)
     for strength in strengths:
         found.append(solve(Task(problem, strength, kind, n_threads), name, split, seconds))
-        say(f"  {name}, lambda = {strength:.2e}: {found[-1].seconds:.1f} s, {found[-1].sweeps} sweeps")
+        say(f"  {name}, lambda = {strength:.2e}: {found[-1]['seconds']:.1f} s, {found[-1]['sweeps']} sweeps")
     return found
 
 
-def solve(task: Task, name: str, split: int, seconds: float) -> Solution:
-    """Algorithm 1 to its stopping rule: a point of figure 5 and an entry of table 2."""
+def solve(task: Task, name: str, split: int, seconds: float) -> Record:
+    """Algorithm 1 to its stopping rule: a point of figure 5 and an entry of table 2.
+
+    Of the record: sweeps are K of the paper, the outer iterations; `is_finished` by the stopping rule or after K
+    sweeps, not because the seconds were over; `share` of rows that are not zero, in per cent.
+    """
     result = task.fit(paper_bcd(task.kind.step, TAU), tol=0.0, max_iter=SWEEPS, max_seconds=seconds)
     if result.status.name == "INTERRUPTED":
         raise KeyboardInterrupt
     verdict = task.verdict((result.coords, result.weights))
-    is_finished = result.status.name != "MAX_SECONDS"
-    share = 100.0 * verdict.n_rows / task.n_features
-    return Solution(
-        name, task.strength, split, result.seconds, result.n_iter, is_finished, verdict.objective, result.gap,
-        verdict.accuracy, share,
-    )  # fmt: skip
+    return {
+        "objective_name": name, "strength": task.strength, "split": split, "seconds": result.seconds,
+        "sweeps": result.n_iter, "is_finished": result.status.name != "MAX_SECONDS", "value": verdict.objective,
+        "gap": result.gap, "accuracy": verdict.accuracy, "share": 100.0 * verdict.n_rows / task.n_features,
+    }  # fmt: skip
 
 
-def averages(solutions: Sequence[Solution], name: str) -> dict[str, np.ndarray]:
-    """Of an objective, by lambda from the largest: means over the splits."""
-    of_name = [each for each in solutions if each.objective_name == name]
-    strengths = sorted({each.strength for each in of_name}, reverse=True)
-    by_strength = [[each for each in of_name if each.strength == strength] for strength in strengths]
-    columns = ("seconds", "sweeps", "accuracy", "share")
-    means = {
-        column: np.array([np.mean([getattr(each, column) for each in group]) for group in by_strength])
-        for column in columns
-    }
-    return {"strength": np.array(strengths), **means}
+def averages(solutions: Iterable[Record]) -> list[Record]:
+    """Means over the splits, by objective and lambda."""
+    numbers = ("seconds", "sweeps", "accuracy", "share")
+    return means(solutions, ["objective_name", "strength"], numbers)
 
 
 @dataclass(eq=False)
-class Publisher:
-    """Makes figures and tables in a folder.
+class Paper(Publisher):
+    """The paper's figures and table.
 
-    path : the folder, made if it is not there
     names : of data sets; none: all of the paper's that can be had on this machine, one if it must be quick
     seconds : limit of a single run
     n_splits : of figure 5 and table 2
@@ -350,65 +324,63 @@ class Publisher:
     n_threads: int | None
     solvers: Sequence[str] = tuple(SOLVERS)
     step: int = QUICK_STEP
-    solutions: dict[tuple[Source, str], list[Solution]] = field(default_factory=dict)
+    solutions: dict[tuple[Source, str], list[Record]] = field(default_factory=dict)
+    page = PAGE
 
     def __post_init__(self) -> None:
-        check_matplotlib()
         self.data = chosen(self.names or (QUICK_NAMES if self.is_quick else ()))
-        threads = "" if self.n_threads is None else f" --threads {self.n_threads}"
-        options = f"{' --quick' * self.is_quick} --max-seconds {self.seconds:g}{threads}"
-        self.folder = Folder(self.path, PAGE, options)
+        self.open(self.path, quick=self.is_quick, max_seconds=self.seconds, threads=self.n_threads)
         self.study = Study(self.folder, self.seconds, self.is_quick, self.n_threads)
-        self.chosen_data = "".join(f" --data {name}" for name in self.names)
+        self.chosen_data = as_options(data=self.names)
         say(CONSTANTS)
 
     def figure(self, name: str) -> None:
         """Measure and draw figure `name`."""
-        say(f"Figure {name}")
         if name == "5":
             return self.grid()
         figure = curve_figure(name, self.data, self.solvers)
         figure = figure.quick() if self.is_quick else figure
         measured = self.study.measure(figure)
-
         tables, notes = tables_of(figure, measured, self.folder.optima)
         publish_curves(self.folder, figure, measured, SOLVERS, PAPER_BCD, tables, notes, self.chosen_data)
 
     def grid(self) -> None:
         """Figure 5: accuracy against non-zero rows, a panel a data set, a point a lambda."""
         solved = self.solve(COMPARED)
-
-        panels = []
+        panels, tables = [], []
         for source, solutions in solved.items():
-            means = {name: averages(solutions, name) for name in COMPARED}
-            lines = {name: (found["share"], found["accuracy"]) for name, found in means.items()}
+            points = averages(solutions)
+            lines = lines_of(points, "objective_name", "share", "accuracy")
             panels.append(Panel(source.title, lines, LABELS["rows"], LABELS["accuracy"], "x"))
-        title = "Sparsity and test accuracy of the objectives"
+            cell = lambda each: f"{each['share']:.3g}, {each['accuracy']:.4f}"  # noqa: E731
+            note = "Non-zero rows in per cent, test accuracy."
+            tables.append(pivot(source.title, points, "strength", "objective_name", cell, [note]))
+        title = "sparsity and test accuracy of the objectives"
         notes = [ROWS_NOTE, splits_note(solved), *data_notes(solved)]
-        self.folder.publish(
-            "figure-5",
-            "Figure 5: sparsity and test accuracy of the objectives",
-            grid_tables(solved),
-            notes,
-            solution_rows(solved),
-            lambda file: draw(panels, file, title, OBJECTIVES),
-            f"{self.chosen_data} --splits {self.n_splits}",
+        self.publish(
+            "figure-5", title, tables, notes, solved, panels=panels, heading=title, styles=OBJECTIVES
         )
 
     def table(self, name: str) -> None:
         """Table 2; it shares runs with figure 5."""
-        say(f"Table {name}")
         solved = self.solve(TIMED)
+        title = "training times of the objectives over the grid of lambdas"
+        self.publish("table-2", title, [times_table(solved)], [], solved)
 
-        title = f"Table {name}: training times of the objectives over the grid of lambdas"
+    def publish(
+        self, name: str, title: str, tables: Sequence[Table], notes: Sequence[str],
+        solved: Mapping[Source, Sequence[Record]], **drawing: Any,
+    ) -> None:  # fmt: skip
+        """Write down runs over the grid."""
+        records = [
+            {"data": source.title, **each} for source, solutions in solved.items() for each in solutions
+        ]
         extra = f"{self.chosen_data} --splits {self.n_splits}"
-        self.folder.publish(
-            f"table-{name}", title, [times_table(solved)], rows=solution_rows(solved), extra=extra
-        )
+        self.folder.publish(name, title, tables, notes, records=records, extra=extra, **drawing)
 
-    def solve(self, names: Sequence[str]) -> dict[Source, list[Solution]]:
+    def solve(self, names: Sequence[str]) -> dict[Source, list[Record]]:
         """Objectives over the grid of lambdas, on several splits of all data, by its first split."""
-        found: dict[Source, list[Solution]] = {}
+        found: dict[Source, list[Record]] = {}
         for data in self.data:
             sources = [Source(data, split, self.is_quick) for split in range(self.n_splits)]
             for source in sources:
@@ -439,14 +411,6 @@ def chosen(names: Sequence[str]) -> list[Data]:
     if missing:
         say(NO_DATA + ", ".join(DATA[name].title for name in missing))
     return [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
-
-
-def solution_rows(
-    solved: Mapping[Source, Sequence[Solution]],
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Head and rows of the CSV file: a line a run."""
-    rows = [(source.title, *each) for source, solutions in solved.items() for each in solutions]
-    return ["data", *Solution._fields], rows
 
 
 def data_notes(sources: Iterable[Source]) -> list[str]:
@@ -529,44 +493,25 @@ def percentage(n_rows: float, curve: Curve) -> str:
     return f"{n_rows:,.0f} ({100 * n_rows / curve.n_features:.2g} %)"
 
 
-def grid_tables(solved: Mapping[Source, Sequence[Solution]]) -> list[Table]:
-    """The points of figure 5."""
-    tables = []
-    for source, solutions in solved.items():
-        head = ["lambda"]
-        rows: dict[str, list[str]] = {}
-        for name in COMPARED:
-            found = averages(solutions, name)
-            head += [f"{name}: rows, %", "accuracy"]
-            points = zip(found["strength"], found["share"], found["accuracy"], strict=True)
-            for strength, share, accuracy in points:
-                rows.setdefault(f"{strength:.2e}", []).extend([f"{share:.3g}", f"{accuracy:.4f}"])
-        tables.append(Table(source.title, head, [[strength, *cells] for strength, cells in rows.items()]))
-    return tables
-
-
-def times_table(solved: Mapping[Source, Sequence[Solution]]) -> Table:
+def times_table(solved: Mapping[Source, Sequence[Record]]) -> Table:
     """Table 2: minimum, median and maximum over the grid beside the paper's; sweeps, and the ratios of medians."""
     rows, notes = [], []
     for source, solutions in solved.items():
-        medians, counts = {}, {}
+        points, medians, first_sweeps = averages(solutions), {}, {}
+        paper = dict(zip(TIMED, PAPER_TIMES.get(source.data.name, ()), strict=False))
         for name in TIMED:
-            found = averages(solutions, name)
-            seconds, counts[name] = found["seconds"], found["sweeps"]
-            medians[name] = float(np.median(seconds))
-            theirs = dict(zip(TIMED, PAPER_TIMES.get(source.data.name, ()), strict=False)).get(name)
-            unfinished = sum(not each.is_finished for each in solutions if each.objective_name == name)
-            rows.append(
-                [source.title, name, *(f"{number:.2f}" for number in spread(seconds))]
-                + ([f"{number:,.2f}" for number in theirs] if theirs else ["-"] * 3)
-                + [f"{np.median(counts[name]):.0f}", str(unfinished)]
-            )
+            own = matching(points, objective_name=name)
+            seconds, sweeps = ([each[what] for each in own] for what in ("seconds", "sweeps"))
+            medians[name], first_sweeps[name] = float(np.median(seconds)), sweeps[0]
+            theirs = [f"{number:,.2f}" for number in paper[name]] if name in paper else ["-"] * 3
+            unfinished = len(matching(solutions, objective_name=name, is_finished=False))
+            ours = [f"{number:.2f}" for number in (min(seconds), medians[name], max(seconds))]
+            rows.append([source.title, name, *ours, *theirs, f"{np.median(sweeps):.0f}", str(unfinished)])
         straight, multitask, logistic, searching = TIMED
-        words = f"{source.title}: medians of {logistic} / {straight} {medians[logistic] / medians[straight]:.1f}, "
-        words += f"{multitask} / {straight} {medians[multitask] / medians[straight]:.1f}, "
-        words += f"{searching} / {logistic} {medians[searching] / medians[logistic]:.1f}; sweeps at the "
-        words += "largest lambda: "
-        notes.append(f"{words}{straight} {counts[straight][0]:.0f}, {multitask} {counts[multitask][0]:.0f}.")
+        pairs = ((logistic, straight), (multitask, straight), (searching, logistic))
+        ratios = ", ".join(f"{one} / {other} {medians[one] / medians[other]:.1f}" for one, other in pairs)
+        counts = ", ".join(f"{name} {first_sweeps[name]:.0f}" for name in (straight, multitask))
+        notes.append(f"{source.title}: medians of {ratios}; sweeps at the largest lambda: {counts}.")
     notes += [
         "The paper: logistic / squared hinge up to 10; on Amazon7 8723 s with line search against 5823 s without; on "
         "News20 with lambda = 1e-3 73 iterations against 108 of the multitask objective.",
@@ -578,34 +523,27 @@ def times_table(solved: Mapping[Source, Sequence[Solution]]) -> Table:
     return Table("Training times", [*head, "sweeps (median)", "unfinished"], rows, notes)
 
 
-def spread(seconds: np.ndarray) -> tuple[float, float, float]:
-    """Minimum, median and maximum."""
-    return float(seconds.min()), float(np.median(seconds)), float(seconds.max())
-
-
-def splits_note(solved: Mapping[Source, Sequence[Solution]]) -> str:
-    n_splits = len({each.split for solutions in solved.values() for each in solutions})
+def splits_note(solved: Mapping[Source, Sequence[Record]]) -> str:
+    n_splits = len(distinct((each for solutions in solved.values() for each in solutions), "split"))
     return f"Means over {n_splits} split{'s' if n_splits > 1 else ''} (the paper: 3)."
 
 
-FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]
-TableName = StrEnum("TableName", [*TABLES])  # type: ignore[misc]
-DataName = StrEnum("DataName", [*DATA])  # type: ignore[misc]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
 def reproduce(
-    figure: Annotated[list[FigureName] | None, typer.Option(help=SEVERAL)] = None,
-    table: Annotated[list[TableName] | None, typer.Option(help=SEVERAL)] = None,
+    figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
+    table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     data: Annotated[
-        list[DataName] | None,
-        typer.Option(
-            help="May be given several times; default: those of the paper that are here, texts of the same shape for "
-            "Sector and RCV1 where they are not; with --quick Sector."
+        list[str] | None,
+        some_of(
+            [*DATA],
+            "May be given several times; default: those of the paper that are here, texts of the same shape for "
+            "Sector and RCV1 where they are not; with --quick Sector.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small parts of the data, short runs.")] = False,
+    quick: Quick = False,
     max_seconds: Annotated[
         float | None,
         typer.Option(min=0.1, help=f"Of a single run; default: {SECONDS:g}, with --quick {QUICK_SECONDS:g}."),
@@ -614,20 +552,12 @@ def reproduce(
         int | None, typer.Option(min=1, help="Of figure 5 and table 2; default: 3, with --quick 1.")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="The paper's solvers have one.")] = 1,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("bcd-study"),
+    output: Into = Path("bcd-study"),
 ) -> None:
     """Measure the paper's figures and table 2 again; without a choice all of them."""
-    figures, tables = [*map(str, figure or ())], [*map(str, table or ())]
-    if not (figures or tables):
-        figures, tables = [*FIGURES], [*TABLES]
     seconds = max_seconds or (QUICK_SECONDS if quick else SECONDS)
     with explaining():
-        names = [*map(str, data or ())]
-        publisher = Publisher(output, names, quick, seconds, splits or (1 if quick else 3), threads)
-        for name in figures:
-            publisher.figure(name)
-        for name in tables:
-            publisher.table(name)
+        Paper(output, data or (), quick, seconds, splits or (1 if quick else 3), threads).make(figure, table)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ Writes PNG and CSV files, and a page over all that is in the folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Annotated, Any, NamedTuple
@@ -22,16 +23,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from harness import data
-from harness.drawing import Panel, draw
+from harness.drawing import Panel
 from harness.measuring import quietly, say
-from harness.pages import SEVERAL, Folder, Page, explaining
+from harness.options import SEVERAL, Into, command, some_of
+from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem
-from harness.report import Table
+from harness.records import Record, grouped, lines_of, matching, means, pivot
 from numpy.typing import NDArray
 
 from crfqn import MulticlassClassifier
 from crfqn.errors import InputError
-from crfqn.plot.canvas import check_matplotlib
 from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.solvers.primal_dual.regularised import FBPD
 
@@ -41,6 +42,7 @@ LOSSES = {
     "logit": "logistic",
     "one-vs-all": "multitask-squared-hinge",
 }
+CONSTRAINED = "Algorithm 2"
 CHANGE = 1e-5  # of the weights in a step: the paper's rule
 NEAR = 1e-3  # certified: ends a run as well
 MOST = 2000  # iterations, of 10 steps each for the hinge
@@ -50,10 +52,6 @@ BUDGETS = (0.03, 0.1, 0.3)  # of Algorithm 2: eta = alpha L, and a loss of L is 
 FEW, NEWS = (3, 5, 10), (5, 10, 50)  # training items of a class
 ROUGH = 1e-3  # figure 4's rule
 SCALES, WAVELETS = 2, 2  # 2^J = 4, two layers
-HEAD = (
-    "data", "penalty", "per_class", "seed", "method", "alpha", "errors", "of", "kept", "zeros", "seconds", "status",
-    "gap",
-)  # fmt: skip
 INTRODUCTION = """\
 The table and the figures of G. Chierchia, N. Pustelnik, J.-C. Pesquet and B. Pesquet-Popescu, *A proximal approach
 for sparse multiclass SVM*, 2015, measured again. lambda = 1 / alpha, eta = alpha L. "Hinge" is Algorithm 1 by the
@@ -85,11 +83,6 @@ class Figure(NamedTuple):
     is_constrained: bool = False
     change: float = CHANGE
 
-    @property
-    def title(self) -> str:
-        """What it shows."""
-        return " and ".join(self.shown)
-
 
 FIGURES = {
     "1": Figure("mnist", "l1/linf", FEW, ("errors", "zeros")),
@@ -99,77 +92,36 @@ FIGURES = {
 }
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A model: its test errors, weights that are not zero by class, how it was found."""
-
-    method: str
-    alpha: float
-    errors: int
-    n_test: int
-    kept: tuple[int, ...]
-    n_weights: int
-    seconds: float
-    status: str
-    gap: float
-
-    @property
-    def zeros(self) -> float:
-        """The share of weights that are zero, %."""
-        return 100.0 * (1.0 - sum(self.kept) / self.n_weights)
-
-
-def fit(items: Problem, penalty: str, method: str, alpha: float, change: float = CHANGE) -> Fit:
-    """Train at lambda = 1 / alpha: our loss is not scaled, and the penalty's strength is alpha."""
+def fit(items: Problem, penalty: str, method: str, alpha: float, change: float = CHANGE) -> Record:
+    """Train at lambda = 1 / alpha (our loss is not scaled, and the penalty's strength is alpha), or Algorithm 2 at
+    eta = alpha L; a record of test errors, weights that are not zero by class, how it was found."""
     strength = {"l1": "l1", "l2": "l2"}.get(penalty, "group_l1")
-    own: dict[str, Any] = {"solver": FBPD(change=change)} if method == "hinge" else {}
+    settings: dict[str, Any] = {"loss": LOSSES.get(method, "hinge"), strength: alpha, "tol": NEAR}
+    if method == "hinge":
+        settings |= {"solver": FBPD(change=change)}
+    if method == CONSTRAINED:
+        constraint = alpha * len(items.y_train)
+        settings = {
+            "loss": "hinge",
+            "constraint": constraint,
+            "solver": ConstrainedFBPD(change=change),
+            "tol": 0.0,
+        }
     groups = items.groups if strength == "group_l1" else None
     model = MulticlassClassifier(
-        loss=LOSSES[method],
-        penalty=penalty,
-        feature_groups=groups,
-        max_iter=MOST,
-        tol=NEAR,
-        n_threads=1,
-        **{strength: alpha},
-        **own,
+        penalty=penalty, feature_groups=groups, max_iter=MOST, n_threads=1, **settings
     )
-    return measured(model, items, method, alpha)
-
-
-def constrained(items: Problem, penalty: str, alpha: float, change: float = CHANGE) -> Fit:
-    """Train by Algorithm 2 at eta = alpha L."""
-    model = MulticlassClassifier(
-        loss="hinge",
-        penalty=penalty,
-        feature_groups=items.groups if penalty in ("l1/l2", "l1/linf") else None,
-        constraint=alpha * len(items.y_train),
-        solver=ConstrainedFBPD(change=change),
-        tol=0.0,
-        max_iter=MOST,
-        n_threads=1,
-    )
-    return measured(model, items, "Algorithm 2", alpha)
-
-
-def measured(model: Any, items: Problem, method: str, alpha: float) -> Fit:
-    """Fit and count."""
     with quietly():
         begin = process_time()
         model.fit(items.X_train, items.y_train)
     seconds = process_time() - begin
-    kept = tuple(int(n) for n in np.diff(model.coef_.indptr))
-    errors = int(np.sum(model.predict(items.X_test) != items.y_test))
-    found = model.result_
-    return Fit(
-        method, alpha, errors, len(items.y_test), kept, model.coef_.shape[0] * model.coef_.shape[1], seconds,
-        found.status.name.lower(), found.gap,
-    )  # fmt: skip
-
-
-def best(fits: Sequence[Fit]) -> Fit:
-    """The fewest errors, and of these the fewest weights."""
-    return min(fits, key=lambda each: (each.errors, sum(each.kept)))
+    kept, found = np.diff(model.coef_.indptr), model.result_
+    return {
+        "method": method, "alpha": alpha, "errors": int(np.sum(model.predict(items.X_test) != items.y_test)),
+        "of": len(items.y_test), "kept": " + ".join(map(str, kept.tolist())),
+        "zeros": 100.0 * (1.0 - int(kept.sum()) / math.prod(model.coef_.shape)), "seconds": seconds,
+        "status": found.status.name.lower(), "gap": found.gap,
+    }  # fmt: skip
 
 
 @cache
@@ -225,10 +177,9 @@ def digits() -> Problem:
 
 
 @dataclass(eq=False)
-class Publisher:
-    """Makes the table and figures in a folder.
+class Paper(Publisher):
+    """The paper's table and figures.
 
-    path : the folder, made if it is not there
     n_subsets : random training sets of every size (the paper: 25, 10 of News20)
     leukemia : the folder of its files; by default `leukemia` below CRFQN_DATA
     scatters : whether MNIST is transformed by scattering
@@ -241,13 +192,12 @@ class Publisher:
     leukemia: Path | None
     scatters: bool
     chosen_alphas: Sequence[float] = ()
+    page = PAGE
 
     def __post_init__(self) -> None:
-        check_matplotlib()
         self.alphas = self.chosen_alphas or (ALPHAS[1:5:2] if self.is_quick else ALPHAS)
-        words = [*(f"--alpha {alpha:g}" for alpha in self.chosen_alphas), *["--quick"] * self.is_quick]
-        words += [*["--scattering"] * self.scatters, f"--subsets {self.n_subsets}"]
-        self.folder = Folder(self.path, PAGE, " " + " ".join(words))
+        options = {"quick": self.is_quick, "scattering": self.scatters, "subsets": self.n_subsets}
+        self.open(self.path, alpha=self.chosen_alphas, **options)
 
     def items(self, name: str) -> tuple[str, Problem]:
         """The data of a name, digits in their place if it must be quick."""
@@ -255,112 +205,67 @@ class Publisher:
             return "digits", digits()
         return name, mnist(self.scatters) if name == "mnist" else news20()
 
-    def table_1(self) -> None:
-        """Errors and weights of the best alpha, four penalties by four losses."""
+    def table(self, number: str) -> None:
+        """Table 1: errors and weights of the best alpha (the fewest errors), four penalties by four losses."""
         name = "digits" if self.is_quick else "leukemia"
         items = digits().subset(3, 0) if self.is_quick else data.leukemia(self.leukemia)
-        fits: dict[tuple[str, str], list[Fit]] = {}
-        for penalty in PENALTIES:
-            for method in LOSSES:
-                say(f"{name}, {penalty}, {method}")
-                fits[penalty, method] = [fit(items, penalty, method, alpha) for alpha in self.alphas]
-
-        rows = [row(name, penalty, 0, 0, each) for (penalty, _), found in fits.items() for each in found]
-        lines = [[penalty, *(cell(best(fits[penalty, m])) for m in LOSSES)] for penalty in PENALTIES]
+        records: list[Record] = []
+        for penalty, method in product(PENALTIES, LOSSES):
+            say(f"{name}, {penalty}, {method}")
+            case = {"data": name, "penalty": penalty, "per_class": 0, "seed": 0}
+            records += [case | fit(items, penalty, method, alpha) for alpha in self.alphas]
+        groups = grouped(records, ["penalty", "method"]).values()
+        best = [min(group, key=lambda each: (each["errors"], -each["zeros"])) for group in groups]
         note = "Errors, weights by class, and the alpha that has led to them."
-        table = Table(name, ["g(x)", *LOSSES], lines, [note])
-        self.folder.publish("table-1", f"Table 1: {name}", [table], rows=(HEAD, rows))
+        cells = pivot(name, best, "penalty", "method", cell, [note])
+        table = replace(cells, head=["g(x)", *cells.head[1:]])
+        self.folder.publish("table-1", name, [table], records=records)
 
     def figure(self, number: str) -> None:
         """Run the methods over the grid on subsets; write and draw means over the subsets against alpha."""
         figure = FIGURES[number]
         name, items = self.items(figure.data)
         sizes = FEW if self.is_quick else figure.sizes
-        rows: list[tuple[Any, ...]] = []
-        for size, seed, part in self.subsets(items, sizes):
-            fits = [
-                fit(part, figure.penalty, method, alpha, figure.change)
-                for method in figure.methods
-                for alpha in self.alphas
-            ]
-            if figure.is_constrained:
-                fits += [constrained(part, figure.penalty, alpha, figure.change) for alpha in BUDGETS]
-            rows += [row(name, figure.penalty, size, seed, each) for each in fits]
-        shown = [(size, what) for size in sizes for what in figure.shown]
-
-        panels = [panel_of(rows, size, what) for size, what in shown]
+        runs = [*product(figure.methods, self.alphas)]
+        runs += product([CONSTRAINED], BUDGETS) if figure.is_constrained else []
+        records: list[Record] = []
+        for size, seed in product(sizes, range(self.n_subsets)):
+            say(f"{size} items a class, subset {seed}")
+            case = {"data": name, "penalty": figure.penalty, "per_class": size, "seed": seed}
+            part = items.subset(size, seed)
+            records += [case | fit(part, figure.penalty, *run, figure.change) for run in runs]
+        panels, tables = [], []
+        for size, what in product(sizes, figure.shown):
+            points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"
+            panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", what, "x"))
+            heading = f"{what}{', %' if what != 'seconds' else ''}, {title}"
+            tables.append(pivot(heading, points, "alpha", "method", lambda each: f"{each[what]:.2f}"))  # noqa: B023
+        title = f"{' and '.join(figure.shown)}, {figure.penalty}, {name}"
+        columns = len(figure.shown)
         self.folder.publish(
-            f"figure-{number}",
-            f"Figure {number}: {figure.title}, {figure.penalty}, {name}",
-            [means_table(rows, size, what) for size, what in shown],
-            rows=(HEAD, rows),
-            picture=lambda file: draw(panels, file, columns=len(figure.shown)),
+            f"figure-{number}", title, tables, records=records, panels=panels, columns=columns
         )
 
-    def subsets(self, items: Problem, sizes: Sequence[int]) -> Iterator[tuple[int, int, Problem]]:
-        """Training subsets of all sizes."""
-        for size in sizes:
-            for seed in range(self.n_subsets):
-                say(f"{size} items a class, subset {seed}")
-                yield size, seed, items.subset(size, seed)
 
-
-def row(name: str, penalty: str, size: int, seed: int, found: Fit) -> tuple[Any, ...]:
-    """A line of the CSV file."""
-    kept = " + ".join(map(str, found.kept))
-    return (
-        name, penalty, size, seed, found.method, found.alpha, found.errors, found.n_test, kept, found.zeros,
-        found.seconds, found.status, found.gap,
-    )  # fmt: skip
-
-
-def cell(found: Fit) -> str:
+def cell(found: Record) -> str:
     """Errors, weights by class, alpha."""
-    return f"{found.errors}/{found.n_test}, {' + '.join(map(str, found.kept))}, {found.alpha:g}"
+    return f"{found['errors']}/{found['of']}, {found['kept']}, {found['alpha']:g}"
 
 
-def means(rows: Sequence[tuple[Any, ...]], size: int, what: str) -> dict[tuple[str, float], float]:
-    """Means over the subsets of a size by method and alpha; errors as a share, %."""
-    place = HEAD.index(what)
-    values: dict[tuple[str, float], list[float]] = {}
-    for each in rows:
-        if each[2] == size:
-            scale = 100.0 / each[7] if what == "errors" else 1.0
-            values.setdefault((each[4], each[5]), []).append(scale * each[place])
-    return {key: float(np.mean(found)) for key, found in values.items()}
+def means_of(records: Sequence[Record], what: str) -> list[Record]:
+    """Means over the subsets by method and alpha; errors as a share, %."""
+    if what == "errors":
+        records = [{**each, what: 100.0 * each[what] / each["of"]} for each in records]
+    return sorted(means(records, ["method", "alpha"], [what]), key=lambda each: each["alpha"])
 
 
-def means_table(rows: Sequence[tuple[Any, ...]], size: int, what: str) -> Table:
-    """Methods by columns, alphas by rows."""
-    found = means(rows, size, what)
-    methods, alphas = list(dict.fromkeys(m for m, _ in found)), sorted({a for _, a in found})
-    lines = [
-        [f"{alpha:g}", *(f"{found[m, alpha]:.2f}" if (m, alpha) in found else "" for m in methods)]
-        for alpha in alphas
-    ]
-    return Table(
-        f"{what}{', %' if what != 'seconds' else ''}, {size} items a class", ["alpha", *methods], lines
-    )
-
-
-def panel_of(rows: Sequence[tuple[Any, ...]], size: int, what: str) -> Panel:
-    """A quantity against alpha, a line a method."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for (method, alpha), value in sorted(means(rows, size, what).items(), key=lambda each: each[0][1]):
-        lines.setdefault(method, []).append((alpha, value))
-    points = {method: np.array(line).T for method, line in lines.items()}
-    return Panel(f"{size} items a class", points, "alpha", what, "x")  # type: ignore[arg-type]
-
-
-FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]
-TableName = StrEnum("TableName", ["1"])
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
 def reproduce(
-    figure: Annotated[list[FigureName] | None, typer.Option(help=SEVERAL)] = None,
-    table: Annotated[list[TableName] | None, typer.Option(help=SEVERAL)] = None,
+    figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
+    table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Built-in digits in the place of all data.")] = False,
     subsets: Annotated[
         int | None, typer.Option(min=1, help="Training sets of a size; default: 10, with --quick 1.")
@@ -374,20 +279,12 @@ def reproduce(
     scattering: Annotated[
         bool, typer.Option("--scattering", help="Transform MNIST as the paper does, by kymatio.")
     ] = False,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("fbpd-study"),
+    output: Into = Path("fbpd-study"),
 ) -> None:
     """Measure the paper's table and figures again; without a choice all of them."""
-    figures, tables = [*map(str, figure or ())], [*map(str, table or ())]
-    if not (figures or tables):
-        figures, tables = [*FIGURES], ["1"]
     with explaining():
-        publisher = Publisher(
-            output, quick, subsets or (1 if quick else 10), leukemia, scattering, alpha or ()
-        )
-        if tables:
-            publisher.table_1()
-        for name in figures:
-            publisher.figure(name)
+        n_subsets = subsets or (1 if quick else 10)
+        Paper(output, quick, n_subsets, leukemia, scattering, alpha or ()).make(figure, table)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import process_time
 from typing import Annotated, Any, ClassVar
@@ -29,10 +28,12 @@ from unittest.mock import patch
 import numpy as np
 import typer
 from harness.data import RCV1, made_up_texts, split_of, stratified, vectorised
-from harness.drawing import Panel, draw
+from harness.drawing import Panel
 from harness.measuring import quietly, say
-from harness.pages import SEVERAL, Folder, Page, explaining
-from harness.problems import Problem, first_row, narrow
+from harness.options import SEVERAL, Into, as_options, command, some_of
+from harness.pages import Page, Publisher, explaining
+from harness.problems import Problem, narrow
+from harness.records import Record, distinct, lines_of, matching
 from harness.report import Table, number
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
@@ -43,9 +44,7 @@ from crfqn.data.generators.projections import RandomFourier
 from crfqn.datasets import dataset
 from crfqn.objectives.linear.gram import GramSum
 from crfqn.objectives.linear.tiled_map import TiledMap
-from crfqn.plot.canvas import check_matplotlib
 
-FIGURES, TABLES = ("1", "2", "3", "4"), ("1", "2")
 DIMS, QUICK_DIMS = (4000,), (200,)
 COMPONENTS = 35  # principal components of the training images, before random features of MNIST
 SCALE = 100.0  # s of the kernel exp(-||x - x'||^2 / s) on these
@@ -77,7 +76,7 @@ PAGE = Page(
     "Least squares revisited: the paper's study",
     INTRODUCTION,
     "reproduce_least_squares.py",
-    (*(f"table-{name}" for name in TABLES), *(f"figure-{name}" for name in FIGURES)),
+    ("table-1", "table-2", "figure-1", "figure-2", "figure-3", "figure-4"),
 )
 
 
@@ -255,26 +254,6 @@ class Convolutions:
         return ConvolutionSource(patches[kept], rows.shape[1], self.is_clustered, seed)
 
 
-@dataclass(frozen=True)
-class Run:
-    """A training: processor seconds without the making of features, test error in per cent, shares of the seconds."""
-
-    name: str
-    seconds: float
-    error: float
-    shares: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Stages: processor seconds, features made and test error in per cent after each."""
-
-    name: str
-    seconds: NDArray[np.float64]
-    n_features: NDArray[np.int64]
-    errors: NDArray[np.float64]
-
-
 def our_model(name: str, n_items: int) -> Any:
     """One of `OURS` on features in one piece."""
     l2 = RIDGE * n_items
@@ -301,16 +280,17 @@ def other_models(n_items: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def train(name: str, model: Any, parts: Problem) -> Run:
-    """Fit and score; warnings of those that stop by a limit are no news here."""
+def train(name: str, model: Any, parts: Problem) -> Record:
+    """Fit and score: processor seconds without the making of features, test error in per cent, and for what the
+    seconds went; warnings of those that stop by a limit are no news here."""
     with watched() as spent, quietly():
         begin = process_time()
         model.fit(parts.X_train, parts.y_train)
         seconds = process_time() - begin
     error = 100.0 * float(np.mean(model.predict(parts.X_test) != parts.y_test))
-    run = Run(name, seconds, error, {what: spent[what] / max(seconds, 1e-9) for what in spent})
+    shares = ", ".join(f"{what} {time / max(seconds, 1e-9):.0%}" for what, time in spent.items())
     say(f"  {name}: {seconds:.1f} s, {error:.2f} %")
-    return run
+    return {"method": name, "seconds": seconds, "error": error, "shares": shares}
 
 
 @contextmanager
@@ -341,8 +321,8 @@ def watched() -> Iterator[dict[str, float]]:
 
 def stages(
     name: str, parts: Problem, generator: Any, update: str, size: int, n_stages: int, ridge: float
-) -> Curve:
-    """Stagewise regression, scored on the test items after each stage; the seconds count features, and the scoring."""
+) -> list[Record]:
+    """Stagewise regression, a record a stage, scored on the test items; the seconds count features, and the scoring."""
     seconds: list[float] = []
     begin = process_time()
     model = StagewiseRegression(
@@ -350,10 +330,13 @@ def stages(
         inner_iter=LOGISTIC_STEPS, n_threads=1, callback=lambda _: seconds.append(process_time() - begin),
     )  # fmt: skip
     model.fit(parts.X_train, parts.y_train, validation=(parts.X_test, parts.y_test))
-    errors = 100.0 * (1.0 - model.validation_score_)
+    errors = (100.0 * (1.0 - model.validation_score_)).tolist()
     width = model.stages_.n_features // max(model.n_iter_, 1)
     say(f"  {name}: {seconds[-1]:.1f} s, {errors[-1]:.2f} %")
-    return Curve(name, np.array(seconds)[1:], width * np.arange(1, errors.size), errors[1:])
+    return [
+        {"method": name, "seconds": seconds[n], "features": n * width, "error": errors[n]}
+        for n in range(1, len(errors))
+    ]
 
 
 def spectrum(matrix: Any, n: int) -> NDArray[np.float64]:
@@ -368,217 +351,192 @@ def spectrum(matrix: Any, n: int) -> NDArray[np.float64]:
 
 
 @dataclass(eq=False)
-class Publisher:
-    """Makes figures and tables in a folder; `dims`: random features of images."""
+class Paper(Publisher):
+    """The paper's tables and figures; `dims`: random features of images."""
 
     path: Path
     is_quick: bool
-    dims: tuple[int, ...]
+    dims: Sequence[int]
     n_stages: int
+    page = PAGE
 
     def __post_init__(self) -> None:
-        check_matplotlib()
-        self.folder = Folder(self.path, PAGE, " --quick" * self.is_quick)
+        self.open(self.path, quick=self.is_quick)
 
     @cached_property
     def images(self) -> Images:
         """MNIST, or digits."""
         return mnist(self.is_quick)
 
-    def table_1(self) -> None:
-        """Linear, logistic and calibrated on raw pixels and random features."""
-        rows, found = [], []
+    def table(self, number: str) -> None:
+        """Make one of the tables."""
+        self.on_images() if number == "1" else self.on_text()
+
+    def figure(self, number: str) -> None:
+        """Make one of the figures."""
+        (self.updates, self.other_solvers, self.convolutions, self.spectra)[int(number) - 1]()
+
+    def on_images(self) -> None:
+        """Table 1: linear, logistic and calibrated on raw pixels and random features."""
+        records: list[Record] = []
         for n in (None, *self.dims):
             name = "raw pixels" if n is None else f"{n} dims"
-            say(f"Table 1, {name}")
+            say(name)
             parts = self.images.raw if n is None else self.images.features(n)
-            for kind in OURS:
-                run = train(kind, our_model(kind, len(parts.y_train)), parts)
-                found.append((name, run.name, run.error, run.seconds))
-                paper = PAPER.get(name, {}).get(kind) if not self.is_quick else None
-                shares = ", ".join(f"{what} {share:.0%}" for what, share in run.shares.items())
-                rows.append(
-                    [name, kind, f"{run.error:.2f}", number(paper, "g"), f"{run.seconds:.1f}", shares]
-                )
-        head = ["features", "method", "test error, %", "paper", "seconds", "of these in matrix products for"]
-        table = Table(f"Test errors, {self.images.title}", head, rows)
-        head = ["features", "method", "error", "seconds"]
-        self.folder.publish("table-1", "Table 1: linear, logistic, calibrated", [table], rows=(head, found))
+            records += [
+                {"features": name, **train(kind, our_model(kind, len(parts.y_train)), parts)} for kind in OURS
+            ]
+        paper = {} if self.is_quick else PAPER
+        columns = {
+            "features": lambda run: run["features"],
+            "method": lambda run: run["method"],
+            "test error, %": lambda run: f"{run['error']:.2f}",
+            "paper": lambda run: number(paper.get(run["features"], {}).get(run["method"]), "g"),
+            "seconds": lambda run: f"{run['seconds']:.1f}",
+            "of these in matrix products for": lambda run: run["shares"],
+        }
+        table = Table.of(f"Test errors, {self.images.title}", columns, records)
+        self.folder.publish("table-1", "linear, logistic, calibrated", [table], records=records)
 
-    def table_2(self) -> None:
-        """Stages of the most frequent words against solvers for text."""
+    def on_text(self) -> None:
+        """Table 2: stages of the most frequent words against solvers for text."""
         from sklearn.linear_model import SGDClassifier
         from sklearn.svm import LinearSVC
 
         title, parts = texts(self.is_quick)
-        say(f"Table 2, {title}")
-        found = [
+        say(title)
+        n_stages, size = (3, 100) if self.is_quick else (40, 1000)
+        runs = [
             train("liblinear (LinearSVC)", LinearSVC(), parts),
             train("online (SGDClassifier)", SGDClassifier(alpha=1e-5, random_state=0), parts),
+            stages("stagewise", parts, "frequency", "linear", size, n_stages, 1.0 / len(parts.y_train))[-1],
         ]
-        n_stages, size = (3, 100) if self.is_quick else (40, 1000)
-        curve = stages("stagewise", parts, "frequency", "linear", size, n_stages, 1.0 / len(parts.y_train))
-        found.append(Run("stagewise", float(curve.seconds[-1]), float(curve.errors[-1])))
-        rows = [[run.name, f"{run.seconds:.1f}", f"{run.error:.2f}"] for run in found]
-        table = Table(title, ["method", "seconds", "test error, %"], rows, [PAPER_TEXT])
-        self.folder.publish("table-2", "Table 2: text", [table])
+        self.folder.publish("table-2", "text", [Table.of(title, RUN, runs, [PAPER_TEXT])])
 
-    def figure_1(self) -> None:
-        """Error against time for updates and sizes of batches."""
-        say("Figure 1")
+    def updates(self) -> None:
+        """Figure 1: error against time for updates and sizes of batches."""
         images, n_stages = self.images, 3 if self.is_quick else self.n_stages
-        curves = [
-            stages(
-                f"{kind}, {size}",
-                images.components,
-                RandomFourier(images.scale),
-                kind,
-                size,
-                n_stages,
-                STAGE_RIDGE,
-            )
-            for size in ((64,) if self.is_quick else (512, 1024))
-            for kind in OURS
-        ]
-        self.publish_curves("1", f"stages, {images.title}", curves)
-
-    def figure_2(self) -> None:
-        """The three methods against scikit-learn's and LIBLINEAR's solvers on the same random features."""
-        images = self.images
-        found: list[tuple[int, Run]] = []
-        for n in self.dims:
-            say(f"Figure 2, {n} features")
-            parts = images.features(n)
+        records: list[Record] = []
+        for size in (64,) if self.is_quick else (512, 1024):
             for kind in OURS:
-                found.append((n, train(kind, our_model(kind, len(parts.y_train)), parts)))
-            for name, make in other_models(len(parts.y_train)).items():
-                found.append((n, train(name, make(), parts)))
-        cells = [(n, run.name, run.seconds, run.error) for n, run in found]
-        rows = [[str(n), name, f"{seconds:.1f}", f"{error:.2f}"] for n, name, seconds, error in cells]
-        head = ["features", "method", "seconds", "test error, %"]
-        table = Table(images.title, head, rows, [first_note([run for _, run in found])])
-        names = dict.fromkeys(name for _, name, *_ in cells)
-        lines = {name: np.array([each[2:] for each in cells if each[1] == name]).T for name in names}
-        heading = f"Solvers on the same features, {images.title}"
-        self.folder.publish(
-            "figure-2",
-            "Figure 2: against other solvers",
-            [table],
-            rows=(["features", "method", "seconds", "error"], cells),
-            picture=lambda file: draw_lines(file, heading, lines, *ERROR_AXES),
-            extra="".join(f" --dims {n}" for n in self.dims),
-        )
+                generator = RandomFourier(images.scale)
+                name = f"{kind}, {size}"
+                records += stages(name, images.components, generator, kind, size, n_stages, STAGE_RIDGE)
+        self.publish_stages("figure-1", f"stages, {images.title}", records)
 
-    def figure_3(self) -> None:
-        """Convolutions with random and with K-means masks, one model and averages of several."""
+    def other_solvers(self) -> None:
+        """Figure 2: the three methods against scikit-learn's and LIBLINEAR's solvers on the same random features."""
+        images = self.images
+        records: list[Record] = []
+        for n in self.dims:
+            say(f"{n} features")
+            parts = images.features(n)
+            n_items = len(parts.y_train)
+            makers = {kind: partial(our_model, kind, n_items) for kind in OURS} | other_models(n_items)
+            records += [{"features": n, **train(name, make(), parts)} for name, make in makers.items()]
+        columns = {"features": lambda run: str(run["features"]), **RUN}
+        table = Table.of(images.title, columns, records, [first_note(records)])
+        panels = [Panel("", lines_of(records, "method", "seconds", "error"), *ERROR_AXES)]
+        self.folder.publish(
+            "figure-2", "against other solvers", [table], records=records, panels=panels,
+            heading=f"Solvers on the same features, {images.title}", extra=as_options(dims=self.dims),
+        )  # fmt: skip
+
+    def convolutions(self) -> None:
+        """Figure 3: convolutions with random and with K-means masks, one model and averages of several."""
         title, parts = cifar(self.is_quick)
-        say(f"Figure 3, {title}")
+        say(title)
         size, n_stages = (64, 2) if self.is_quick else (1600, 12)
-        curves = [
-            stages(name, parts, Convolutions(is_clustered), "calibrated", size, n_stages, 1e-3)
-            for name, is_clustered in (("random masks", False), ("K-means masks", True))
-        ]
-        self.publish_curves("3", f"convolutions, {title}", curves)
+        records: list[Record] = []
+        for name, is_clustered in (("random masks", False), ("K-means masks", True)):
+            records += stages(name, parts, Convolutions(is_clustered), "calibrated", size, n_stages, 1e-3)
+        self.publish_stages("figure-3", f"convolutions, {title}", records)
 
-    def publish_curves(self, name: str, what: str, curves: list[Curve]) -> None:
-        """Error against time after each stage."""
-        title = f"Figure {name}: {what}"
-        lines = {curve.name: (curve.seconds, curve.errors) for curve in curves}
-        rows = ((c.name, *row) for c in curves for row in zip(c.seconds, c.n_features, c.errors, strict=True))
-        self.folder.publish(
-            f"figure-{name}",
-            title,
-            [curve_table(curves)],
-            rows=(["method", "seconds", "features", "error"], rows),
-            picture=lambda file: draw_lines(file, title, lines, *ERROR_AXES),
+    def publish_stages(self, name: str, title: str, records: list[Record]) -> None:
+        """Error against time after each stage, where each method ended, and when it came to TARGET."""
+        columns = {
+            "": lambda own: own[-1]["method"],
+            "features": lambda own: str(own[-1]["features"]),
+            "seconds": lambda own: f"{own[-1]['seconds']:.1f}",
+            "best test error, %": lambda own: f"{min(each['error'] for each in own):.2f}",
+            f"seconds to {TARGET:g} %": lambda own: number(seconds_to_target(own), ".1f"),
+        }
+        table = Table.of(
+            "Stages", columns, [matching(records, method=m) for m in distinct(records, "method")]
         )
+        panels = [Panel("", lines_of(records, "method", "seconds", "error"), *ERROR_AXES)]
+        self.folder.publish(name, title, [table], records=records, panels=panels, heading=title)
 
-    def figure_4(self) -> None:
-        """The spectra of text and of random features of images."""
-        say("Figure 4")
+    def spectra(self) -> None:
+        """Figure 4: the spectra of text and of random features of images."""
         title, parts = texts(self.is_quick)
         n, n_features = (100, 200) if self.is_quick else (1000, 3000)
         spectra = {
             title: spectrum(parts.X_train, n),
             self.images.title: spectrum(self.images.features(n_features).X_train, n),
         }
-        rows = [
-            [name, str(values.size), f"{values[1] / max(values[-1], 1e-300):,.1f}"]
-            for name, values in spectra.items()
-        ]
+        columns = {
+            "": lambda entry: entry[0],
+            "values": lambda entry: str(entry[1].size),
+            "ratio": lambda entry: f"{entry[1][1] / max(entry[1][-1], 1e-300):,.1f}",
+        }
         note = "The paper: 19.8 for News20, about 72,000 for MNIST with 3,000 random features."
-        table = Table("Second singular value over the last", ["", "values", "ratio"], rows, [note])
+        table = Table.of("Second singular value over the last", columns, spectra.items(), [note])
         lines = {
             name: (np.arange(1, v.size + 1), 100 * np.cumsum(v) / v.sum()) for name, v in spectra.items()
         }
-        labels = "singular values", "share of their sum, %", "x"
+        panels = [Panel("", lines, "singular values", "share of their sum, %", "x")]
         heading = "Share of the first singular values"
-        picture = lambda file: draw_lines(file, heading, lines, *labels)  # noqa: E731
-        self.folder.publish("figure-4", "Figure 4: spectra", [table], picture=picture)
+        self.folder.publish("figure-4", "spectra", [table], panels=panels, heading=heading)
 
 
-def draw_lines(file: Path, heading: str, lines: Any, x: str, y: str, logs: str) -> None:
-    """One diagram."""
-    draw([Panel("", lines, x, y, logs)], file, heading)
+RUN: dict[str, Callable[[Record], str]] = {
+    "method": lambda run: run["method"],
+    "seconds": lambda run: f"{run['seconds']:.1f}",
+    "test error, %": lambda run: f"{run['error']:.2f}",
+}  # columns of tables
 
 
-def curve_table(curves: list[Curve]) -> Table:
-    """Where each curve ended, and when it came to TARGET."""
-    columns: dict[str, Callable[[Curve], str]] = {
-        "": lambda curve: curve.name,
-        "features": lambda curve: str(curve.n_features[-1]),
-        "seconds": lambda curve: f"{curve.seconds[-1]:.1f}",
-        "best test error, %": lambda curve: f"{curve.errors.min():.2f}",
-        f"seconds to {TARGET:g} %": lambda curve: number(seconds_to_target(curve), ".1f"),
-    }
-    return Table.of("Stages", columns, curves)
+def seconds_to_target(records: Sequence[Record]) -> float | None:
+    """The least seconds with which the error came to TARGET."""
+    return min((each["seconds"] for each in records if each["error"] <= TARGET), default=None)
 
 
-def seconds_to_target(curve: Curve) -> float | None:
-    """When the error came to TARGET."""
-    row = first_row(curve.errors <= TARGET)
-    return None if row is None else float(curve.seconds[row])
-
-
-def first_note(found: Sequence[Run]) -> str:
+def first_note(records: Sequence[Record]) -> str:
     """The least seconds with which each method got to TARGET."""
     words = []
-    for name in dict.fromkeys(run.name for run in found):
-        times = [run.seconds for run in found if run.name == name and run.error <= TARGET]
-        words.append(f"{name} {min(times):.1f} s" if times else f"{name} never")
+    for name in distinct(records, "method"):
+        seconds = seconds_to_target(matching(records, method=name))
+        words.append(f"{name} never" if seconds is None else f"{name} {seconds:.1f} s")
     return f"To {TARGET:g} %: {', '.join(words)}."
 
 
-FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]
-TableName = StrEnum("TableName", [*TABLES])  # type: ignore[misc]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
 def reproduce(
     figure: Annotated[
-        list[FigureName] | None,
-        typer.Option(help="May be given several times; 3 needs CIFAR-10's files (`crfqn data get cifar10`)."),
+        list[str] | None,
+        some_of(
+            PAGE.names("figure"),
+            "May be given several times; 3 needs CIFAR-10's files (`crfqn data get cifar10`).",
+        ),
     ] = None,
-    table: Annotated[list[TableName] | None, typer.Option(help=SEVERAL)] = None,
+    table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     dims: Annotated[
         list[int] | None,
         typer.Option(min=1, help="Random features of table 1 and figure 2; several times; default: 4000."),
     ] = None,
     n_stages: Annotated[int, typer.Option("--stages", min=1, help="Of figure 1.")] = 30,
     quick: Annotated[bool, typer.Option("--quick", help="Small built-in and made-up data.")] = False,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("least-squares-study"),
+    output: Into = Path("least-squares-study"),
 ) -> None:
     """Measure the paper's tables and figures again; without a choice all of them."""
-    names = [f"table_{each}" for each in table or ()] + [f"figure_{each}" for each in figure or ()]
-    if not names:
-        names = [name.replace("-", "_") for name in PAGE.order]
-        if not quick:
-            names.remove("figure_3")  # asked for by those who have the files
     with explaining(), threadpool_limits(1):
-        publisher = Publisher(output, quick, tuple(dims or (QUICK_DIMS if quick else DIMS)), n_stages)
-        for name in names:
-            getattr(publisher, name)()
+        paper = Paper(output, quick, dims or (QUICK_DIMS if quick else DIMS), n_stages)
+        # Figure 3 is asked for by those who have the files.
+        paper.make(figure, table, left_out="" if quick else "figure-3")
 
 
 if __name__ == "__main__":

@@ -9,41 +9,50 @@
 
 Writes PNG and CSV files, and a page over all that is in the folder. `ocr` and `lshtc1` are the paper's data (section 6)
 as the recipes of these names prepare them; `digits` and `stdlib` are built in, and stand in for them in small runs on
-machines that have no files of theirs. Theorem 1 is measured in `harness/superlinear.py`.
+machines that have no files of theirs.
+
+Shapes of Theorem 1: d weights, n steps; all vectors there are dense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness import curve_report, superlinear
+from harness import curve_report
 from harness.curve_report import agreement, curve_table, optimum_note, publish_curves
-from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Study, Weights
-from harness.drawing import Method
+from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Recording, Study, Weights
+from harness.drawing import DPI, GRID, Method
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
-from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Optimum, Page, explaining
+from harness.options import SEVERAL, Into, command, some_of
+from harness.pages import Optimum, Page, Publisher, explaining
 from harness.problems import Problem
 from harness.report import Table
-from harness.superlinear import METHOD, WithoutShrinking
+from numpy.typing import NDArray
 
 from crfqn import ChainCRF, TaxonomyCRF
+from crfqn.data.features import FeatureStore
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
-from crfqn.plot.canvas import check_matplotlib
+from crfqn.objectives.build import likelihood
+from crfqn.objectives.objective import Objective
+from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.protocols import Requirements
+from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, PricedSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.structures.chain import Chain
 
+METHOD, PEER = "Prox-QN", "Prox-GD"  # of Theorem 1
 SECONDS, QUICK_SECONDS, QUICK_PROBLEMS = 300.0, 1.0, 2
 BUILT_IN = "Of the study, `--quick` and `--figure digits` need no files."
 WARM_UP, STRONGER, WARM_UP_STEPS = 0.2, 5.0, 10
@@ -60,6 +69,8 @@ passes count, but there is no point to draw. With `--quick` a small part of the 
 root of their number; such runs show that all works, not how fast anything is."""
 STAND_IN = "{0} is not on this machine: {1}, built in, take its place here. `crfqn data get {2}` fetches it."
 SGD = "SGD, the paper's rate: eta0 = {eta0:g}, as the paper has it for its own features; SGD: calibrated on a sample."
+NEVER = 2.0  # a margin that no gradient exceeds
+ALMOST_NOTHING = 1e-14
 BCD = "BCD has no fair count of passes, as the paper says: these are positions that its inference visits, over all."
 
 
@@ -107,6 +118,33 @@ PAPER: Mapping[str, Mapping[float, tuple[int, float]]] = {
 def paper_rate(data: Data) -> Any:
     """SGD at the rate that the paper gives, None where it gives none."""
     return None if data.eta0 is None else SGDL1(eta0=data.eta0)
+
+
+@dataclass(frozen=True)
+class WithoutShrinking:
+    """Prox-QN on all coordinates all the time, in one epoch: the method of the paper's theorems.
+
+    `sweeps`: of the inner coordinate descent, for the paper's rule leaves one (floor(d / |A|) = 1).
+    """
+
+    solver: ProxQN
+    sweeps: int
+
+    def requires(self, objective: Any, penalty: Any) -> Requirements:
+        """Return what the solver asks for."""
+        return self.solver.requires(objective, penalty)
+
+    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
+        """The steps of the solver, told that every coordinate may move."""
+        solver = replace(
+            self.solver,
+            shrinking=ByShareOfBound(margin=NEVER),
+            entry=AllCoordinates(),
+            cooling=ALMOST_NOTHING,
+            sweeps=PricedSweeps(self.sweeps, tolerance=0.0),
+            warm_start=None,
+        )
+        return solver.steps(objective, penalty, start)
 
 
 METHODS: Mapping[str, Method] = {
@@ -222,7 +260,7 @@ class Task:
         table, edges = weights_of(*weights, n_states, self.problem.matrix.shape[1])
         return table, edges if self.problem.is_chain else None
 
-    def glance(self, weights: Weights) -> tuple[float, int]:
+    def worth(self, weights: Weights) -> tuple[float, int]:
         table, edges = self.model(weights)
         is_chain, n_nonzero = self.problem.is_chain, np.count_nonzero(weights[1])
         best = best_labels(self.problem, table, edges) if is_chain else predictions(self.problem, table)
@@ -283,7 +321,6 @@ TABLES: Mapping[str, Sequence[Case]] = {
     "2": [Case(LSHTC1, l1) for l1 in (0.5, 1.0, 2.0)],
 }
 
-OF_THE_PAPER = [name for name in FIGURES if name != "digits"]
 PAGE = Page(
     "The paper's study",
     INTRODUCTION,
@@ -292,52 +329,38 @@ PAGE = Page(
 )
 
 
-class Publisher:
-    """Makes figures and tables in a folder.
+class Paper(Publisher):
+    """The paper's figures and tables; `seconds`: limit of a single run."""
 
-    path : the folder, made if it is not there
-    is_quick : small parts of the data
-    seconds : limit of a single run
-    """
+    page = PAGE
 
     def __init__(self, path: Path, is_quick: bool, seconds: float, n_threads: int | None) -> None:
-        check_matplotlib()
-        threads = "" if n_threads is None else f" --threads {n_threads}"
-        self.folder = Folder(path, PAGE, f"{' --quick' * is_quick} --max-seconds {seconds:g}{threads}")
+        self.open(path, quick=is_quick, max_seconds=seconds, threads=n_threads)
         self.study = Study(self.folder, seconds, is_quick, n_threads)
 
     def figure(self, name: str) -> None:
         """Measure and draw figure `name`."""
         figure = FIGURES[name].quick() if self.study.is_quick else FIGURES[name]
-        say(f"Figure {name}")
         measured = self.study.measure(figure)
-
         tables, notes = tables_of(figure, measured, self.folder.optima)
         publish_curves(self.folder, figure, measured, METHODS, METHOD, tables, notes)
 
     def table(self, name: str) -> None:
         """Measure table `name`: the references alone."""
         cases = [case.quick() if self.study.is_quick else case for case in TABLES[name]]
-        say(f"Table {name}")
         for case in cases:
             self.study.run(case, [])
         beside = " beside the paper's" if cases[0].stands_for is None else ""
-        title = f"Table {name}: the optimum{beside}, {cases[0].data.title}"
+        title = f"the optimum{beside}, {cases[0].data.title}"
         self.folder.publish(f"table-{name}", title, [optimum_table(cases, self.folder.optima)])
 
     def superlinear(self) -> None:
         """Theorem 1."""
-        say("Superlinear convergence")
-        n = QUICK_PROBLEMS if self.study.is_quick else None
-        runs = [superlinear.measure(seed) for seed in list(superlinear.SEEDS)[:n]]
-
+        runs = [converge(seed) for seed in SEEDS[: QUICK_PROBLEMS if self.study.is_quick else None]]
         self.folder.publish(
-            "superlinear",
-            "Theorem 1: superlinear convergence",
-            [superlinear.convergence_table(runs)],
-            rows=superlinear.convergence_rows(runs),
-            picture=lambda file: superlinear.draw_convergence(runs, METHODS, file),
-        )
+            "superlinear", "Theorem 1: superlinear convergence", [convergence_table(runs)],
+            records=convergence_records(runs), panels=runs, picture=draw_convergence,
+        )  # fmt: skip
 
 
 def tables_of(
@@ -393,17 +416,208 @@ def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> Table
     return Table(cases[0].data.title, head, rows, notes)
 
 
-FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]
-TableName = StrEnum("TableName", [*TABLES])  # type: ignore[misc]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+# Theorem 1 on a small problem: Prox-QN converges superlinearly although the Hessian is singular.
+#
+# Chains with redundant features: two columns are copies of others, and for each feature the weights of all labels may
+# be shifted together. So the loss depends on z = proj_T(w) only, T the row space of the Hessian, the same at every w
+# (constant nullspace strong convexity). No shrinking, the inner problem solved to the end, all secant pairs kept; then
+# ||z_{t+1} - z*|| / ||z_t - z*|| must fall. For proximal gradient descent it stays where it is.
+Vector = NDArray[np.float64]
+N_ITEMS, LONGEST, N_FEATURES, N_COPIES, N_STATES = 200, 6, 6, 2, 3
+SEEDS, L1 = range(5), 25.0
+MOST_SWEEPS, MOST_STEPS = 20_000, 400
+STEP = 1e-4  # of the differences that the Hessian is made of
+NULL = 1e-6  # an eigenvalue below this share of the largest is zero
+FLOOR = 1e-7  # of the first distance: nearer, rounding hides the decrease of the objective
+POLISHING = 5  # Newton steps
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """The optimum and the space that the loss depends on.
+
+    optimum : (d,); basis : (d, rank), orthonormal columns, of the Hessian's row space
+    angle : sine of the largest angle between that space at the optimum and at zero
+    violation : of the optimality conditions at the optimum
+    """
+
+    optimum: Vector
+    basis: Vector
+    angle: float
+    violation: float
+
+    def distances(self, iterates: Vector) -> Vector:
+        """||z_t - z*|| of each row, until it is down to what rounding leaves."""
+        found = np.linalg.norm((iterates - self.optimum) @ self.basis, axis=1)
+        near = np.flatnonzero(found < FLOOR * found[0])
+        return found[: near[0]] if near.size else found
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """What is shown: distances ||z_t - z*|| by method, and the geometry behind them."""
+
+    geometry: Geometry
+    n_nonzero: int
+    distances: dict[str, Vector]
+
+    def ratios(self, name: str) -> Vector:
+        """||z_{t+1} - z*|| / ||z_t - z*||."""
+        distances = self.distances[name]
+        return distances[1:] / distances[:-1]
+
+    def thirds(self, name: str) -> list[float]:
+        """The geometric mean of the ratios in the first, second and last third of the steps."""
+        parts = np.array_split(np.log(self.ratios(name)), 3)
+        return [float(np.exp(part.mean())) for part in parts]
+
+
+def converge(seed: int) -> Convergence:
+    """Run both methods, and find the optimum and the row space."""
+    objective, penalty = make_objective(seed), ElasticNet(L1)
+    solver = replace(ProxQN.paper(), memory=MOST_STEPS)
+    solvers = {METHOD: WithoutShrinking(solver, MOST_SWEEPS), PEER: ProxGD(growth=1.0)}
+    iterates = {name: run(objective, penalty, solver) for name, solver in solvers.items()}
+    geometry = look(objective, iterates[METHOD][-1])
+    distances = {name: geometry.distances(rows) for name, rows in iterates.items()}
+    return Convergence(geometry, int(np.count_nonzero(geometry.optimum)), distances)
+
+
+def make_objective(seed: int) -> Objective:
+    """Random chains whose labels depend on the features and on each other, with copies of the first columns."""
+    random = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(random.integers(1, LONGEST + 1, N_ITEMS))])
+    matrix = random.normal(size=(offsets[-1], N_FEATURES)) * (random.random((offsets[-1], N_FEATURES)) < 0.4)
+    scores = matrix @ random.normal(size=(N_FEATURES, N_STATES)) + random.gumbel(size=(offsets[-1], N_STATES))
+    edges = 1.5 * random.normal(size=(N_STATES, N_STATES))
+    targets = scores.argmax(axis=1).astype(np.int32)
+    for first, last in pairwise(offsets):
+        for t in range(first + 1, last):
+            targets[t] = np.argmax(scores[t] + edges[targets[t - 1]])
+    store = FeatureStore.from_matrix(np.hstack([matrix, matrix[:, :N_COPIES]]), offsets)
+    return likelihood(store, Chain(offsets, N_STATES), targets, n_threads=1)
+
+
+def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:
+    """All iterates, (n, d), from zero until rounding hides any decrease."""
+    recording = Recording(solver, keeps_all=True)
+    minimize(objective, penalty, recording, tol=0.0, max_iter=MOST_STEPS, proves_zeros=False)
+    rows = np.zeros((len(recording.kept), objective.n_coords))
+    for row, (coords, weights) in zip(rows, recording.kept.values(), strict=True):
+        row[coords] = weights
+    return rows[np.append(True, np.any(rows[1:] != rows[:-1], axis=1))]  # a state may look twice at a point
+
+
+def look(objective: Objective, near: Vector) -> Geometry:
+    """The optimum near the last iterate, by Newton steps on its support, and the row spaces."""
+    w, support = near.copy(), np.flatnonzero(near)
+    for _ in range(POLISHING):
+        slope = gradient(objective, w)[support] + L1 * np.sign(w[support])
+        inner = hessian(objective, w)[np.ix_(support, support)]
+        w[support] -= np.linalg.pinv(inner, rcond=NULL, hermitian=True) @ slope
+    basis, at_zero = (row_space(hessian(objective, at)) for at in (w, np.zeros_like(w)))
+    outside = basis - at_zero @ (at_zero.T @ basis)
+    violation = ElasticNet(L1).violation(np.arange(w.size), w, gradient(objective, w))
+    return Geometry(w, basis, float(np.linalg.norm(outside, 2)), float(violation.max()))
+
+
+def row_space(matrix: Vector) -> Vector:
+    """Orthonormal columns."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors[:, values > NULL * values[-1]]
+
+
+def gradient(objective: Objective, w: Vector) -> Vector:
+    """Of the loss, at dense weights."""
+    used = np.flatnonzero(w)
+    return objective.at(used, w[used]).gradient(np.arange(w.size))
+
+
+def hessian(objective: Objective, w: Vector) -> Vector:
+    """Of the loss, (d, d), by differences of the gradient of fourth order."""
+    rows = []
+    for unit in np.eye(w.size):
+        near, far = (
+            gradient(objective, w + n * STEP * unit) - gradient(objective, w - n * STEP * unit)
+            for n in (1, 2)
+        )
+        rows.append((8 * near - far) / (12 * STEP))
+    matrix = np.array(rows)
+    return 0.5 * (matrix + matrix.T)
+
+
+def draw_convergence(runs: Sequence[Convergence], file: Path) -> None:
+    """Distances of Theorem 1, and their ratios, step by step; a line a problem."""
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=(11.0, 4.8), layout="constrained")
+    left, right = picture.subplots(1, 2)
+    lines = []
+    for name, every in ((METHOD, 1), (PEER, 4)):
+        colour, ratios = METHODS[name].colour, [run.ratios(name) for run in runs]
+        style = {"color": colour, "marker": METHODS[name].marker, "markersize": 4, "markevery": every}
+        for run, own in zip(runs, ratios, strict=True):
+            left.semilogy(run.distances[name], linewidth=1.3, alpha=0.8, **style)
+            right.plot(np.arange(1, own.size + 1), own, color=colour, alpha=0.25)
+        n_steps = min(own.size for own in ratios)
+        mean = np.exp(np.mean([np.log(own[:n_steps]) for own in ratios], axis=0))
+        lines += right.plot(np.arange(1, n_steps + 1), mean, linewidth=2.2, **style)
+    longest = max(run.distances[METHOD].size for run in runs)
+    for axes in (left, right):
+        axes.set(xlabel="step t", xlim=(-0.5, 2.5 * longest))
+        axes.grid(which="major", color=GRID)
+    left.set(ylabel="$\\|z_t - z^*\\|$, units of weight", title="distance from the optimum")
+    ratio = "$\\|z_t - z^*\\| \\; / \\; \\|z_{t-1} - z^*\\|$"
+    right.set(ylabel=ratio, ylim=(0.0, 1.05), title="ratio of successive distances; bold: geometric mean")
+    picture.legend(lines, [METHOD, PEER], loc="outside lower center", ncols=2, fontsize="small")
+    picture.suptitle(f"Superlinear convergence with redundant features: {len(runs)} problems")
+    picture.savefig(file, dpi=DPI)
+
+
+def convergence_records(runs: Sequence[Convergence]) -> list[dict[str, Any]]:
+    """A record a step."""
+    return [
+        {"problem": number, "solver": name, "step": step, "distance": distance, "ratio": ratio}
+        for number, run in enumerate(runs)
+        for name, distances in run.distances.items()
+        for step, (distance, ratio) in enumerate(zip(distances, [np.nan, *run.ratios(name)], strict=True))
+    ]
+
+
+def convergence_table(runs: Sequence[Convergence]) -> Table:
+    """The numbers of Theorem 1, and how to read them."""
+    rows = []
+    for number, run in enumerate(runs):
+        geometry = run.geometry
+        d, rank = geometry.basis.shape
+        row = [str(number), str(d), str(rank), f"{geometry.angle:.0e}", str(run.n_nonzero)]
+        for name in (METHOD, PEER):
+            row += [" ".join(f"{ratio:.2f}" for ratio in run.thirds(name)), str(run.ratios(name).size)]
+        rows.append(row)
+    head = ["problem", "weights", "rank of the Hessian", "sine of angle", "non-zeros"]
+    for name in (METHOD, PEER):
+        head += [f"{name}: ratios", "steps"]
+    notes = [
+        "Sine of angle: the largest one between the Hessian's row spaces at w = 0 and at the optimum. They are the "
+        "same space, as constant nullspace strong convexity wants, and smaller than the space of weights.",
+        "Ratios: ||z_{t+1} - z*|| / ||z_t - z*||, z the projection on that space, geometric means over the first, "
+        "second and last third of the steps. Superlinear: they fall. Linear: they stay.",
+        "The run ends where the distance is 1e-7 of the first; nearer, rounding hides the decrease of the objective.",
+        "Prox-QN as published, without shrinking, the inner problem solved to the end, all secant pairs kept. Its "
+        "B0 = gamma I is not confined to the row space, as the theorem's is; that does no harm here.",
+    ]
+    return Table("Ratios of successive distances", head, rows, notes)
+
+
+app = command()
 
 
 @app.command()
 def reproduce(
     figure: Annotated[
-        list[FigureName] | None, typer.Option(help="May be given several times; `digits` needs no data.")
+        list[str] | None, some_of(PAGE.names("figure"), "May be given several times; `digits` needs no data.")
     ] = None,
-    table: Annotated[list[TableName] | None, typer.Option(help=SEVERAL)] = None,
+    table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     with_theorem: Annotated[bool, typer.Option("--superlinear", help="Theorem 1 on small problems.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small parts of the data or of built-in data, short runs.")
@@ -413,20 +627,12 @@ def reproduce(
         typer.Option(min=0.1, help=f"Of a single run; default: {SECONDS:g}, with --quick {QUICK_SECONDS:g}."),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("prox-qn-study"),
+    output: Into = Path("prox-qn-study"),
 ) -> None:
     """Measure the paper's figures and tables again; without a choice all of them."""
-    figures, tables = [*map(str, figure or ())], [*map(str, table or ())]
-    if not (figures or tables or with_theorem):
-        figures, tables, with_theorem = OF_THE_PAPER, list(TABLES), True
     with explaining():
-        publisher = Publisher(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS), threads)
-        for name in figures:
-            publisher.figure(name)
-        for name in tables:
-            publisher.table(name)
-        if with_theorem:
-            publisher.superlinear()
+        paper = Paper(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS), threads)
+        paper.make(figure, table, *["superlinear"] * with_theorem, left_out="figure-digits")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ Writes PNG and CSV files, and a page over all that is in the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from time import process_time
 from typing import Annotated, Any
@@ -22,26 +21,25 @@ import numpy as np
 import typer
 from harness import judging
 from harness.data import DATA, Source
-from harness.drawing import Panel, draw
+from harness.drawing import Panel
 from harness.measuring import say
-from harness.pages import SEVERAL, Folder, Page, explaining
+from harness.options import SEVERAL, Into, Quick, command, some_of
+from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem
+from harness.records import Record, grouped, lines_of, matching, pivot
 from harness.report import Table
 
-from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.errors import DataUnavailableError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
-from crfqn.plot.canvas import check_matplotlib
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.items import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
-FIGURES, TABLES = ("1", "2", "3", "4"), ("2",)
 NAMES = ("news20", "sector", "rcv1", "amazon7")
 QUICK_NAME = "sector"
 STRENGTHS = {"amazon7": 0.01}  # C is 1 for all others
@@ -66,9 +64,8 @@ PAGE = Page(
     "Projections onto the simplex: the paper's study",
     INTRODUCTION,
     "reproduce_simplex_svm.py",
-    (*(f"figure-{name}" for name in FIGURES), "table-2"),
+    ("figure-1", "figure-2", "figure-3", "figure-4", "table-2"),
 )
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -92,20 +89,6 @@ CURVES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class PassCurve:
-    """A run, an entry a pass: processor seconds, the dual objective (to be minimised), test accuracy.
-
-    `support`: the share of dual variables that are not zero, at the end.
-    """
-
-    method: Method
-    seconds: Vector
-    objective: Vector
-    accuracy: Vector
-    support: float
-
-
 def hinge(problem: Problem) -> Objective:
     """The hinge over the training items, without an intercept, as in the paper."""
     x = problem.X_train
@@ -122,36 +105,40 @@ def of_classes(problem: Problem, n_classes: int, n_items: int, seed: int) -> Pro
     return Problem(problem.X_train[rows], problem.y_train[rows], problem.X_test[:1], problem.y_test[:1])
 
 
-def run(problem: Problem, C: float, method: Method, n_passes: int, seed: int) -> PassCurve:
-    """Follow Algorithm 1; the clock stands still while a pass is evaluated."""
-    objective = hinge(problem)
-    blocks: Any = objective.state(DualItems, ElasticNet(0.0, 1.0 / C), method.name, method.tau)
+def run(name: str, problem: Problem, C: float, method: Method, n_passes: int, seed: int = 0) -> list[Record]:
+    """Follow Algorithm 1, a record a pass; the clock stands still while a pass is evaluated.
+
+    The dual objective is to be minimised; `support` is the share of dual variables that are not zero.
+    """
+    blocks: Any = hinge(problem).state(DualItems, ElasticNet(0.0, 1.0 / C), method.name, method.tau)
     order = np.random.default_rng(seed).permutation(blocks.items)
-    seconds, values, accuracies = [], [], []
-    for _ in range(n_passes):
+    seconds = 0.0
+    records: list[Record] = []
+    for n in range(1, n_passes + 1):
         begin = process_time()
         blocks.sweep(order)
-        seconds.append(process_time() - begin)
+        seconds += process_time() - begin
         # A copy: where bisection is loose, the variables are made feasible before they are valued.
-        values.append(-C * blocks.copied().certify(order).dual_value)
+        value = -C * blocks.copied().certify(order).dual_value
         weights = blocks.point().sparse_weights.table  # (F, K)
-        accuracies.append(judging.accuracy(problem, judging.predictions(problem, weights.T)))
-    support = np.count_nonzero(blocks.alpha) / blocks.alpha.size
-    return PassCurve(method, np.cumsum(seconds), np.array(values), np.array(accuracies), float(support))
+        accuracy = judging.accuracy(problem, judging.predictions(problem, weights.T))
+        known = {"data": name, "method": method.title, "passes": n, "seconds": seconds}
+        support = np.count_nonzero(blocks.alpha) / blocks.alpha.size
+        records.append(known | {"dual_objective": value, "accuracy": accuracy, "support": support})
+    return records
 
 
-def optimum(problem: Problem, C: float, seed: int) -> float:
+def optimum(problem: Problem, C: float) -> float:
     """The dual objective of the paper at its optimum, as the bound that a long run proves."""
-    penalty, solver = ElasticNet(0.0, 1.0 / C), DualDecomposition(random_state=seed)
+    penalty, solver = ElasticNet(0.0, 1.0 / C), DualDecomposition(random_state=0)
     result = minimize(hinge(problem), penalty, solver, tol=NEAR, max_iter=5000)
     return -C * result.value * (1.0 - result.gap)
 
 
 @dataclass(eq=False)
-class Publisher:
-    """Makes figures and the table in a folder.
+class Paper(Publisher):
+    """The paper's figures and table.
 
-    path : the folder, made if it is not there
     names : of data sets; none: those of the paper that are here, or with `is_quick` made-up texts
     n_splits : of table II; n_passes : of figures 1, 3 and 4
     """
@@ -162,15 +149,10 @@ class Publisher:
     n_splits: int
     n_passes: int
     loaded: dict[tuple[str, int], Problem] = field(default_factory=dict)
+    page = PAGE
 
     def __post_init__(self) -> None:
-        check_matplotlib()
-        words = [
-            *(f"--data {each}" for each in self.names),
-            *["--quick"] * self.is_quick,
-            f"--passes {self.n_passes}",
-        ]
-        self.folder = Folder(self.path, PAGE, " " + " ".join(words))
+        self.open(self.path, data=self.names, quick=self.is_quick, passes=self.n_passes)
         here = [name for name in NAMES if DATA[name].is_here]
         self.chosen = list(self.names or ([QUICK_NAME] if self.is_quick else here))
         if not self.chosen:
@@ -184,37 +166,34 @@ class Publisher:
             self.loaded = {(name, split): problem}
             few = of_classes(problem, 2, 20, 0)
             for method in FIVE:  # so that no time measured is the compiler's
-                run(few, 1.0, method, 1, 0)
+                run(name, few, 1.0, method, 1)
         return self.loaded[name, split]
 
     def figure(self, number: str) -> None:
         """Figure 1: accuracy and dual objective against time, five methods; 3: the same for bisection's tolerances."""
         if number not in CURVES:
-            return self.figure_2() if number == "2" else self.figure_4()
+            return self.classes() if number == "2" else self.strengths()
         title, methods = CURVES[number]
-        found: dict[str, tuple[float, list[PassCurve]]] = {}
+        records: list[Record] = []
+        panels, tables = [], []
         for name in self.chosen:
             items, C = self.items(name), STRENGTHS.get(name, 1.0)
-            found[name] = optimum(items, C, 0), [run(items, C, each, self.n_passes, 0) for each in methods]
+            best = optimum(items, C)
+            own = [each for method in methods for each in run(name, items, C, method, self.n_passes)]
+            own = [each | {"distance": (each["dual_objective"] - best) / abs(best)} for each in own]
+            shown = DATA[name].shown
+            panels.append(
+                Panel(shown, lines_of(own, "method", "seconds", "accuracy"), "seconds", "test accuracy")
+            )
+            distances = lines_of(own, "method", "seconds", "distance")
+            panels.append(Panel(shown, distances, "seconds", "relative difference", "y"))
+            tables.append(end_table(name, best, matching(own, passes=self.n_passes)))
+            records += own
+        self.folder.publish(f"figure-{number}", title, tables, records=records, panels=panels)
 
-        rows = [
-            (name, curve.method.title, n + 1, curve.seconds[n], curve.objective[n], curve.accuracy[n])
-            for name, (_, curves) in found.items()
-            for curve in curves
-            for n in range(curve.seconds.size)
-        ]
-        head = ("data", "method", "passes", "seconds", "dual_objective", "accuracy")
-        self.folder.publish(
-            f"figure-{number}",
-            f"Figure {number}: {title}",
-            [curve_table(name, best, curves) for name, (best, curves) in found.items()],
-            rows=(head, rows),
-            picture=lambda file: draw_curves(found, file),
-        )
-
-    def figure_2(self) -> None:
-        """Seconds of a pass against the number of classes."""
-        rows: list[Row] = []
+    def classes(self) -> None:
+        """Figure 2: seconds of all passes against the number of classes."""
+        records: list[Record] = []
         for name in self.chosen:
             items = self.items(name)
             sizes = np.sort(np.unique(items.y_train, return_counts=True)[1])
@@ -222,162 +201,133 @@ class Publisher:
             for n_classes in np.unique(np.linspace(min(5, most), most, 6).astype(int)).tolist():
                 part = of_classes(items, n_classes, n_items, 0)
                 for method in FIVE:
-                    seconds = run(part, STRENGTHS.get(name, 1.0), method, self.n_passes, 0).seconds[-1]
-                    rows.append((name, method.title, n_classes, seconds))
-        labels = "number of classes", f"seconds of {self.n_passes} passes"
-        notes = ["As many items for every number of classes."]
-        self.lines(
-            "2", "time against the number of classes", ("classes", "seconds"), labels, "{:.3f}", rows, notes
+                    last = run(name, part, STRENGTHS.get(name, 1.0), method, self.n_passes)[-1]
+                    records.append(
+                        {
+                            "data": name,
+                            "method": method.title,
+                            "classes": n_classes,
+                            "seconds": last["seconds"],
+                        }
+                    )
+        axes, note = (
+            ("number of classes", f"seconds of {self.n_passes} passes"),
+            "As many items for every number of classes.",
         )
+        self.against("2", "time against the number of classes", records, axes, ".3f", [note])
 
-    def figure_4(self) -> None:
-        """Accuracy against C."""
-        rows: list[Row] = []
+    def strengths(self) -> None:
+        """Figure 4: accuracy against C."""
+        records: list[Record] = []
         for name in self.chosen:
             items = self.items(name)
             for C in np.geomspace(1e-2, 1e2, 5).tolist():
                 for method in TOLERANCES:
-                    found = run(items, C, method, min(self.n_passes, PASSES[-1]), 0).accuracy[-1]
-                    rows.append((name, method.title, C, found))
-        self.lines("4", "accuracy against C", ("C", "accuracy"), ("C", "test accuracy"), "{:.4f}", rows)
+                    last = run(name, items, C, method, min(self.n_passes, PASSES[-1]))[-1]
+                    records.append(
+                        {"data": name, "method": method.title, "C": C, "accuracy": last["accuracy"]}
+                    )
+        self.against("4", "accuracy against C", records, ("C", "test accuracy"), ".4f")
 
-    def lines(
-        self, number: str, title: str, columns: tuple[str, str], labels: tuple[str, str], form: str,
-        rows: Sequence[Row], notes: Sequence[str] = (),
+    def against(
+        self, number: str, title: str, records: Sequence[Record], labels: tuple[str, str], form: str,
+        notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Write and draw a number against another, a panel a data set, a line a method."""
-        panels = []
-        for name in self.chosen:
-            methods = dict.fromkeys(row[1] for row in rows if row[0] == name)
-            points = {m: np.array([row[2:] for row in rows if row[:2] == (name, m)]).T for m in methods}
-            panels.append(Panel(DATA[name].shown, points, *labels, "x" * (number == "4")))  # type: ignore[arg-type]
+        """The last number of the records against the one before, a panel and a table a data set, a line a method."""
+        x, y = [*records[0]][-2:]
+        panels, tables = [], []
+        for (name,), own in grouped(records, ["data"]).items():
+            lines = lines_of(own, "method", x, y)
+            panels.append(Panel(DATA[name].shown, lines, *labels, "x" * (number == "4")))
+            tables.append(pivot(DATA[name].shown, own, x, "method", lambda each: format(each[y], form)))
         self.folder.publish(
-            f"figure-{number}",
-            f"Figure {number}: {title}",
-            [cross_table(name, rows, columns[0], form) for name in self.chosen],
-            notes,
-            (("data", "method", *columns), rows),
-            lambda file: draw(panels, file, columns=1),
+            f"figure-{number}", title, tables, notes, records=records, panels=panels, columns=1
         )
 
-    def table_2(self) -> None:
-        """Accuracy and time after few passes, over random splits."""
-        found: dict[tuple[str, str], list[PassCurve]] = {}
+    def table(self, number: str) -> None:
+        """Table II: accuracy and time after few passes, over random splits."""
+        found: list[Record] = []
         for name in self.chosen:
             for split in range(self.n_splits):
                 for method in FIVE:
-                    curve = run(self.items(name, split), STRENGTHS.get(name, 1.0), method, PASSES[-1], split)
-                    found.setdefault((name, method.title), []).append(curve)
+                    items = self.items(name, split)
+                    found += run(name, items, STRENGTHS.get(name, 1.0), method, PASSES[-1], split)
+        records = [
+            dict(zip(("data", "method", "passes"), key, strict=True)) | spread(group)
+            for key, group in grouped(found, ["data", "method", "passes"]).items()
+            if key[2] in PASSES
+        ]
+        tables = [few_passes_table(DATA[name].shown, matching(records, data=name)) for name in self.chosen]
+        title = f"1, 3 and 5 passes, means over {self.n_splits} splits"
+        self.folder.publish("table-2", title, tables, records=records, extra=f" --splits {self.n_splits}")
 
-        rows = few_passes(found)
-        head = ("data", "method", "passes", "accuracy", "accuracy_std", "seconds", "seconds_std")
-        tables = [few_passes_table(name, rows) for name in self.chosen]
-        title = f"Table II: 1, 3 and 5 passes, means over {self.n_splits} splits"
-        self.folder.publish("table-2", title, tables, rows=(head, rows), extra=f" --splits {self.n_splits}")
 
-
-def curve_table(name: str, best: float, curves: Sequence[PassCurve]) -> Table:
+def end_table(name: str, best: float, ends: Sequence[Record]) -> Table:
     """Where each method is after the last pass."""
-    columns: dict[str, Callable[[PassCurve], str]] = {
-        "": lambda curve: curve.method.title,
-        "seconds": lambda curve: f"{curve.seconds[-1]:.2f}",
-        "passes": lambda curve: str(curve.seconds.size),
-        "relative difference": lambda curve: f"{(curve.objective[-1] - best) / abs(best):.1e}",
-        "accuracy": lambda curve: f"{curve.accuracy[-1]:.4f}",
-        "dual variables not 0": lambda curve: f"{100 * curve.support:.1f} %",
+    columns = {
+        "": lambda end: end["method"],
+        "seconds": lambda end: f"{end['seconds']:.2f}",
+        "passes": lambda end: str(end["passes"]),
+        "relative difference": lambda end: f"{end['distance']:.1e}",
+        "accuracy": lambda end: f"{end['accuracy']:.4f}",
+        "dual variables not 0": lambda end: f"{100 * end['support']:.1f} %",
     }
-    return Table.of(DATA[name].shown, columns, curves, [f"f(alpha*) = {best:,.6g}."])
+    return Table.of(DATA[name].shown, columns, ends, [f"f(alpha*) = {best:,.6g}."])
 
 
-def cross_table(name: str, rows: Sequence[tuple[Any, ...]], what: str, form: str) -> Table:
-    """Methods by columns, another number by rows."""
-    own = [row for row in rows if row[0] == name]
-    methods, places = list(dict.fromkeys(row[1] for row in own)), sorted({row[2] for row in own})
-    known = {(row[1], row[2]): row[3] for row in own}
-    lines = [[f"{place:g}", *(form.format(known[method, place]) for method in methods)] for place in places]
-    return Table(DATA[name].shown, [what, *methods], lines)
+def spread(group: Sequence[Record]) -> dict[str, float]:
+    """Means and standard deviations of accuracy and seconds."""
+    numbers = {name: np.array([each[name] for each in group]) for name in ("accuracy", "seconds")}
+    return {
+        key: value
+        for name, all_of in numbers.items()
+        for key, value in ((name, all_of.mean()), (f"{name}_std", all_of.std()))
+    }
 
 
-def few_passes(found: dict[tuple[str, str], list[PassCurve]]) -> list[tuple[Any, ...]]:
-    """Means and standard deviations after each number of passes."""
-    rows: list[tuple[Any, ...]] = []
-    for (name, method), curves in found.items():
-        for n_passes in PASSES:
-            accuracy = np.array([curve.accuracy[n_passes - 1] for curve in curves])
-            seconds = np.array([curve.seconds[n_passes - 1] for curve in curves])
-            rows.append(
-                (name, method, n_passes, accuracy.mean(), accuracy.std(), seconds.mean(), seconds.std())
-            )
-    return rows
+def few_passes_table(title: str, records: Sequence[Record]) -> Table:
+    """Table II for one data set: for each number of passes a row of accuracies and one of seconds."""
+    accuracy = pivot(
+        title, records, "passes", "method",
+        lambda each: f"{100 * each['accuracy']:.2f} ± {100 * each['accuracy_std']:.2f}",
+    )  # fmt: skip
+    seconds = pivot(
+        title, records, "passes", "method", lambda each: f"{each['seconds']:.3f} ± {each['seconds_std']:.3f}"
+    )
+    rows = [
+        [f"{row[0]}, {what}", *row[1:]]
+        for pair in zip(accuracy.rows, seconds.rows, strict=True)
+        for what, row in zip(("accuracy", "seconds"), pair, strict=True)
+    ]
+    return Table(title, accuracy.head, rows)
 
 
-def few_passes_table(name: str, rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Table II for one data set."""
-    own = [row for row in rows if row[0] == name]
-    methods = list(dict.fromkeys(row[1] for row in own))
-    lines = []
-    for n_passes in PASSES:
-        at = {row[1]: row for row in own if row[2] == n_passes}
-        lines.append(
-            [f"{n_passes}, accuracy", *(f"{100 * at[m][3]:.2f} ± {100 * at[m][4]:.2f}" for m in methods)]
-        )
-        lines.append([f"{n_passes}, seconds", *(f"{at[m][5]:.3f} ± {at[m][6]:.3f}" for m in methods)])
-    return Table(DATA[name].shown, ["passes", *methods], lines)
-
-
-def draw_curves(found: dict[str, tuple[float, list[PassCurve]]], file: Path) -> None:
-    """Accuracy to the left, dual objective to the right, a row a data set."""
-    panels = []
-    for name, (best, curves) in found.items():
-        title = DATA[name].shown
-        accuracy = {each.method.title: (each.seconds, each.accuracy) for each in curves}
-        distance = {each.method.title: (each.seconds, (each.objective - best) / abs(best)) for each in curves}
-        panels.append(Panel(title, accuracy, "seconds", "test accuracy"))
-        panels.append(Panel(title, distance, "seconds", "relative difference", "y"))
-    draw(panels, file)
-
-
-FigureName = StrEnum("FigureName", [*FIGURES])  # type: ignore[misc]
-TableName = StrEnum("TableName", [*TABLES])  # type: ignore[misc]
-DataName = StrEnum("DataName", [*NAMES])  # type: ignore[misc]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
 def reproduce(
-    figure: Annotated[list[FigureName] | None, typer.Option(help=SEVERAL)] = None,
-    table: Annotated[list[TableName] | None, typer.Option(help=SEVERAL)] = None,
+    figure: Annotated[list[str] | None, some_of(PAGE.names("figure"), SEVERAL)] = None,
+    table: Annotated[list[str] | None, some_of(PAGE.names("table"), SEVERAL)] = None,
     data: Annotated[
-        list[DataName] | None,
-        typer.Option(
-            help="May be given several times; default: those that are here, with --quick texts like Sector's."
-        ),
+        list[str] | None,
+        some_of(NAMES, "Several times; default: those here, with --quick texts like Sector's."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small parts of the data, few passes.")] = False,
+    quick: Quick = False,
     passes: Annotated[
         int | None, typer.Option(min=1, help="Of figures 1 to 4; default: 30, with --quick 5.")
     ] = None,
     splits: Annotated[
         int | None, typer.Option(min=1, help="Of table 2; default: 10, with --quick 2.")
     ] = None,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("simplex-study"),
+    output: Into = Path("simplex-study"),
 ) -> None:
     """Measure the paper's figures and table II again; without a choice all of them."""
-    figures, tables = [*map(str, figure or ())], [*map(str, table or ())]
-    if not (figures or tables):
-        figures, tables = [*FIGURES], [*TABLES]
     with explaining():
-        publisher = Publisher(
-            output,
-            [*map(str, data or ())],
-            quick,
-            splits or (2 if quick else 10),
-            passes or (5 if quick else 30),
+        paper = Paper(
+            output, data or (), quick, splits or (2 if quick else 10), passes or (5 if quick else 30)
         )
-        for name in figures:
-            publisher.figure(name)
-        if tables:
-            publisher.table_2()
+        paper.make(figure, table)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from time import perf_counter, process_time
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import patch
 
 import numpy as np
 from harness import data
 from harness.judging import Judged, accuracy, item_loss, judge, judge_run, predictions
 from harness.measuring import peak_memory, quietly, run_alone, run_within, say
+from harness.options import Limit, Output, Repeats, Threads, some_of
 from harness.problems import Problem, Run, middle_run, read_stored, stored
-from harness.report import Known, Report, Table, median, model_promises, number, shown, speed_promises
+from harness.records import Record
+from harness.report import Known, Report, Table, finish, median, model_promises, number, shown, speed_promises
 
 from benchmarks import crfqn_fits
 
@@ -94,9 +96,7 @@ class Comparison:
     def speed_up(self, level: float, clock: str = "seconds") -> float | None:
         """saga's seconds to the level over crfqn's: the median of the pairs."""
         ours, theirs = self.seconds(self.ours, level, clock), self.seconds(self.theirs, level, clock)
-        if not ours or len(ours) != len(theirs):
-            return None
-        return float(np.median(np.divide(theirs, ours)))
+        return float(np.median(np.divide(theirs, ours))) if ours and len(ours) == len(theirs) else None
 
     def numbers(self) -> dict[str, Any]:
         """The raw measurements, for the JSON file."""
@@ -110,24 +110,30 @@ class Comparison:
         return {"l1": self.task.l1, "optimum": self.optimum, "judged": judged, **seconds}
 
 
-def measure(names: Sequence[str], *, n_threads: int | None, repeats: int, limit: float) -> Report:
-    """Compare on each problem; `limit`: seconds for a single fit of another library, 0: none of them."""
+def flat(
+    problem: Annotated[list[str] | None, some_of([*TASKS])] = None,
+    threads: Threads = 2,
+    repeats: Repeats = 3,
+    limit: Limit = 120.0,
+    output: Output = None,
+) -> None:
+    """Multinomial logistic regression with L1: crfqn against scikit-learn's saga; liblinear and skglm beside."""
     report = Report("flat", "Flat multiclass", ["crfqn", "scikit-learn", "skglm", "numba", "numpy"])
-    for name in names:
+    for name in problem or TASKS:
         task = TASKS[name]
         say(f"{task.title}: preparing")
-        problem = task.make()
-        comparison = compare(task, problem, n_threads, repeats, limit)
+        items = task.make()
+        comparison = compare(task, items, threads, repeats, limit)
         at, known = f"{task.title}: ", comparison.task.known
-        report.tables.append(comparison_table(comparison, problem))
+        report.tables.append(comparison_table(comparison, items))
         report.promises += model_promises(at, comparison.judged[0], known, "test accuracy")
         report.promises += speed_promises(at, known, "saga", comparison.speed_up)
         report.numbers[name] = comparison.numbers()
-    return report
+    finish(report, output)
 
 
 def compare(task: Task, problem: Problem, n_threads: int | None, repeats: int, limit: float) -> Comparison:
-    """Train with all libraries and judge."""
+    """Train with all libraries and judge; `limit`: seconds for a single fit of another library, 0: none of them."""
     if task.known and not problem.fingerprint.startswith(task.split):
         say("The items come in another order than the reference's: no optimum is known for this split.")
         task = replace(task, known=None)
@@ -148,7 +154,7 @@ def compare(task: Task, problem: Problem, n_threads: int | None, repeats: int, l
     models = [middle_run(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
     judged = [judge_run(problem, run, task.l1) for run in models]
     unfinished = [
-        f"{library}, one-vs-rest: not ready after {limit:g} s" for library, run in others.items() if not run
+        f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run
     ]
     return Comparison(task, optimum, ours, theirs, judged, unfinished)
 
@@ -165,18 +171,32 @@ def _epochs(task: Task, path: str, optimum: float, limit: float) -> list[int]:
 def comparison_table(comparison: Comparison, problem: Problem) -> Table:
     """A library a row: median seconds to each level, and the model."""
     task = comparison.task
-    reference = "an independent solver's" if task.known else "crfqn's own, certified"
-    levels = [f"s to {shown(level)}" for level in LEVELS]
-    ends = ["whole fit, s", "objective", "non-zeros", "test accuracy", "peak memory, MB"]
-    head = ["", "set-up, s", *levels, *ends]
     runs_of = {"crfqn": comparison.ours, "saga": comparison.theirs}
-    rows = [
-        _row(comparison, judged, runs_of.get(judged.run.name, [judged.run])) for judged in comparison.judged
-    ]
-    rows += [[name] + [""] * (len(head) - 1) for name in comparison.unfinished]
-    for what, clock in CLOCKS.items() if comparison.theirs else ():
-        ratios = [number(comparison.speed_up(level, clock), ".1f") for level in LEVELS]
-        rows.append([f"saga over crfqn, {what}", "", *ratios, *[""] * 5])
+
+    def name(judged: Judged) -> str:
+        run = judged.run
+        if run.name == "saga":
+            return f"saga, {run.iterations[-1]} epochs"
+        return run.name if run.name in runs_of else f"{run.name}, one-vs-rest"
+
+    def seconds(level: float) -> Callable[[Judged], str]:
+        return lambda judged: median(comparison.seconds(runs_of.get(judged.run.name, [judged.run]), level))
+
+    columns: dict[str, Callable[[Judged], str]] = {
+        "": name,
+        "set-up, s": lambda judged: f"{judged.run.setup_seconds:.2f}" if judged.run.setup_seconds else "",
+        **{f"s to {shown(level)}": seconds(level) for level in LEVELS},
+        "whole fit, s": lambda judged: median(
+            [run.seconds[-1] for run in runs_of.get(judged.run.name, [judged.run])]
+        ),
+        "objective": lambda judged: (
+            f"{judged.verdict.objective:,.3f}" if judged.run.name in runs_of else "(another)"
+        ),
+        "non-zeros": lambda judged: f"{judged.run.n_nonzero:,}",
+        "test accuracy": lambda judged: f"{judged.verdict.accuracy:.4f}",
+        "peak memory, MB": lambda judged: f"{judged.run.peak_bytes / 1e6:.0f}",
+    }
+    reference = "an independent solver's" if task.known else "crfqn's own, certified"
     notes = [
         f"Reference optimum {comparison.optimum:,.3f} ({reference}). Seconds count from the matrix in memory; "
         f"medians of {len(comparison.ours)} runs, ratios are medians over pairs of neighbouring runs.",
@@ -186,23 +206,14 @@ def comparison_table(comparison: Comparison, problem: Problem) -> Table:
         "accuracy and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class "
         "against the rest, too.",
     ]
-    return Table(f"{task.title}: {problem.describe()}, l1 = {task.l1:g}", head, rows, notes)
-
-
-def _row(comparison: Comparison, judged: Judged, runs: list[Run]) -> list[str]:
-    run, verdict = judged
-    is_ours = run.name in ("crfqn", "saga")
-    name = f"saga, {run.iterations[-1]} epochs" if run.name == "saga" else run.name
-    return [
-        name if is_ours else f"{name}, one-vs-rest",
-        f"{run.setup_seconds:.2f}" if run.setup_seconds else "",
-        *(median(comparison.seconds(runs, level)) for level in LEVELS),
-        median([each.seconds[-1] for each in runs]),
-        f"{verdict.objective:,.3f}" if is_ours else "(another)",
-        f"{run.n_nonzero:,}",
-        f"{verdict.accuracy:.4f}",
-        f"{run.peak_bytes / 1e6:.0f}",
-    ]
+    title = f"{task.title}: {problem.describe()}, l1 = {task.l1:g}"
+    table = Table.of(title, columns, comparison.judged, notes)
+    more = [[name] for name in comparison.unfinished]
+    for what, clock in CLOCKS.items() if comparison.theirs else ():
+        ratios = [number(comparison.speed_up(level, clock), ".1f") for level in LEVELS]
+        more.append([f"saga over crfqn, {what}", "", *ratios])
+    rows = [*table.rows, *(row + [""] * (len(columns) - len(row)) for row in more)]
+    return replace(table, rows=rows)
 
 
 def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:
@@ -359,26 +370,8 @@ WITH_L2: dict[str, Callable[[], Problem]] = {
 }
 
 
-@dataclass(frozen=True)
-class DenseComparison:
-    """Under L2, seconds to NEAR by turns, of both; until each stops by its own rule; test accuracies; the optimum."""
-
-    name: str
-    describe: str
-    ours: list[float]
-    theirs: list[float]
-    until_stop: dict[str, float]
-    accuracy: dict[str, float]
-    optimum: float
-
-    @property
-    def ratio(self) -> float:
-        """scikit-learn's seconds over crfqn's: the median of the pairs."""
-        return float(np.median(np.divide(self.theirs, self.ours)))
-
-
-def compare_dense(name: str, repeats: int) -> DenseComparison:
-    """Train with crfqn and lbfgs in turns."""
+def compare_dense(name: str, repeats: int) -> Record:
+    """Train with crfqn and lbfgs under L2 in turns: seconds to NEAR, and until each stops by its own rule."""
     problem = WITH_L2[name]()
     say(f"{name}: {problem.describe()}")
     with stored(problem) as path:
@@ -386,12 +379,11 @@ def compare_dense(name: str, repeats: int) -> DenseComparison:
         turns = [
             (run_alone(ours, path, optimum), run_alone(lbfgs, path, n_iterations)) for _ in range(repeats)
         ]
-    sides = dict(zip(("crfqn", "scikit-learn"), zip(*turns, strict=True), strict=True))
-    seconds = [[run["seconds"] for run in runs] for runs in sides.values()]
-    ends = (
-        {library: runs[0][what] for library, runs in sides.items()} for what in ("until_stop", "accuracy")
-    )
-    return DenseComparison(name, problem.describe(), *seconds, *ends, optimum)  # type: ignore[call-arg, arg-type, misc]
+    seconds = np.array([[run["seconds"] for run in turn] for turn in turns])
+    record: Record = {"name": name, "describe": problem.describe(), "optimum": optimum}
+    record |= {"ours": seconds[:, 0].tolist(), "theirs": seconds[:, 1].tolist()}
+    record["ratio"] = float(np.median(seconds[:, 1] / seconds[:, 0]))
+    return record | {what: [run[what] for run in turns[0]] for what in ("until_stop", "accuracy")}
 
 
 def reference(path: str) -> tuple[float, int]:
@@ -461,20 +453,20 @@ def _lbfgs(problem: Problem, **settings: Any) -> Any:
     return _logistic(problem, solver="lbfgs", C=1.0 / L2, **settings)
 
 
-def dense_table(found: Sequence[DenseComparison]) -> Table:
+def dense_table(found: Sequence[Record]) -> Table:
     """A set a row."""
-    columns: dict[str, Callable[[DenseComparison], str]] = {
-        "data": lambda each: each.name,
-        "items": lambda each: each.describe,
+    columns: dict[str, Callable[[Record], str]] = {
+        "data": lambda each: each["name"],
+        "items": lambda each: each["describe"],
         "crfqn to 1e-4 / until it stops, s": lambda each: (
-            f"{median(each.ours)} / {each.until_stop['crfqn']:.2f}"
+            f"{median(each['ours'])} / {each['until_stop'][0]:.2f}"
         ),
         "LogisticRegression(lbfgs): the same, s": lambda each: (
-            f"{median(each.theirs)} / {each.until_stop['scikit-learn']:.2f}"
+            f"{median(each['theirs'])} / {each['until_stop'][1]:.2f}"
         ),
-        "ratio": lambda each: f"{each.ratio:.1f}",
+        "ratio": lambda each: f"{each['ratio']:.1f}",
         "test accuracy when they stop: crfqn, scikit-learn": lambda each: ", ".join(
-            f"{value:.4f}" for value in each.accuracy.values()
+            f"{value:.4f}" for value in each["accuracy"]
         ),
     }
     note = f"L2 alone, l2 = 1 (C = 1), no intercept; to within {shown(NEAR)} of the optimum, medians of the turns."

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from harness.default_sets import QUICK, TunedSet, digits, docstrings, mnist, texts, words
 from harness.measuring import quietly, say
+from harness.options import Output, some_of
 from harness.problems import Problem
-from harness.report import Report, Table
+from harness.report import Report, Table, finish
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
@@ -183,9 +185,14 @@ def ratio(costs: list[Costs], default: list[Costs], what: str) -> str:
     return f"{own / base:.2f}" if np.isfinite(own) else "> 5"
 
 
-def measure(quick: bool = False, repeats: int = 1, sets: list[str] | None = None) -> Report:
-    """Measure all heuristics on the sets that are there."""
-    cases = QUICK_CASES if quick else {name: CASES[name] for name in sets or CASES}
+def heuristics(
+    data: Annotated[list[str] | None, some_of([*CASES])] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns; medians are reported.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
+    output: Output = None,
+) -> None:
+    """Prox-QN with each of its heuristics switched off alone: passes and seconds, relative to the default."""
+    cases = QUICK_CASES if quick else {name: CASES[name] for name in data or CASES}
     found: dict[str, dict[str, list[Costs]]] = {}
     for name, case in cases.items():
         try:
@@ -216,4 +223,4 @@ def measure(quick: bool = False, repeats: int = 1, sets: list[str] | None = None
         name: {title: [[*each.passes, *each.seconds] for each in costs] for title, costs in runs.items()}
         for name, runs in found.items()
     }
-    return report
+    finish(report, output)

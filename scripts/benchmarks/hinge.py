@@ -16,16 +16,19 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from harness.data import banking, newsgroups
 from harness.measuring import quietly, say
+from harness.options import Output, some_of
 from harness.problems import Problem
-from harness.report import Promise, Report, Table, shown
+from harness.records import Record, matching
+from harness.report import Promise, Report, Table, finish, shown
 from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.crfqn_fits import Clock
@@ -58,6 +61,16 @@ class Curve:
         """The first seconds at which the objective was within `level`; infinite: never."""
         found = [s for s, v in zip(self.seconds, self.values, strict=True) if v >= optimum * (1.0 - level)]
         return min(found, default=np.inf)
+
+
+def hinge(
+    problem: Annotated[list[str] | None, some_of([*LINEAR, "letters"])] = None,
+    strength: Annotated[float, typer.Option("--C", min=0, help="Strength of the loss.")] = 1.0,
+    output: Output = None,
+) -> None:
+    """The multiclass hinge: liblinear's solver on words, scikit-learn's SVC on pixels of letters."""
+    for name in problem or [*LINEAR, "letters"]:
+        finish(measure_kernel(strength) if name == "letters" else measure_linear(name, strength), output)
 
 
 def measure_linear(name: str, C: float) -> Report:
@@ -172,21 +185,11 @@ def measure_kernel(C: float) -> Report:
     return report
 
 
-@dataclass(frozen=True)
-class Fit:
-    """One training: seconds of the processor, passes over the words, shares of letters right."""
-
-    loss: str
-    l2: float
-    seconds: float
-    passes: float
-    gap: float
-    validation: float
-    test: float
-
-
-def measure_structured(tol: float) -> Report:
-    """Train both losses over their grids."""
+def max_margin(
+    tol: Annotated[float, typer.Option(min=0, help="The relative duality gap to prove.")] = 1e-2,
+    output: Output = None,
+) -> None:
+    """Handwritten words by their pixels: the structured hinge beside the likelihood, both with L2."""
     problem = Problem.of_recipe("ocr")
     X, X_test = pixels(problem.X_train), pixels(problem.X_test)
     n_train = len(problem.y_train) - N_VALIDATION
@@ -199,18 +202,19 @@ def measure_structured(tol: float) -> Report:
             say(f"{loss}, l2 = {l2:g}")
             fits.append(fit(loss, l2, tol, train, judges))
     report = Report("max-margin", f"OCR by pixels, {n_train} words, gap {tol:g}", ["crfqn", "numba", "numpy"])
-    head = ["loss", "l2", "processor s", "passes", "gap", "validation letters right", "test letters right"]
-    rows = [
-        [
-            each.loss, f"{each.l2:g}", f"{each.seconds:.1f}", f"{each.passes:.0f}", f"{each.gap:.4f}",
-            f"{each.validation:.4f}", f"{each.test:.4f}",
-        ]
-        for each in fits
-    ]  # fmt: skip
-    report.tables.append(Table("Strengths", head, rows))
+    columns: dict[str, Callable[[Record], str]] = {
+        "loss": lambda each: each["loss"],
+        "l2": lambda each: f"{each['l2']:g}",
+        "processor s": lambda each: f"{each['seconds']:.1f}",
+        "passes": lambda each: f"{each['passes']:.0f}",
+        "gap": lambda each: f"{each['gap']:.4f}",
+        "validation letters right": lambda each: f"{each['validation']:.4f}",
+        "test letters right": lambda each: f"{each['test']:.4f}",
+    }
+    report.tables.append(Table.of("Strengths", columns, fits))
     report.promises = promises(fits)
-    report.numbers = {"fits": [asdict(one) for one in fits]}
-    return report
+    report.numbers = {"fits": fits}
+    finish(report, output)
 
 
 def pixels(X: Sequences) -> Sequences:
@@ -218,23 +222,30 @@ def pixels(X: Sequences) -> Sequences:
     return Sequences(X.matrix[:, np.append(np.arange(N_PIXELS), X.matrix.shape[1] + BIAS)], X.offsets)
 
 
-def fit(loss: str, l2: float, tol: float, train: tuple, judges: tuple) -> Fit:
-    """Train one model."""
+def fit(loss: str, l2: float, tol: float, train: tuple, judges: tuple) -> Record:
+    """Train one model: seconds of the processor, passes over the words, shares of letters right."""
     model = ChainCRF(l1=0, l2=l2, loss=loss, tol=tol, stop="certificate", n_threads=1, max_iter=2000)
     started = time.process_time()
     result = model.fit(*train).result_
     seconds = time.process_time() - started
     validation, test = (model.score(*judge) for judge in judges)
-    return Fit(loss, l2, seconds, result.passes, result.gap, validation, test)
+    known = {"loss": loss, "l2": l2, "seconds": seconds, "passes": result.passes, "gap": result.gap}
+    return known | {"validation": validation, "test": test}
 
 
-def promises(fits: Sequence[Fit]) -> list[Promise]:
+def promises(fits: Sequence[Record]) -> list[Promise]:
     """Letters right at the strengths that validation chose, and the price of the likelihood's accuracy."""
-    best = {loss: max((f for f in fits if f.loss == loss), key=lambda f: f.validation) for loss in GRIDS}
-    hinge, likelihood = best["hinge"], best["logistic"]
-    as_good = [f for f in fits if f.loss == "hinge" and f.validation >= likelihood.validation]
-    quick = min(as_good, key=lambda f: f.seconds, default=None)
-    right, is_met = f"{hinge.test:.4f}, {likelihood.test:.4f}", hinge.test >= likelihood.test - POINT
+    hinge, likelihood = (
+        max(matching(fits, loss=loss), key=lambda each: each["validation"]) for loss in ("hinge", "logistic")
+    )
+    as_good = [
+        each for each in matching(fits, loss="hinge") if each["validation"] >= likelihood["validation"]
+    ]
+    quick = min(as_good, key=lambda each: each["seconds"], default=None)
+    right, is_met = (
+        f"{hinge['test']:.4f}, {likelihood['test']:.4f}",
+        hinge["test"] >= likelihood["test"] - POINT,
+    )
     what = "the gap, hinge with the likelihood's validation letters"
     price = f"likelihood: {_price(likelihood)}"
     return [
@@ -243,5 +254,5 @@ def promises(fits: Sequence[Fit]) -> list[Promise]:
     ]
 
 
-def _price(fit: Fit) -> str:
-    return f"{fit.seconds:.1f} s, {fit.passes:.0f} passes (l2 = {fit.l2:g})"
+def _price(fit: Record) -> str:
+    return f"{fit['seconds']:.1f} s, {fit['passes']:.0f} passes (l2 = {fit['l2']:g})"

@@ -9,12 +9,14 @@ core manages in NumPy's `residual = scores + 1` over arrays of the same size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from harness.measuring import processor_times
+from harness.options import Output, some_of
 from harness.problems import Problem, read_stored
-from harness.report import Report, Table
+from harness.report import Report, Table, finish
 from threadpoolctl import threadpool_limits
 
 from crfqn.structures.chain import Chain
@@ -88,11 +90,25 @@ def measure_nodes(path: str, weights: Any) -> PassTime:
     )
 
 
-def measure_states(counts: list[int], lengths: str) -> Report:
-    """Time `Chain.infer` on one thread at made-up scores, for several numbers of states and items of some lengths."""
+LENGTHS = {
+    "sentences": lambda random, n: np.maximum(random.gamma(2.5, 7.0, n // 17), 1).astype(np.int64),
+    "unequal": lambda random, n: np.clip(np.exp(random.normal(2.0, 1.5, n // 20)), 1, 5000).astype(np.int64),
+    "single": lambda random, n: np.array([n]),
+    "one-word": lambda random, n: np.ones(n, np.int64),
+}
+
+
+def inference(
+    states: Annotated[
+        list[int] | None, typer.Option(min=1, help="May be given several times; default: 4 to 146.")
+    ] = None,
+    lengths: Annotated[str, some_of([*LENGTHS], "How long the items are.")] = "sentences",
+    output: Output = None,
+) -> None:
+    """One inference pass over chains of few and many labels, against the bound of the machine."""
     flops, exp_seconds, moved = peak_flops(), exponential_seconds(), seconds_moved()
     rows, numbers = [], {}
-    for n_states in counts:
+    for n_states in states or [4, 7, 16, 26, 50, 146]:
         measured = _seconds_a_position(n_states, lengths)
         bound = 2 * 3 * n_states**2 / flops + n_states * (exp_seconds + moved)
         numbers[str(n_states)] = {"measured_ns": 1e9 * measured, "bound_ns": 1e9 * bound}
@@ -107,21 +123,11 @@ def measure_states(counts: list[int], lengths: str) -> Report:
     report = Report("inference", title, ["crfqn", "numba", "numpy"])
     report.tables.append(Table(title, head, rows, [note]))
     report.numbers.update(numbers)
-    return report
-
-
-LENGTHS = {
-    "sentences": lambda random, n: np.maximum(random.gamma(2.5, 7.0, n // 17), 1).astype(np.int64),
-    "unequal": lambda random, n: np.clip(np.exp(random.normal(2.0, 1.5, n // 20)), 1, 5000).astype(np.int64),
-    "single": lambda random, n: np.array([n]),
-    "one-word": lambda random, n: np.ones(n, np.int64),
-}
+    finish(report, output)
 
 
 def _seconds_a_position(n_states: int, lengths: str) -> float:
     """The least seconds a position of some passes over about 30,000 positions; fewer where there are many states."""
-    from crfqn.structures.chain import Chain
-
     random = np.random.default_rng(0)
     sizes = LENGTHS[lengths](random, min(30_000, 1_000_000 // n_states))
     offsets = np.concatenate([[0], np.cumsum(sizes)])

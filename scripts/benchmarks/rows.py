@@ -12,20 +12,22 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from harness import data
 from harness.judging import Verdict, judge, weights_of
 from harness.measuring import quietly, run_alone, run_within, say
+from harness.options import Output, some_of
 from harness.problems import Problem, Run, read_stored, stored
-from harness.report import Promise, Report, Table, number, shown, times
+from harness.report import Promise, Report, Table, finish, number, shown, times
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, save_npz
 from threadpoolctl import threadpool_limits
@@ -94,28 +96,36 @@ def judged(problem: Problem, task: Task, weights: Any) -> Verdict:
     return Verdict(found.objective / n, found.accuracy, n_rows=found.n_rows)
 
 
-def measure(
-    names: Sequence[str], losses: Sequence[str], repeats: int, limit: float, lightning: Path | None
-) -> Report:
-    """Compare on each problem; `limit`: seconds of a single fit, `lightning`: an interpreter that has it."""
+def rows(
+    problem: Annotated[list[str] | None, some_of([*PROBLEMS])] = None,
+    loss: Annotated[list[str] | None, some_of(LOSSES)] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 9,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
+    lightning: Annotated[
+        Path | None,
+        typer.Option(help="An interpreter (python) that has sklearn-contrib-lightning.", exists=True),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Multiclass models with L1/L2 rows: crfqn on one and two cores against lightning and cyanure."""
     report = Report("rows", "Row-sparse multiclass", ["crfqn", "cyanure", "scikit-learn", "numba", "numpy"])
-    rows = []
-    for name in names:
+    cells = []
+    for name in problem or PROBLEMS:
         say(f"{name}: preparing")
-        problem = PROBLEMS[name]()
-        if not problem.fingerprint.startswith(SPLITS[name]):
+        items = PROBLEMS[name]()
+        if not items.fingerprint.startswith(SPLITS[name]):
             raise InputError(f"{name}: the items come in another order than the reference's")
-        with stored(problem) as path:
+        with stored(items) as path:
             for task in TASKS:
-                if task.problem == name and task.loss in losses:
-                    comparison = compare(task, path, problem, repeats, limit, lightning)
-                    rows.append(comparison.cells())
+                if task.problem == name and task.loss in (loss or LOSSES):
+                    comparison = compare(task, path, items, repeats, limit, lightning)
+                    cells.append(comparison.cells())
                     report.promises += comparison.promises()
                     report.numbers[task.title] = comparison.numbers()
     crfqn = ["one core, s", "two cores, s", "gain", "on real cores"]
     head = ["", *crfqn, "peer", "its s", "objective", "rows", "test accuracy"]
-    report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES))
-    return report
+    report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, cells, NOTES))
+    finish(report, output)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from harness.measuring import processor_times, quietly
-from harness.report import Promise, Report, Table
+from harness.options import Output
+from harness.report import Promise, Report, Table, finish
 
 N_ITEMS, LONGEST, TYPES, WRONG, REPEATS, ASKED = 2012, 46, 11, 0.1, 3, 20
 
@@ -32,8 +33,8 @@ def random_labels() -> tuple[list[list[str]], list[list[str]]]:
     return true, predicted
 
 
-def measure() -> Report:
-    """Time both libraries by turns in both modes; AssertionError if their F1 differ."""
+def spans(output: Output = None) -> None:
+    """F1 of spans in labels of CoNLL-2000's size: crfqn against seqeval."""
     from crfqn.metrics import span_f1_score
 
     with quietly():
@@ -48,7 +49,7 @@ def measure() -> Report:
         own = partial(span_f1_score, true, predicted, scheme="IOB2", strict=mode == "strict")
         peer = partial(f1_score, true, predicted, **settings)
         value = own()
-        assert abs(value - peer()) < 1e-12
+        assert abs(value - peer()) < 1e-12  # both compute the same
         turns = [[processor_times(run, 1, warm_ups=0)[0] for run in (own, peer)] for _ in range(REPEATS)]
         ours, theirs = map(median, zip(*turns, strict=True))
         ratio = f"{theirs / ours:.0f}"
@@ -58,4 +59,4 @@ def measure() -> Report:
         report.numbers[mode] = {"f1": value, "crfqn": ours, "seqeval": theirs}
     head = ["mode", "F1", "crfqn, s", "seqeval, s", "times"]
     report.tables.append(Table("Processor seconds", head, rows))
-    return report
+    finish(report, output)

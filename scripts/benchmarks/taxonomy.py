@@ -6,16 +6,19 @@ penalty is crfqn's own, certified; what OWL-QN reaches on the same objective spe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
+import typer
 from harness.data import zipf
 from harness.judging import Judged, judge_run, predictions, worth
 from harness.measuring import run_alone, run_within, say
+from harness.options import Limit, Output, Penalties, Threads, some_of
 from harness.problems import Problem, Run, first_row, stored
-from harness.report import Promise, Report, Table, below, number, shown
+from harness.report import Promise, Report, Table, below, finish, number, shown
 from numpy.typing import NDArray
 
 from benchmarks import crfqn_fits, inference, taxonomy_peers
@@ -50,25 +53,34 @@ class Comparison:
     node_time: inference.PassTime | None = None
 
 
-def measure(
-    names: Sequence[str], penalties: Sequence[float], *, n_threads: int | None, limit: float
-) -> Report:
-    """Compare on each problem; `limit`: seconds for a single fit of another library, 0: none of them."""
+def taxonomy(
+    problem: Annotated[list[str] | None, some_of([*TITLES])] = None,
+    l1: Penalties = None,
+    large: Annotated[
+        bool, typer.Option("--large", help="Only the made-up problem of 5 billion weights.")
+    ] = False,
+    threads: Threads = 2,
+    limit: Limit = 600.0,
+    output: Output = None,
+) -> None:
+    """Taxonomies of labels: crfqn against its own flat softmax, OWL-QN and hiclass."""
+    if large:
+        return finish(measure_large(threads), output)
     libraries = ["crfqn", "hiclass", "PyLBFGS", "scikit-learn", "numba", "numpy"]
     report = Report("taxonomy", "Taxonomies", libraries)
-    for name in names:
+    for name in problem or TITLES:
         title = TITLES[name]
         say(f"{title}: preparing")
-        problem = Problem.of_recipe(name)
-        comparison = compare(problem, penalties, n_threads, limit)
-        report.tables.append(own_table(f"{title}: {problem.describe()}", comparison))
+        items = Problem.of_recipe(name)
+        comparison = compare(items, l1 or [0.5, 1.0, 2.0], threads, limit)
+        report.tables.append(own_table(f"{title}: {items.describe()}", comparison))
         if comparison.owlqn or comparison.local:
-            report.tables.append(peer_table(title, comparison, problem, limit))
+            report.tables.append(peer_table(title, comparison, items, limit))
         if name in ASKED:
             report.promises += _promises(title, comparison)
             report.notes += [comparison.node_time.describe_nodes()] if comparison.node_time else []
         report.numbers[name] = _numbers(comparison)
-    return report
+    finish(report, output)
 
 
 def compare(problem: Problem, penalties: Sequence[float], n_threads: int | None, limit: float) -> Comparison:
@@ -113,45 +125,34 @@ OWN_NOTES = [
 def own_table(title: str, comparison: Comparison) -> Table:
     """A penalty and structure a row."""
     entries = [
-        (f"{l1:g}", structure, judged)
+        (f"{l1:g}", structure, by_penalty[l1])
         for l1 in comparison.tree
         for structure, by_penalty in (("taxonomy", comparison.tree), ("flat", comparison.flat))
-        for judged in ([by_penalty[l1]] if l1 in by_penalty else [])
+        if l1 in by_penalty
     ]
-    head = ["l1", "", f"s to {shown(LEVEL)}", "passes", f"s to certified {shown(LEVEL)}", "passes"]
-    head += [
-        "gap at the end",
-        "objective",
-        "non-zeros",
-        "accuracy",
-        "hierarchical F1",
-        "peak memory, MB",
-        "file, kB",
-    ]
-    return Table(
-        title, head, [[l1, structure, *_own_cells(judged)] for l1, structure, judged in entries], OWN_NOTES
-    )
+    columns: dict[str, Callable[[tuple[str, str, Judged]], str]] = {
+        "l1": lambda entry: entry[0],
+        "": lambda entry: entry[1],
+        f"s (passes) to {shown(LEVEL)}": lambda entry: _cost(
+            entry[2].run, entry[2].run.row_at(entry[2].verdict.objective, LEVEL)
+        ),
+        f"s (passes) to certified {shown(LEVEL)}": lambda entry: _cost(
+            entry[2].run, first_row(entry[2].run.facts["gaps"] <= LEVEL)
+        ),
+        "gap at the end": lambda entry: f"{entry[2].run.facts['gap']:.1e}",
+        "objective": lambda entry: f"{entry[2].verdict.objective:,.2f}",
+        "non-zeros": lambda entry: f"{entry[2].run.n_nonzero:,}",
+        "accuracy": lambda entry: f"{entry[2].verdict.accuracy:.4f}",
+        "hierarchical F1": lambda entry: f"{entry[2].verdict.hierarchical_f1:.4f}",
+        "peak memory, MB": lambda entry: f"{entry[2].run.peak_bytes / 1e6:.0f}",
+        "file, kB": lambda entry: f"{entry[2].run.facts['file_bytes'] / 1e3:.0f}",
+    }
+    return Table.of(title, columns, entries, OWN_NOTES)
 
 
-def _own_cells(judged: Judged) -> list[str]:
-    run, verdict = judged
-    return [
-        *_cost(run, run.row_at(verdict.objective, LEVEL)),
-        *_cost(run, first_row(run.facts["gaps"] <= LEVEL)),
-        f"{run.facts['gap']:.1e}",
-        f"{verdict.objective:,.2f}",
-        f"{run.n_nonzero:,}",
-        *_worth_cells(verdict.accuracy, verdict.hierarchical_f1),
-        f"{run.peak_bytes / 1e6:.0f}",
-        f"{run.facts['file_bytes'] / 1e3:.0f}",
-    ]
-
-
-def _cost(run: Run, row: int | None) -> list[str]:
+def _cost(run: Run, row: int | None) -> str:
     """Seconds and passes until a row of the run."""
-    if row is None:
-        return ["-", "-"]
-    return [f"{run.seconds[row]:.2f}", f"{run.facts['row_passes'][row]:.1f}"]
+    return "-" if row is None else f"{run.seconds[row]:.2f} ({run.facts['row_passes'][row]:.1f})"
 
 
 PEER_NOTES = [
@@ -244,7 +245,7 @@ def _numbers(comparison: Comparison) -> dict[str, object]:
     return {**runs, **local, **times}
 
 
-def measure_large(*, n_threads: int | None) -> Report:
+def measure_large(n_threads: int | None) -> Report:
     """Train on 5 billion weights: what matters is that no array of this size is ever made."""
     problem = large_problem()
     report = Report("taxonomy-large", "A large taxonomy, made up", ["crfqn", "numba", "numpy"])

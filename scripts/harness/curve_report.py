@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from harness.curves import CLOSE, Curve, CurveFigure, Measured
-from harness.drawing import Look, Panel, draw
+from harness.drawing import Panel, Style
 from harness.pages import Folder
 from harness.report import Table, number, shown
 
@@ -24,26 +24,14 @@ LOGARITHMIC = ("relative_difference", "n_nonzero", "rows")
 
 
 def publish_curves(
-    folder: Folder,
-    figure: CurveFigure,
-    measured: Measured,
-    looks: Mapping[str, Look],
-    bold: str,
-    tables: Sequence[Table],
-    notes: Sequence[str],
-    extra: str = "",
-) -> None:
+    folder: Folder, figure: CurveFigure, measured: Measured, styles: Mapping[str, Style], bold: str,
+    tables: Sequence[Table], notes: Sequence[str], extra: str = "",
+) -> None:  # fmt: skip
     """Write a figure down; the curve of the method `bold` is thicker, and on top."""
-    name = f"figure-{figure.number}"
     folder.publish(
-        name,
-        f"Figure {figure.number}: {figure.heading}",
-        tables,
-        notes,
-        curve_rows(measured),
-        lambda file: draw(panels_of(figure, measured), file, figure.heading, looks, bold),
-        extra,
-    )
+        f"figure-{figure.number}", figure.heading, tables, notes, records=curve_records(measured),
+        panels=panels_of(figure, measured), heading=figure.heading, styles=styles, bold=bold, extra=extra,
+    )  # fmt: skip
 
 
 def panels_of(figure: CurveFigure, measured: Measured) -> list[Panel]:
@@ -60,17 +48,17 @@ def panels_of(figure: CurveFigure, measured: Measured) -> list[Panel]:
     return panels
 
 
-def curve_rows(measured: Measured) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Head and rows of the CSV file: a line a row of a run's trace."""
-    head, rows = ["problem", "solver", "iteration", "objective", "gap"], []
-    names: Sequence[str] = ()
+def curve_records(measured: Measured) -> list[dict[str, Any]]:
+    """A record a row of a run's trace."""
+    records = []
     for case, (optimum, curves) in measured.items():
         for curve in curves:
-            data = curve.columns(optimum)
-            names = [*data]
-            known = zip(curve.iterations, curve.values, curve.gaps, *data.values(), strict=True)
-            rows += [(str(case), curve.solver, *row) for row in known]
-    return [*head, *names], rows
+            own = {"iteration": curve.iterations, "objective": curve.values, "gap": curve.gaps}
+            columns = own | curve.columns(optimum)
+            for row in zip(*columns.values(), strict=True):
+                known = dict(zip(columns, row, strict=True))
+                records.append({"problem": str(case), "solver": curve.solver, **known})
+    return records
 
 
 def curve_table(

@@ -10,7 +10,7 @@ A problem at a penalty is a case, which a study defines. What is asked of one:
 and of such a task:
 - `task.fit(solver, **limits)`: run it to a Result; `limits`: tol, max_iter, max_seconds, callback
 - `task.warm_up(solver, is_first)`: have everything compiled; not `is_first`: it was, by an earlier run in this process
-- `task.glance(weights)`: test accuracy and non-zeros; `task.verdict(weights)`: the judge's, its objective scaled
+- `task.worth(weights)`: test accuracy and non-zeros; `task.verdict(weights)`: the judge's, its objective scaled
 - `task.scale`: of objectives as they are shown; 1 / items: means
 - `task.n_features`: 0: non-zeros are weights, at every row; else rows of so many, known where weights were looked at
 - `task.counts_samples`: whether seconds count that a solver spends on samples of the items
@@ -95,26 +95,17 @@ class Curve:
 
     def columns(self, optimum: float) -> dict[str, Any]:
         """What can be drawn, a number a row of the trace; rows are in per cent."""
-        counts = (
-            {"rows": 100.0 * self.n_nonzeros / self.n_features}
-            if self.n_features
-            else {"n_nonzero": self.n_nonzeros}
-        )
-        difference = (self.values - optimum) / optimum
-        times = {"seconds": self.seconds, "passes": self.passes, "relative_difference": difference}
-        return (
-            {**times, "accuracy": self.accuracies, **counts}
-            if self.n_features
-            else {**times, **counts, "accuracy": self.accuracies}
-        )
+        rows = {"rows": 100.0 * self.n_nonzeros / self.n_features} if self.n_features else {}
+        return {
+            "seconds": self.seconds,
+            "passes": self.passes,
+            "relative_difference": (self.values - optimum) / optimum,
+            **(rows or {"n_nonzero": self.n_nonzeros}),
+            "accuracy": self.accuracies,
+        }
 
 
 Measured = Mapping[Any, tuple[float, Sequence[Curve]]]  # by case: the reference optimum, and the runs
-
-
-def as_they_are(weights: Weights) -> Any:
-    """Set the weights aside, to be looked at afterwards."""
-    return weights
 
 
 @dataclass(eq=False)
@@ -129,7 +120,7 @@ class Recording:
 
     solver: Any
     keeps_all: bool = False
-    look: Callable[[Weights], Any] = as_they_are
+    look: Callable[[Weights], Any] = lambda weights: weights
     counts_samples: bool = True
     kept: dict[int, Any] = field(default_factory=dict)
     pauses: list[float] = field(default_factory=list)
@@ -159,7 +150,7 @@ class Recording:
 
 
 @dataclass(eq=False)
-class Watch:
+class Stopping:
     """Stops a run by its limits, the pauses of its recording left out; `scale` is that of the task."""
 
     limits: Limits
@@ -207,15 +198,15 @@ def run_case(
 def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Curve:
     """Warm up, train on the clock, and judge."""
     kind = is_chain, repr(solver)
-    recording = Recording(solver, look=task.glance, counts_samples=task.counts_samples)
-    watch = Watch(limits, recording, task.scale)
+    recording = Recording(solver, look=task.worth, counts_samples=task.counts_samples)
+    stopping = Stopping(limits, recording, task.scale)
     with quietly():
         task.warm_up(solver, kind not in WARM)
         WARM.add(kind)
-        result = task.fit(recording, tol=limits.tol, max_iter=UNLIMITED, callback=watch)
+        result = task.fit(recording, tol=limits.tol, max_iter=UNLIMITED, callback=stopping)
     if result.status.name == "INTERRUPTED":
         raise KeyboardInterrupt
-    curve = curve_of(task, name, result, recording, watch.why(result))
+    curve = curve_of(task, name, result, recording, stopping.why(result))
     say(f"  {name}: {curve.seconds[-1]:.1f} s, {curve.values.min():,.8g}, {curve.status}")
     return curve
 
@@ -225,13 +216,13 @@ def curve_of(task: Any, name: str, result: Result, recording: Recording, status:
     trace = result.trace
     pauses = np.full(len(trace), recording.lost)  # a certificate at the end may be a row of its own
     pauses[: len(recording.pauses)] = recording.pauses[: len(trace)]
-    glances = np.full((len(trace), 2), np.nan)
-    for row, glance in recording.kept.items():
+    worths = np.full((len(trace), 2), np.nan)
+    for row, worth in recording.kept.items():
         if row < len(trace):
-            glances[row] = glance
+            worths[row] = worth
     verdict = task.verdict((result.coords, result.weights))
     n_nonzero = verdict.n_rows if task.n_features else result.n_nonzero
-    glances[np.argmin(trace.value)] = verdict.accuracy, n_nonzero
+    worths[np.argmin(trace.value)] = verdict.accuracy, n_nonzero
     return Curve(
         solver=name,
         status=status,
@@ -240,8 +231,8 @@ def curve_of(task: Any, name: str, result: Result, recording: Recording, status:
         passes=trace.passes,
         values=task.scale * trace.value,
         gaps=trace.gap,
-        n_nonzeros=glances[:, 1] if task.n_features else trace.n_nonzero,
-        accuracies=glances[:, 0],
+        n_nonzeros=worths[:, 1] if task.n_features else trace.n_nonzero,
+        accuracies=worths[:, 0],
         objective=verdict.objective,
         accuracy=verdict.accuracy,
         n_nonzero=n_nonzero,

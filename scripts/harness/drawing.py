@@ -22,8 +22,8 @@ MARKERS = "os^vDPX*"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """How a method's curve looks."""
+class Style:
+    """How a method's curve is drawn."""
 
     colour: str
     marker: str
@@ -31,8 +31,8 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(Look):
-    """A solver: what makes it, and the look of its curve."""
+class Method(Style):
+    """A solver: what makes it, and the style of its curve."""
 
     make: Callable[..., Any]
 
@@ -48,41 +48,35 @@ class Panel(NamedTuple):
     least: float | None = None
 
 
-def looks_of(panels: Sequence[Panel]) -> dict[str, Look]:
-    """A look for each of the names, in their order."""
+def styles_of(panels: Sequence[Panel]) -> dict[str, Style]:
+    """A style for each of the names, in their order."""
     names = dict.fromkeys(name for panel in panels for name in panel.lines)
     n = len(COLOURS)
     return {
-        name: Look(colour=COLOURS[i % n], marker=MARKERS[i % n], is_dashed=i >= n)
+        name: Style(colour=COLOURS[i % n], marker=MARKERS[i % n], is_dashed=i >= n)
         for i, name in enumerate(names)
     }
 
 
 def draw(
-    panels: Sequence[Panel], file: Path, heading: str = "", looks: Mapping[str, Look] | None = None, bold: str = "",
-    columns: int = 2,
+    panels: Sequence[Panel], file: Path, heading: str = "", styles: Mapping[str, Style] | None = None,
+    bold: str = "", columns: int = 2,
 ) -> None:  # fmt: skip
     """All panels in so many columns, and a legend below; the line `bold` is thicker, and on top."""
-    picture, all_axes = blank(len(panels), columns)
-    looks, lines = looks or looks_of(panels), {}
-    for axes, panel in zip(all_axes, panels, strict=True):
-        for name, (x, y) in panel.lines.items():
-            lines[name] = add_line(axes, looks[name], np.asarray(x), np.asarray(y), panel.logs, name == bold)
-        axes.set_title(panel.title, fontsize="medium")
-        finish(axes, panel)
-    save(picture, {name: lines[name] for name in looks if name in lines}, heading, file)
-
-
-def blank(n_panels: int, columns: int = 2) -> tuple[Any, Any]:
-    """A picture with some columns of panels, drawn without a window system, and its axes."""
     from matplotlib.figure import Figure as Picture
 
-    n_rows, n_columns = ceil(n_panels / columns), min(columns, n_panels)
+    n_rows, n_columns = ceil(len(panels) / columns), min(columns, len(panels))
     picture = Picture(figsize=(1.0 + 5.0 * n_columns, 1.2 + 3.6 * n_rows), layout="constrained")
     all_axes = picture.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for axes in all_axes[n_panels:]:
+    for axes in all_axes[len(panels) :]:
         axes.remove()
-    return picture, all_axes[:n_panels]
+    styles, lines = styles or styles_of(panels), {}
+    for axes, panel in zip(all_axes, panels, strict=False):
+        for name, (x, y) in panel.lines.items():
+            lines[name] = add_line(axes, styles[name], np.asarray(x), np.asarray(y), panel.logs, name == bold)
+        axes.set_title(panel.title, fontsize="medium")
+        finish(axes, panel)
+    save(picture, {name: lines[name] for name in styles if name in lines}, heading, file)
 
 
 def save(picture: Any, lines: Mapping[str, Any], heading: str, file: Path) -> None:
@@ -93,19 +87,19 @@ def save(picture: Any, lines: Mapping[str, Any], heading: str, file: Path) -> No
     picture.savefig(file, dpi=DPI)
 
 
-def add_line(axes: Any, look: Look, x: Any, y: Any, logs: str, is_bold: bool) -> Any:
+def add_line(axes: Any, style: Style, x: Any, y: Any, logs: str, is_bold: bool) -> Any:
     """One method's line; returns it."""
     shown = np.isfinite(y) & ((x > 0) | ("x" not in logs)) & ((y > 0) | ("y" not in logs))
     x, y = x[shown], y[shown]
     return axes.plot(
         x,
         y,
-        color=look.colour,
-        linestyle=(0, (4, 2)) if look.is_dashed else "-",
+        color=style.colour,
+        linestyle=(0, (4, 2)) if style.is_dashed else "-",
         linewidth=2.2 if is_bold else 1.4,
-        marker=look.marker,
+        marker=style.marker,
         markersize=4.5,
-        markerfacecolor="white" if look.is_dashed else look.colour,
+        markerfacecolor="white" if style.is_dashed else style.colour,
         markevery=spread(x) if "x" in logs else None,
         zorder=3 if is_bold else 2,
     )[0]
@@ -120,26 +114,19 @@ def spread(x: Any) -> list[int]:
 
 
 def finish(axes: Any, panel: Panel) -> None:
-    """Scales, labels and a grid."""
+    """Scales, labels and a grid; plain numbers on a logarithmic axis, 2 and 5 between powers where these are few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     for letter in panel.logs:
         axes.set(**{f"{letter}scale": "log"})
-    if panel.least is not None:
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], panel.least))
-    elif "y" in panel.logs:
-        label_numbers(axes.yaxis)
-    if "x" in panel.logs:
-        label_numbers(axes.xaxis)
+        if letter == "y" and panel.least is not None:
+            axes.set_ylim(bottom=max(axes.get_ylim()[0], panel.least))
+            continue
+        axis = getattr(axes, f"{letter}axis")
+        first, last = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if last < SHORT * first else (1.0,)))
+        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=panel.x, ylabel=panel.y)
     axes.grid(which="major", color=GRID)
     axes.set_axisbelow(True)
-
-
-def label_numbers(axis: Any) -> None:
-    """Plain numbers on a logarithmic axis: powers of ten, with 2 and 5 between where there are few."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    first, last = axis.get_view_interval()
-    is_short = last < SHORT * first
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
-    axis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,4 @@
-"""The folder of a study's results: whole files or none, what is known of the optima, and one page over all there is.
+"""The command of a study, and the folder of its results: whole files or none, and one page over all there is.
 
 `page.md` says what each command has found; a command replaces its own sections and leaves the others.
 """
@@ -11,24 +11,27 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import typer
 
 from crfqn.errors import DataError, InputError
+from crfqn.plot.canvas import check_matplotlib
+from harness.drawing import draw
 from harness.measuring import say
+from harness.options import as_options
+from harness.records import Record
 from harness.report import Table, machine, write_json
 
 PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
 LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
 BAD_INPUT, NO_DATA, INTERRUPTED = 2, 3, 130
-SEVERAL = "May be given several times."
 
 
 @contextmanager
@@ -90,13 +93,13 @@ class Page:
     script: str = ""
     order: Sequence[str] = ()
 
+    def names(self, kind: str) -> list[str]:
+        """The numbers of the figures or of the tables."""
+        return [name.partition("-")[2] for name in self.order if name.startswith(kind)]
+
 
 class Folder:
-    """Where a study's results go.
-
-    path : made if it is not there
-    options : of the command besides the choice of figure or table, as the page tells them
-    """
+    """Where a study's results go, made if it is not there; `options` of the command are told on the page."""
 
     def __init__(self, path: Path, page: Page, options: str = "") -> None:
         self.path, self.page, self.options = path, page, options
@@ -134,31 +137,28 @@ class Folder:
             write_json(stage / OPTIMA, {name: asdict(entry) for name, entry in self.optima.items()})
 
     def publish(
-        self,
-        name: str,
-        title: str,
-        tables: Sequence[Table],
-        notes: Sequence[str] = (),
-        rows: tuple[Sequence[str], Iterable[Sequence[Any]]] | None = None,
-        picture: Callable[[Path], None] | None = None,
-        extra: str = "",
-    ) -> None:
+        self, name: str, title: str, tables: Sequence[Table], notes: Sequence[str] = (), *,
+        records: Sequence[Record] = (), panels: Sequence[Any] = (), picture: Callable[..., None] = draw,
+        extra: str = "", **drawing: Any,
+    ) -> None:  # fmt: skip
         """Make the files of a figure or table, all or none, and its section of the page.
 
         name : "figure-2", which option `--figure 2` of the command makes
-        rows : head and rows of its CSV file; picture : draws its PNG file
+        records : of its CSV file; panels : of its PNG file, which `picture` draws
         extra : options of the command besides
         """
         command = f"python scripts/{self.page.script} --{name.replace('-', ' ')}{extra}{self.options}"
+        label = name.capitalize().replace("-", " ")
         with self.all_or_nothing() as stage:
             text = []
-            if picture is not None:
-                picture(stage / f"{name}.png")
-                text.append(f"![{title.partition(':')[0]}]({name}.png)")
-            if rows is not None:
-                write_rows(stage / f"{name}.csv", *rows)
+            if panels:
+                picture(panels, stage / f"{name}.png", **drawing)
+                text.append(f"![{label}]({name}.png)")
+            if records:
+                write_records(stage / f"{name}.csv", records)
             text += [table.markdown(3) for table in tables] + ["\n".join(f"- {note}" for note in notes)]
             order, whole = self.page.order.index(name), "\n\n".join(text).rstrip()
+            title = f"{label}: {title}" if "-" in name else title
             self.add(name, Section(order, title, command, facts(), whole), stage)
         say(f"  {self.path / PAGE}: {title}")
 
@@ -172,17 +172,43 @@ class Folder:
         (stage / PAGE).write_text("\n\n".join(page) + "\n", encoding="utf-8")
 
 
+class Publisher:
+    """Makes the figures and tables of a study: its methods `figure` and `table` take the number."""
+
+    page: ClassVar[Page]
+
+    def open(self, path: Path, **options: Any) -> None:
+        """Make the folder; options as the page tells them."""
+        check_matplotlib()
+        self.folder = Folder(path, self.page, as_options(**options))
+
+    def make(
+        self, figures: Sequence[str] | None, tables: Sequence[str] | None, *more: str, left_out: str = ""
+    ) -> None:
+        """What was chosen, in the order of the page; without a choice all but one."""
+        chosen = {
+            *(f"figure-{each}" for each in figures or ()),
+            *(f"table-{each}" for each in tables or ()),
+            *more,
+        }
+        for name in self.page.order:
+            if name in chosen or not (chosen or name == left_out):
+                say(name.capitalize().replace("-", " "))
+                kind, *number = name.split("-", 1)
+                getattr(self, kind)(*number)
+
+
 def facts() -> str:
     """The machine, and versions."""
     return "Machine: " + ", ".join(f"{name} {value}" for name, value in machine(LIBRARIES).items()) + "."
 
 
-def write_rows(file: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_records(file: Path, records: Sequence[Record]) -> None:
     """A CSV file; what is not known is left empty."""
     with file.open("w", newline="", encoding="utf-8") as lines:
         out = csv.writer(lines)
-        out.writerow(head)
-        out.writerows([*map(_cell, row)] for row in rows)
+        out.writerow(records[0])
+        out.writerows([*map(_cell, each.values())] for each in records)
 
 
 def _cell(value: Any) -> Any:

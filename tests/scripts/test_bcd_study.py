@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from crfqn.datasets import dataset
@@ -27,7 +28,7 @@ from crfqn.penalties import GroupLasso
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_bcd
-from harness.curves import Curve, Limits, Recording, Watch
+from harness.curves import Curve, Limits, Recording, Stopping
 from harness.data import DATA, QUICK_SHAPE, RCV1, SECTOR, Source, made_up_texts
 from harness.judging import LOSSES, judge
 from harness.pages import Optimum
@@ -40,8 +41,7 @@ from reproduce_bcd import (
     SOLVERS,
     TIMED,
     Case,
-    Publisher,
-    Solution,
+    Paper,
     Task,
     accuracy_note,
     averages,
@@ -69,12 +69,10 @@ def _no_data(tmp_path_factory):
 def folder(tmp_path_factory, _no_data):
     """All figures and the table, with two solvers and two lambdas."""
     path = tmp_path_factory.mktemp("study")
-    publisher = Publisher(
-        path, [], is_quick=True, seconds=SECONDS, n_splits=1, n_threads=1, solvers=SHOWN, step=9
-    )
+    paper = Paper(path, [], is_quick=True, seconds=SECONDS, n_splits=1, n_threads=1, solvers=SHOWN, step=9)
     for name in ("2", "4", "5"):
-        publisher.figure(name)
-    publisher.table("2")
+        paper.figure(name)
+    paper.table("2")
     return path
 
 
@@ -284,7 +282,8 @@ class TestData:
         assert "not on this machine: News20, MNIST, Amazon7" in capsys.readouterr().err
 
     def test_the_command_knows_all_data(self):
-        assert [*reproduce_bcd.DataName] == [*DATA]
+        (option,) = (each for each in get_command(reproduce_bcd.app).params if each.name == "data")
+        assert option.metavar == f"[{'|'.join(DATA)}]"
         assert set(OF_THE_PAPER) == set(DATA) - {"news20-counts"}
 
 
@@ -360,11 +359,12 @@ class TestReport:
 
     def test_means_over_splits(self):
         made = [
-            Solution("MC Logistic", 1e-3, split, seconds, 10, True, 1.0, 0.1, 0.5 + split / 10, 4.0)
+            {"objective_name": "MC Logistic", "strength": 1e-3, "split": split, "seconds": seconds, "sweeps": 10,
+             "accuracy": 0.5 + split / 10, "share": 4.0}
             for split, seconds in ((0, 1.0), (1, 3.0))
-        ]
-        found = averages(made, "MC Logistic")
-        assert (found["seconds"].tolist(), found["accuracy"].tolist()) == ([2.0], [0.55])
+        ]  # fmt: skip
+        (found,) = averages(made)
+        assert (found["seconds"], found["accuracy"]) == (2.0, 0.55)
 
 
 class TestClock:
@@ -388,14 +388,14 @@ class TestClock:
 
     def test_limits_are_of_seconds_without_pauses(self):
         recording = Recording(None)
-        watch = Watch(Limits(2.0, value=1.0), recording, scale=0.1)
+        stopping = Stopping(Limits(2.0, value=1.0), recording, scale=0.1)
         progress = SimpleNamespace(sample_fraction=1.0, value=30.0, seconds=2.5)
         recording.lost = 1.0
-        assert not watch(progress)
+        assert not stopping(progress)
         progress.seconds = 3.0
-        assert watch(progress)
-        assert watch.is_over_time
-        assert Watch(Limits(9.0, value=3.0), recording, 0.1)(progress)
+        assert stopping(progress)
+        assert stopping.is_over_time
+        assert Stopping(Limits(9.0, value=3.0), recording, 0.1)(progress)
 
 
 class TestCommand:
@@ -417,7 +417,7 @@ class TestCommand:
     def test_without_a_choice_all_of_the_paper(self, tmp_path, monkeypatch):
         made = []
         for kind in ("figure", "table"):
-            monkeypatch.setattr(Publisher, kind, lambda self, name, kind=kind: made.append((kind, name)))
+            monkeypatch.setattr(Paper, kind, lambda self, name, kind=kind: made.append((kind, name)))
         assert CliRunner().invoke(reproduce_bcd.app, ["--output", str(tmp_path)]).exit_code == 0
         assert made == [*(("figure", number) for number in "2345"), ("table", "2")]
 

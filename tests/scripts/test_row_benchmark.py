@@ -92,4 +92,4 @@ def test_figures_of_a_comparison(problem):
 def test_another_split_is_refused(problem, monkeypatch):
     monkeypatch.setitem(rows.PROBLEMS, "mnist", lambda: problem)
     with pytest.raises(InputError, match="mnist: the items come in another order"):
-        rows.measure(["mnist"], ["logistic"], 1, 1.0, None)
+        rows.rows(["mnist"], ["logistic"], 1, 1.0)

@@ -25,25 +25,29 @@ from crfqn.solvers.prox_qn import ProxQN
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_prox_qn
-from harness import curve_report, curves, pages, superlinear
+from harness import curve_report, curves, pages
 from harness.curves import Curve, Recording, Study
+from harness.drawing import Panel
 from harness.judging import weights_of
 from harness.pages import Folder, Optimum, Page, Section, better
 from harness.problems import Problem
 from harness.report import shown
-from harness.superlinear import WithoutShrinking
 from reproduce_prox_qn import (
     DIGITS,
     FIGURES,
     LSHTC1,
+    METHOD,
     METHODS,
     NOTES,
     OCR,
+    PEER,
     STDLIB,
     TABLES,
     Case,
     Data,
-    Publisher,
+    Paper,
+    WithoutShrinking,
+    converge,
     first_note,
     notes_on,
     optimum_table,
@@ -63,7 +67,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FIGURES, "digits", replace(FIGURES["digits"], solvers=SOLVERS))
-        Publisher(path, is_quick=True, seconds=SECONDS, n_threads=1).figure("digits")
+        Paper(path, is_quick=True, seconds=SECONDS, n_threads=1).figure("digits")
     return path
 
 
@@ -200,9 +204,11 @@ class TestNothingHalfWritten:
             raise error("stopped")
 
         monkeypatch.setattr(Study, "measure", lambda self, figure: {})
-        monkeypatch.setattr(curve_report, "panels_of", lambda *_: [])
-        monkeypatch.setattr(curve_report, "draw", lambda panels, file, *_: file.write_text("picture"))
-        monkeypatch.setattr(pages, "write_rows", stop)
+        monkeypatch.setattr(curve_report, "curve_records", lambda *_: [{"problem": "x"}])
+        monkeypatch.setattr(
+            curve_report, "panels_of", lambda *_: [Panel("", {"Prox-QN": ([1], [1])}, "x", "y")]
+        )
+        monkeypatch.setattr(pages, "write_records", stop)
         result = CliRunner().invoke(
             reproduce_prox_qn.app, ["--figure", "digits", "--output", str(tmp_path / "out")]
         )
@@ -237,7 +243,7 @@ class TestCommand:
     def test_without_a_choice_all_of_the_paper(self, tmp_path, monkeypatch):
         made = []
         for kind in ("figure", "table", "superlinear"):
-            monkeypatch.setattr(Publisher, kind, lambda self, *name, kind=kind: made.append((kind, *name)))
+            monkeypatch.setattr(Paper, kind, lambda self, *name, kind=kind: made.append((kind, *name)))
         assert CliRunner().invoke(reproduce_prox_qn.app, ["--output", str(tmp_path)]).exit_code == 0
         expected = [("figure", number) for number in "12345678"]
         assert made == [*expected, ("table", "1"), ("table", "2"), ("superlinear",)]
@@ -383,14 +389,14 @@ def test_recording_thins_out_but_keeps_the_first():
 
 def test_superlinear_convergence():
     """Theorem 1: ratios fall to less than two thirds; those of proximal gradient descent settle."""
-    run = superlinear.measure(0)
+    run = converge(0)
     geometry = run.geometry
     # Lost: 2 copies and 6 features with a shift of all labels, and a shift of all edges: 3 * 2 + 6 + 1.
     assert geometry.basis.shape == (33, 33 - 13)
     assert geometry.angle < 1e-8
     assert geometry.violation < 1e-10
-    ours, theirs = run.thirds(superlinear.METHOD), run.thirds(superlinear.PEER)
+    ours, theirs = run.thirds(METHOD), run.thirds(PEER)
     assert ours[2] < 2 / 3 * ours[0]
     assert theirs[2] == pytest.approx(theirs[1], rel=0.02)
     assert ours[2] < 0.5 * theirs[2]
-    assert run.ratios(superlinear.METHOD).size < 30
+    assert run.ratios(METHOD).size < 30

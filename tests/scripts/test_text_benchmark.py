@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from benchmarks import crfsuite, text, text_report
+from benchmarks import crfsuite, text
 from benchmarks.text import Measured, Training
 from harness.judging import judge
 from harness.problems import Run, stored
@@ -71,25 +71,25 @@ def test_seconds_and_ratios():
     stopped = made_up_run("crfqn", [0.5, 1.0], [150.0, 100.05], estimated=[1e-2, 1e-4], gaps=[0.1, 0.05])
     on = made_up_run("crfqn", [0.6, 1.5, 2.0], [150.0, 100.05, 99.9])
     of = Training("company", "", PENALTY, False, [(stopped, on)], [peer], {})
-    assert [text_report.speed_up(of, level) for level in text_report.LEVELS] == [4.0, 9.0, 6.5]
+    assert [text.speed_up(of, level) for level in text.LEVELS] == [4.0, 9.0, 6.5]
     assert of.optimum == 99.9
     never = replace(of, ours=[(stopped, None)])
-    assert text_report.speed_up(never, 0.0) == 0.0
-    assert text_report.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
-    asked = {figure.what: figure.is_met for figure in text_report.training_promises([of])}
+    assert text.speed_up(never, 0.0) == 0.0
+    assert text.seconds_above_end(never, 0.0) == ([np.inf], [13.0])
+    asked = {figure.what: figure.is_met for figure in text.training_promises([of])}
     assert asked["l1, to 1e-3 above CRFsuite's end: worst"]
     assert asked["l1, to CRFsuite's end: worst"]  # three times are enough on the small sets
     assert not asked["l1, to CRFsuite's end: median"]
     proof = made_up_run(
         "crfqn", [1.0, 2.0], [100.0, 99.9], estimated=np.array([0.3, 0.2]), gaps=np.array([0.1, 0.2])
     )
-    (row,) = text_report.certificate_table([replace(of, reference=proof)]).rows
+    (row,) = text.certificate_table([replace(of, reference=proof)]).rows
     assert row[2:] == ["1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "1.0e-01, 2.0e-01", "0.0e+00, 2.0e-03", "2.0"]
 
 
 def test_figures_of_uses():
     slow, quick = (text.Use(s, a, t, 1e-4, 1, "") for s, a, t in ((4.0, 0.9, 100.0), (1.0, 0.897, 300.0)))
-    page = text_report.report(Measured(uses={"company": {"CRFsuite": slow, "crfqn": quick}})).markdown()
+    page = text.report(Measured(uses={"company": {"CRFsuite": slow, "crfqn": quick}})).markdown()
     assert "4.00 (company)" in page
     assert "| 0.30 (company)" in page  # more points lost than may be
     assert "3.00 (company)" in page

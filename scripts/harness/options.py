@@ -1,0 +1,58 @@
+"""Options of the command lines, each with its sentence, for benchmarks and studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+SEVERAL = "May be given several times."
+BY_DEFAULT_ALL = f"{SEVERAL[:-1]}; default: all."
+
+
+def command() -> typer.Typer:
+    """The program of a script."""
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def some_of(names: Sequence[str], help: str = BY_DEFAULT_ALL) -> Any:
+    """An option that takes some of the names, each by itself."""
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, names))}.")
+        return name
+
+    return typer.Option(help=help, parser=known, metavar=f"[{'|'.join(names)}]")
+
+
+def as_options(**given: Any) -> str:
+    """Options as a command line has them: switches, lists, numbers; none for what is not given."""
+    words = []
+    for name, value in given.items():
+        option = f" --{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] * value
+        elif value is not None:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [f"{option} {each if isinstance(each, str) else format(each, 'g')}" for each in values]
+    return "".join(words)
+
+
+# Of studies.
+Into = Annotated[Path, typer.Option(help="The folder to write into.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small parts of the data or built-in data, short runs.")]
+
+# Of benchmarks.
+Output = Annotated[Path | None, typer.Option(help="A folder for the numbers (JSON) and tables (Markdown).")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of crfqn; default: all cores.")]
+Penalties = Annotated[list[float] | None, typer.Option(help="Penalty; may be given several times.")]
+Repeats = Annotated[
+    int, typer.Option(min=1, help="Runs of crfqn and what takes turns with it; medians are reported.")
+]
+Limit = Annotated[
+    float, typer.Option(min=0, help="Seconds for a single fit of another library; 0: only crfqn runs.")
+]
+OwnLimit = Annotated[float, typer.Option(min=1, help="Seconds for a single fit of crfqn.")]
