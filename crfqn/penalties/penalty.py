@@ -20,12 +20,18 @@ from crfqn.projections import project_halfspace
 class Penalty:
     """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones.
 
-    A subclass has `at`, the penalty at some coordinates; solvers ask its properties, never for its class.
+    A subclass has `at`, the penalty at some coordinates, and the methods without a body here; solvers ask its
+    properties, never for its class.
     """
 
     l1: float
     l2: float
     unpenalised: Coords
+
+    @property
+    def dual_radius(self) -> float:
+        """The largest |gradient|, or dual norm of a row's, that a zero can have at an optimum."""
+        raise NotImplementedError
 
     @property
     def is_separable(self) -> bool:
@@ -49,6 +55,18 @@ class Penalty:
 
     def at(self, coords: Coords) -> Any:
         """Return the penalty restricted to some coordinates."""
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Penalty:
+        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
+        raise NotImplementedError
+
+    def screen(self, point: Any) -> Any:
+        """Return the blocks that may leave zero, whole, and perhaps others, with the gradient there."""
+        raise NotImplementedError
+
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
         raise NotImplementedError
 
     def l1_of(self, coords: Coords) -> Vector:
