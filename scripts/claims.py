@@ -5,18 +5,28 @@
 Each fit is an estimator with a solver on a generated problem with a difficulty: features far from the origin or of
 scales 1e-6 to 1e6, columns that are constant or twice there, data that can be separated, one class that dominates, one
 item of each class, item weights of 1e-6 to 1e6, strengths of 1e-6 to 1e4. The objective is computed anew from what the
-manual says, with numpy and all label sequences written out, and its optimum is found by `interior_point.py`, whose
+manual says, with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose
 distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
 distance is a lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as
 those are that are too large for them.
+
+The interior-point method (Boyd and Vandenberghe, Convex Optimization, 2004, sections 11.2 and 11.3) shares nothing with
+the library: Newton's method on
+
+    sharpness * objective - sum of the logarithms of all slacks
+
+for a sharpness that grows; at its minimum the objective is no more than (degree of the barrier) / sharpness above the
+optimum. All is dense and in double precision, for a few hundred numbers at most.
+
+Shapes: n weights, I items, P candidates of an item.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import product
 from time import process_time
 from typing import Annotated, Any
@@ -25,12 +35,15 @@ from unittest.mock import patch
 import numpy as np
 import scipy.sparse
 import typer
-from interior_point import Array, Loss, Places, Problem
+from harness.options import command
+from harness.report import Table
 from numpy.typing import NDArray
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MulticlassSVC, MultilabelRanker, TaxonomyCRF
 from crfqn.solvers.minimize import minimize
 
+Array = NDArray[np.float64]
+Places = NDArray[np.integer]
 MAX_ITER = 300
 TROUBLES = (
     "none", "shift", "scale", "scales", "constant", "twice", "separable", "one class", "single items", "weights",
@@ -47,6 +60,170 @@ FLAT_PENALTIES = {
 }  # fmt: skip
 TREE = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}  # child -> parent
 LEAVES, LENGTH, CLASSES = tuple(TREE), 3, 3  # of sequences, and the classes of all but taxonomies
+
+
+@dataclass
+class Loss:
+    """A sum over items of a function of candidates' scores: differences D (I, P, n), D w being linear in the weights.
+
+    kind : "likelihood" (log sum exp D w, one of the P being the observed one with D = 0), "squares" (sum of squares of
+        max(1 + D w, 0), where `counts`) or "hinge" (the largest of counts + D w)
+    """
+
+    kind: str
+    differences: Array
+    weights: Array
+    counts: Array = field(default_factory=lambda: np.ones(()))
+
+    def __call__(self, w: Array) -> tuple[float, Array, Array]:
+        """Value, gradient and Hessian, those of "hinge" 0: its slacks are variables."""
+        c, d = self.weights, self.differences
+        s = d @ w
+        if self.kind == "hinge":
+            return float(c @ (self.counts + s).max(axis=1)), np.zeros(w.size), np.zeros((w.size, w.size))
+        if self.kind == "squares":
+            left = np.maximum(1.0 + s, 0.0) * self.counts
+            first, second = c[:, None] * 2.0 * left, c[:, None] * 2.0 * (left > 0)
+            value, extra = float(c @ (left**2).sum(axis=1)), 0.0
+        else:
+            top = s.max(axis=1, keepdims=True)
+            p = np.exp(s - top)
+            z = p.sum(axis=1, keepdims=True)
+            p /= z
+            first = second = c[:, None] * p
+            value = float(c @ (top + np.log(z))[:, 0])
+            means = np.einsum("ip,ipn->in", p, d)
+            extra = (c[:, None] * means).T @ means
+        flat = d.reshape(-1, w.size)
+        return value, flat.T @ first.ravel(), (flat * second.reshape(-1, 1)).T @ flat - extra
+
+
+@dataclass
+class Problem:
+    """A loss, the strengths of all weights, l2 (n,), and cones: |w[members]| <= t at a price for t.
+
+    members : (cones, size) places in w; owners : (cones,) places in t, which cones may share
+    """
+
+    loss: Loss
+    l2: Array
+    prices: list[float] = field(default_factory=list)
+    cones: list[tuple[Places, Places]] = field(default_factory=list)
+
+    def add(self, strength: Array | float, members: Places, shared: bool = False) -> None:
+        """Charge the length of each row of members; `shared`: the largest size in it."""
+        if not np.any(strength):
+            return
+        owners = len(self.prices) + np.arange(len(members))
+        self.prices += np.broadcast_to(strength, len(members)).tolist()
+        self.cones.append(
+            (members.reshape(-1, 1), np.repeat(owners, members.shape[1])) if shared else (members, owners)
+        )
+
+    def least_t(self, w: Array) -> Array:
+        """What t has to be, at least."""
+        t = np.zeros(len(self.prices))
+        for members, owners in self.cones:
+            np.maximum.at(t, owners, np.linalg.norm(w[members], axis=1))
+        return t
+
+    def value(self, w: Array) -> float:
+        """The objective."""
+        return self.loss(w)[0] + 0.5 * float(self.l2 @ w**2) + float(np.dot(self.prices, self.least_t(w)))
+
+    def optimum(self) -> tuple[float, float]:
+        """Return the least value found and a bound on its distance to the optimum, infinite where Newton got stuck."""
+        size = np.sqrt(np.einsum("i,ipn->n", self.loss.weights, self.loss.differences**2) + self.l2)
+        unit = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 1.0)  # of each weight
+        barrier = Barrier(self, unit)
+        z, sharpness = barrier.start(), max(barrier.degree, 1.0) / self.value(np.zeros(unit.size))
+        best, is_centred = self.value(np.zeros(unit.size)), True
+        for _ in range(40):
+            z, is_centred = barrier.centred(z, sharpness)
+            best = min(best, self.value(unit * z[: unit.size]))
+            if barrier.degree / sharpness <= 1e-7 * best:
+                break
+            sharpness *= 10.0
+        return best, barrier.degree / sharpness if is_centred else np.inf
+
+
+class Barrier:
+    """sharpness * objective - sum log of all slacks, over z = (weights / unit, t / t's unit, slacks of a hinge)."""
+
+    def __init__(self, problem: Problem, unit: Array) -> None:
+        self.problem, self.unit, self.n, self.m = problem, unit, unit.size, len(problem.prices)
+        loss = problem.loss
+        self.n_slacks = loss.weights.size if loss.kind == "hinge" else 0
+        self.t_unit = np.ones(self.m)
+        for members, owners in problem.cones:
+            self.t_unit[owners] = unit[members].max(axis=1)
+        self.degree = float(sum(2 * owners.size for _, owners in problem.cones))
+        if self.n_slacks:  # 1 + D w - slack <= 0 and slack >= 0
+            n_items, width, _ = loss.differences.shape
+            rows = (loss.differences * unit).reshape(n_items * width, self.n)
+            slack = np.repeat(np.eye(n_items), width, axis=0)
+            above = np.hstack([np.zeros((n_items, self.n + self.m)), np.eye(n_items)])
+            self.rows = np.vstack([np.hstack([-rows, np.zeros((len(rows), self.m)), slack]), above])
+            self.offsets = np.concatenate([loss.counts.ravel(), np.zeros(n_items)])
+            self.degree += len(self.rows)
+        costs = loss.weights if self.n_slacks else np.zeros(0)
+        self.linear = np.concatenate([np.zeros(self.n), self.t_unit * problem.prices, costs])
+
+    def start(self) -> Array:
+        """All weights 0."""
+        return np.concatenate([np.zeros(self.n), np.ones(self.m), np.full(self.n_slacks, 2.0)])
+
+    def __call__(self, z: Array, sharpness: float, with_slopes: bool = True) -> tuple[float, Array, Array]:
+        """Value, infinite outside of the cones, gradient and Hessian."""
+        w, t, n = self.unit * z[: self.n], self.t_unit * z[self.n : self.n + self.m], self.n
+        value, g, h = self.problem.loss(w)
+        value = 0.0 if self.n_slacks else value
+        l2 = self.problem.l2
+        total = sharpness * (value + 0.5 * float(l2 @ w**2) + float(self.linear @ z))
+        slopes, bent = sharpness * self.linear, np.zeros((z.size, z.size))
+        slopes[:n] += sharpness * self.unit * (g + l2 * w)
+        bent[:n, :n] = sharpness * self.unit[:, None] * (h + np.diag(l2)) * self.unit
+        for members, owners in self.problem.cones:
+            v, u, s, r = w[members], t[owners], self.unit[members], self.t_unit[owners]
+            left = u**2 - (v**2).sum(axis=1)
+            if not ((left > 0) & (u > 0)).all():
+                return np.inf, slopes, bent
+            total -= float(np.log(left / r**2).sum())
+            dv, du = 2 * v * s / left[:, None], -2 * u * r / left
+            places = np.concatenate([members, n + owners[:, None]], axis=1)
+            d = np.concatenate([dv, du[:, None]], axis=1)
+            np.add.at(slopes, places, d)
+            own = d[:, :, None] * d[:, None]
+            sizes = np.concatenate([2 * s**2 / left[:, None], (-2 * r**2 / left)[:, None]], axis=1)
+            own[:, np.arange(d.shape[1]), np.arange(d.shape[1])] += sizes
+            np.add.at(bent, (places[:, :, None], places[:, None]), own)
+        if self.n_slacks:
+            left = self.rows @ z - self.offsets
+            if not (left > 0).all():
+                return np.inf, slopes, bent
+            total -= float(np.log(left).sum())
+            slopes -= self.rows.T @ (1.0 / left)
+            bent += (self.rows / left[:, None] ** 2).T @ self.rows
+        return total, slopes, bent
+
+    def centred(self, z: Array, sharpness: float) -> tuple[Array, bool]:
+        """Newton's method from z; whether it came to its end."""
+        total, slopes, bent = self(z, sharpness)
+        for _ in range(100):
+            scale = 1.0 / np.sqrt(np.maximum(np.diagonal(bent), 1e-300))
+            scaled = scale[:, None] * bent * scale + 1e-14 * np.eye(z.size)
+            d = -scale * np.linalg.solve(scaled, scale * slopes)
+            decrease = -float(slopes @ d)
+            if not decrease > 1e-9 * max(1.0, 1e-5 * abs(total)):
+                return z, True
+            length = 1.0
+            while not self(z + length * d, sharpness)[0] <= total - 1e-4 * length * decrease:
+                length *= 0.5
+                if length < 1e-12:
+                    return z, decrease < 1e-3
+            z = z + length * d
+            total, slopes, bent = self(z, sharpness)
+        return z, False
 
 
 @dataclass
@@ -278,31 +455,24 @@ def judged(case: Case) -> Judged:
     return Judged(name, model.result_.status.name, ratio, bound <= 0.1 * model.tol * best, len(caught))
 
 
-def table_of(found: list[Judged]) -> str:
+def table_of(found: list[Judged]) -> Table:
     """A row for each status: fits, warnings, the worst distance, and where nothing is known for certain."""
     by_status: dict[str, list[Judged]] = defaultdict(list)
     for each in found:
         by_status[each.status].append(each)
-    names = [
-        "status",
-        "fits",
-        "warned",
-        "worst true distance / tol",
-        "above 1",
-        "above 2",
-        "optimum not known",
-    ]
-    head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
-    rows = [
-        f"| {status} | {len(own)} | {sum(each.n_warnings > 0 for each in own)} | {max(each.ratio for each in own):.2g} "
-        f"| {sum(each.ratio > 1 for each in own)} | {sum(each.ratio > 2 for each in own)} "
-        f"| {sum(not each.is_known for each in own)} |"
-        for status, own in sorted(by_status.items())
-    ]
-    return "\n".join([head, *rows])
+    columns: dict[str, Callable[[tuple[str, list[Judged]]], str]] = {
+        "status": lambda entry: entry[0],
+        "fits": lambda entry: str(len(entry[1])),
+        "warned": lambda entry: str(sum(each.n_warnings > 0 for each in entry[1])),
+        "worst true distance / tol": lambda entry: f"{max(each.ratio for each in entry[1]):.2g}",
+        "above 1": lambda entry: str(sum(each.ratio > 1 for each in entry[1])),
+        "above 2": lambda entry: str(sum(each.ratio > 2 for each in entry[1])),
+        "optimum not known": lambda entry: str(sum(not each.is_known for each in entry[1])),
+    }
+    return Table.of("Claims", columns, sorted(by_status.items()))
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
@@ -313,11 +483,8 @@ def main(
 ) -> None:
     """Print the table of the claims, and the fits furthest from what they claim."""
     began, found = process_time(), [judged(case) for case in cases(fits, seed)]
-    print(
-        table_of(found),
-        f"\n{len(found)} fits, {process_time() - began:.0f} s of the processor's time\n",
-        sep="\n",
-    )
+    print(table_of(found).markdown())
+    print(f"\n{len(found)} fits, {process_time() - began:.0f} s of the processor's time\n")
     claims = [each for each in found if each.status in ("CONVERGED", "ESTIMATED", "STATIONARY")]
     for each in sorted(claims, key=lambda each: -each.ratio)[:worst]:
         print(f"{each.ratio:8.2g} {'' if each.is_known else '(at least) '}{each.name}")

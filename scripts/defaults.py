@@ -24,7 +24,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +31,10 @@ import numpy as np
 import typer
 from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
 from harness.measuring import quietly, say
+from harness.options import SEVERAL, Into, command, some_of
 from harness.pages import PAGE, explaining, facts
-from harness.report import Table, write_json
+from harness.records import Record
+from harness.report import Table, number, write_json
 
 from crfqn.errors import InputError
 from crfqn.estimators.strengths import SHARES
@@ -49,23 +50,8 @@ CONSTANTS = np.geomspace(1e-4, 10.0, 201)
 
 
 @dataclass(frozen=True)
-class Row:
-    """A strength, and what models of it get: percent right, weights, processor seconds.
-
-    l2 : besides l1, as a share of it; 0 where another strength varies
-    """
-
-    strength: float
-    l2: float
-    validation: float
-    test: float
-    n_nonzero: float
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Curve:
-    """The rows of a set, strong to weak.
+    """Records of a set, strong to weak: strength, l2 besides it, percent right, weights, processor seconds.
 
     penalty : the strengths: "l1", "l1, l2 = 2 l1", "group_l1" or "l2"
     largest, noise, scale : of the four fifths that are trained on: the largest useful strength, the noise of gradients
@@ -81,23 +67,14 @@ class Curve:
     largest: float
     noise: float
     scale: float
-    rows: list[Row] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> Curve:
-        """From `as_dict`."""
-        return cls(**(content | {"rows": [Row(**row) for row in content["rows"]]}))
+    rows: list[Record] = field(default_factory=list)
 
     def column(self, name: str) -> np.ndarray:
         """One number of each row."""
-        return np.array([getattr(row, name) for row in self.rows])
+        return np.array([row[name] for row in self.rows])
 
     @property
-    def tuned(self) -> Row:
+    def tuned(self) -> Record:
         """The best on validation items; of equal ones the strongest."""
         return self.rows[int(np.argmax(self.column("validation")))]
 
@@ -108,7 +85,7 @@ class Curve:
 
     def lost_at(self, strength: float) -> float:
         """The points of the test score that a strength loses on the tuned one."""
-        return self.tuned.test - self.test_at(strength)
+        return self.tuned["test"] - self.test_at(strength)
 
 
 def take(items: Any, chosen: np.ndarray) -> Any:
@@ -160,33 +137,26 @@ def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) 
     while n_worse < FURTHER and strength >= LAST * curve.noise and time.process_time() - begin < seconds:
         row = fit(source, models, cuts, strength, l2_share * strength)
         curve.rows.append(row)
-        say(
-            f"  {source.varied} {strength:.4g}: validation {row.validation:.2f}, test {row.test:.2f}, "
-            f"{row.seconds:.1f} s"
-        )
-        best = max(best, row.validation)
-        n_worse = n_worse + 1 if row.validation < best - LOST else 0
+        scores = f"validation {row['validation']:.2f}, test {row['test']:.2f}"
+        say(f"  {source.varied} {strength:.4g}: {scores}, {row['seconds']:.1f} s")
+        best = max(best, row["validation"])
+        n_worse = n_worse + 1 if row["validation"] < best - LOST else 0
         strength /= STEP
     return curve
 
 
-def fit(source: TunedSet, models: list[Any], cuts: list[Any], strength: float, l2: float) -> Row:
+def fit(source: TunedSet, models: list[Any], cuts: list[Any], strength: float, l2: float) -> Record:
     """The models of a strength, one a cut."""
-    begin, found = time.process_time(), []
+    begin, found, items = time.process_time(), [], source.items
     for model, (train, held_out) in zip(models, cuts, strict=True):
         model.set_params(**source.strengths(strength, l2))
         with quietly():  # what a fit's limit leaves undone, scores tell
-            model.fit(take(source.items.X_train, train), take(source.items.y_train, train))
-        items = take(source.items.X_train, held_out), take(source.items.y_train, held_out)
-        found.append(
-            (
-                source.score(model, *items),
-                source.score(model, source.items.X_test, source.items.y_test),
-                model.result_.n_nonzero,
-            )
-        )
-    validation, test, n_nonzero = np.mean(found, axis=0).tolist()
-    return Row(strength, l2, validation, test, n_nonzero, time.process_time() - begin)
+            model.fit(take(items.X_train, train), take(items.y_train, train))
+        validation = source.score(model, take(items.X_train, held_out), take(items.y_train, held_out))
+        test = source.score(model, items.X_test, items.y_test)
+        found.append((validation, test, model.result_.n_nonzero))
+    scores = dict(zip(("validation", "test", "n_nonzero"), np.mean(found, axis=0).tolist(), strict=True))
+    return {"strength": strength, "l2": l2, **scores, "seconds": time.process_time() - begin}
 
 
 @dataclass(frozen=True)
@@ -230,17 +200,6 @@ RULES = (
 )
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A fit of all training items: how its strength was chosen, what it was, test score, weights, processor seconds."""
-
-    chosen_by: str
-    strength: float
-    test: float
-    n_nonzero: int
-    seconds: float
-
-
 class Publisher:
     """Measures sets into a folder.
 
@@ -266,32 +225,33 @@ class Publisher:
             return
         source = (SETS | MULTILABEL | QUICK)[name]().varying(self.varied)
         curve = measure(name, source, self.seconds, self.l2_share)
-        choices: dict[str, Any] = {"validation": curve.tuned.strength}
+        choices: dict[str, Any] = {"validation": curve.tuned["strength"]}
         if self.varied != "group_l1":  # 1 is no strength for rows: next to none on many sets, and slow
             choices["one"] = 1.0
         if self.varied in SHARES:
             choices["auto"] = "auto"
         fits = [self.fit(source, chosen_by, l1) for chosen_by, l1 in choices.items()]
-        write_json(self.file(name), {"curve": curve.as_dict(), "fits": [asdict(fit) for fit in fits]})
+        write_json(self.file(name), {"curve": asdict(curve), "fits": fits})
 
-    def fit(self, source: TunedSet, chosen_by: str, strength: Any) -> Fit:
+    def fit(self, source: TunedSet, chosen_by: str, strength: Any) -> Record:
         """Train on all training items from zero weights, with the default settings otherwise."""
-        begin = time.process_time()
+        begin, items = time.process_time(), source.items
         l2 = self.l2_share * strength if chosen_by == "validation" else 0.0  # the defaults have none
         with quietly():
-            model = source.model(**source.strengths(strength, l2)).fit(
-                source.items.X_train, source.items.y_train
-            )
+            model = source.model(**source.strengths(strength, l2)).fit(items.X_train, items.y_train)
         seconds = time.process_time() - begin
-        test = source.score(model, source.items.X_test, source.items.y_test)
-        used = float(getattr(model, f"{source.varied}_"))
-        return Fit(chosen_by, used, test, model.result_.n_nonzero, seconds)
+        used, test = (
+            float(getattr(model, f"{source.varied}_")),
+            source.score(model, items.X_test, items.y_test),
+        )
+        known = {"chosen_by": chosen_by, "strength": used, "test": test}
+        return known | {"n_nonzero": model.result_.n_nonzero, "seconds": seconds}
 
     def publish(self) -> None:
         """Write the page anew."""
         found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.output.glob("*.json"))]
-        curves = [Curve.of(each["curve"]) for each in found]
-        fits = [[Fit(**fit) for fit in each["fits"]] for each in found]
+        curves = [Curve(**each["curve"]) for each in found]
+        fits = [each["fits"] for each in found]
         tables = [fits_table(curves, fits)]
         for penalty in VARIED:
             alike = [curve for curve in curves if curve.penalty == penalty]
@@ -299,41 +259,33 @@ class Publisher:
                 tables.append(rules_table(penalty, alike))
             if len(alike) > 1 and penalty in SHARES:
                 tables.append(left_out_table(penalty, RULES[0], alike))
-        page = "\n\n".join([*(table.markdown() for table in tables), *map(curve_lines, curves), facts()])
+        details = (curve_table(curve).markdown(3) for curve in curves)
+        page = "\n\n".join([*(table.markdown() for table in tables), *details, facts()])
         (self.output / PAGE).write_text(page + "\n", encoding="utf-8")
         print(page)
 
 
-def fits_table(curves: list[Curve], fits: list[list[Fit]]) -> Table:
+def fits_table(curves: list[Curve], fits: list[list[Record]]) -> Table:
     """What each choice of a strength gets on each set; pure L2 has no "auto", its default is 1."""
-    head = [
-        "set",
-        "penalty",
-        "items",
-        "labels",
-        "tuned",
-        "test",
-        "at 1",
-        "auto",
-        "test",
-        "non-zeros",
-        "default - tuned",
-    ]
-    rows = []
+    entries = []
     for curve, found in zip(curves, fits, strict=True):
-        by_choice = {fit.chosen_by: fit for fit in found}
-        tuned, one, auto = (by_choice.get(name) for name in ("validation", "one", "auto"))
-        default = auto or one
-        assert tuned is not None
-        assert default is not None
-        rows.append(
-            [
-                curve.name, curve.penalty, f"{curve.n_items:,}", str(curve.n_labels), f"{tuned.strength:.3g}",
-                f"{tuned.test:.2f}", f"{one.test:.2f}" if one else "", f"{auto.strength:.3g}" if auto else "",
-                f"{default.test:.2f}", f"{default.n_nonzero:,}", f"{default.test - tuned.test:+.2f}",
-            ]
-        )  # fmt: skip
-    return Table("Test scores of fits on all training items, percent", head, rows, [])
+        by_choice = {fit["chosen_by"]: fit for fit in found}
+        tuned, one, auto = (by_choice.get(name, {}) for name in ("validation", "one", "auto"))
+        entries.append({"curve": curve, "tuned": tuned, "one": one, "auto": auto, "default": auto or one})
+    columns: dict[str, Callable[[Record], str]] = {
+        "set": lambda each: each["curve"].name,
+        "penalty": lambda each: each["curve"].penalty,
+        "items": lambda each: f"{each['curve'].n_items:,}",
+        "labels": lambda each: str(each["curve"].n_labels),
+        "tuned": lambda each: f"{each['tuned']['strength']:.3g}",
+        "its test score": lambda each: f"{each['tuned']['test']:.2f}",
+        "at 1": lambda each: number(each["one"].get("test"), ".2f", ""),
+        "auto": lambda each: number(each["auto"].get("strength"), ".3g", ""),
+        "the default's": lambda each: f"{each['default']['test']:.2f}",
+        "non-zeros": lambda each: f"{each['default']['n_nonzero']:,}",
+        "default - tuned": lambda each: f"{each['default']['test'] - each['tuned']['test']:+.2f}",
+    }
+    return Table.of("Test scores of fits on all training items, percent", columns, entries)
 
 
 def rules_table(penalty: str, curves: list[Curve]) -> Table:
@@ -341,78 +293,63 @@ def rules_table(penalty: str, curves: list[Curve]) -> Table:
     rows = []
     for rule in RULES:
         constant, losses = rule.best(curves)
-        others = [lost for _, lost in rule.left_out(curves)]
-        worst = max(range(len(curves)), key=lambda i: others[i])
-        rows.append(
-            [
-                rule.title,
-                f"{constant:.3g}",
-                f"{losses.max():.2f}",
-                f"{max(others):.2f} ({curves[worst].name})",
-            ]
+        worst, name = max(
+            (lost, curve.name) for curve, (_, lost) in zip(curves, rule.left_out(curves), strict=True)
         )
+        rows.append([rule.title, f"{constant:.3g}", f"{losses.max():.2f}", f"{worst:.2f} ({name})"])
     head = [f"{penalty} in proportion to", "best constant", "largest loss", "largest loss of a set left out"]
-    return Table(f"Points lost on the tuned {penalty}, by rule", head, rows, [])
+    return Table(f"Points lost on the tuned {penalty}, by rule", head, rows)
 
 
 def left_out_table(penalty: str, rule: Rule, curves: list[Curve]) -> Table:
     """The constant that all other sets would have chosen, and what it loses."""
-    share = SHARES[penalty]
-    rows = [
-        [
-            curve.name, f"{constant:.3g}", f"{lost:+.2f}",
-            f"{curve.lost_at(share * rule.quantity(curve)):+.2f}",
-        ]
-        for curve, (constant, lost) in zip(curves, rule.left_out(curves), strict=True)
-    ]  # fmt: skip
+    share, rows = SHARES[penalty], []
+    for curve, (constant, lost) in zip(curves, rule.left_out(curves), strict=True):
+        with_share = curve.lost_at(share * rule.quantity(curve))
+        rows.append([curve.name, f"{constant:.3g}", f"{lost:+.2f}", f"{with_share:+.2f}"])
     head = ["set left out", "constant of the others", "loses", f"with {share:g} loses"]
-    return Table(f"{penalty}, {rule.title}: each set left out once", head, rows, [])
+    return Table(f"{penalty}, {rule.title}: each set left out once", head, rows)
 
 
-def curve_lines(curve: Curve) -> str:
+def curve_table(curve: Curve) -> Table:
     """The curve as a table."""
-    lines = [f"### {curve.name}, {curve.measure}, {curve.estimator}, {curve.penalty}", ""]
-    lines += [
-        f"| {curve.penalty} | / noise | / largest | validation | test | non-zeros |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.strength:.3g} | {row.strength / curve.noise:.3g} | {row.strength / curve.largest:.3g} | "
-        f"{row.validation:.2f} | "
-        f"{row.test:.2f} | {row.n_nonzero:,.0f} |"
-        for row in curve.rows
-    ]
-    return "\n".join(lines)
+    columns: dict[str, Callable[[Record], str]] = {
+        curve.penalty: lambda row: f"{row['strength']:.3g}",
+        "/ noise": lambda row: f"{row['strength'] / curve.noise:.3g}",
+        "/ largest": lambda row: f"{row['strength'] / curve.largest:.3g}",
+        "validation": lambda row: f"{row['validation']:.2f}",
+        "test": lambda row: f"{row['test']:.2f}",
+        "non-zeros": lambda row: f"{row['n_nonzero']:,.0f}",
+    }
+    return Table.of(
+        ", ".join((curve.name, curve.measure, curve.estimator, curve.penalty)), columns, curve.rows
+    )
 
 
-DataName = StrEnum("DataName", [*SETS, *MULTILABEL, *QUICK])  # type: ignore[misc]
-Strength = StrEnum("Strength", [*VARIED])  # type: ignore[misc]
-L1 = Strength("l1")  # type: ignore[call-arg]
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
 def study(
     data: Annotated[
-        list[DataName] | None,
-        typer.Option(help="May be given several times; default: all, with --quick the built-in ones."),
+        list[str] | None,
+        some_of(
+            [*SETS, *MULTILABEL, *QUICK], f"{SEVERAL[:-1]}; default: all, with --quick the built-in ones."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
     strength: Annotated[
-        Strength,  # type: ignore[valid-type]
-        typer.Option(
-            help="The one that varies: group_l1 over rows of weights, l2 alone; both for flat sets."
-        ),
-    ] = L1,
+        str,
+        some_of(VARIED, "The one that varies: group_l1 over rows of weights, l2 alone; both for flat sets."),
+    ] = "l1",
     l2_share: Annotated[float, typer.Option("--l2", min=0, help="l2 as a share of l1.")] = 0.0,
     seconds: Annotated[float, typer.Option(min=1, help="Of processor time a set, for its curve.")] = 200.0,
-    output: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("defaults-study"),
+    output: Into = Path("defaults-study"),
 ) -> None:
     """Measure the sets that the folder does not have yet, and write the page."""
     with explaining():
-        names = [*map(str, data or ())] or [*(QUICK if quick else SETS)]
-        publisher = Publisher(output, seconds, str(strength), l2_share)
-        for name in names:
+        publisher = Publisher(output, seconds, strength, l2_share)
+        for name in data or (QUICK if quick else SETS):
             try:
                 publisher.measure(name)
             except InputError as error:  # a set without this strength

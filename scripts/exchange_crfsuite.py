@@ -10,14 +10,15 @@ differ, the largest difference of a marginal, and whether the file that was read
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pycrfsuite
+import typer
+from harness.options import command
 
 from crfqn import Sequences, interchange
 from crfqn.cli.loading import load_model, recipe_of
@@ -52,17 +53,18 @@ def compare(model: Any, path: Path, sequences: Sequences, items: list[list[dict[
     return f"{n_other} of {n_positions:,} labels differ, marginals by at most {largest:.1e}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path, help="a chain that `crfqn train` wrote")
-    parser.add_argument("--iterations", type=int, default=20, help="of CRFsuite's training")
-    given = parser.parse_args()
-    model = load_model(given.model)
-    recipe = recipe_of(model, given.model)
+app = command()
+
+
+@app.command(help=__doc__)
+def main(
+    file: Annotated[Path, typer.Argument(metavar="MODEL", help="A chain that `crfqn train` wrote.")],
+    iterations: Annotated[int, typer.Option(help="Of CRFsuite's training.")] = 20,
+) -> None:
+    model = load_model(file)
+    recipe = recipe_of(model, file)
     if recipe is None:
-        parser.error(f"{given.model}: not trained from a recipe")
+        raise typer.BadParameter(f"{file}: not trained from a recipe")
     data = prepare(recipe)
     test = attributes_of(data.X_test)
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +72,7 @@ def main() -> None:
         interchange.write(model, ours, "crfsuite")
         print(f"written by crfqn, {ours.stat().st_size:,} bytes: {compare(model, ours, data.X_test, test)}")
         trainer = pycrfsuite.Trainer(
-            params={"c1": 1.0, "c2": 0.0, "max_iterations": given.iterations}, verbose=False
+            params={"c1": 1.0, "c2": 0.0, "max_iterations": iterations}, verbose=False
         )
         for item, labels in zip(attributes_of(data.X_train), data.y_train, strict=True):
             trainer.append(item, labels)
@@ -84,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    app()

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from crfqn import MulticlassClassifier
 from crfqn.errors import InputError
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
-from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
 
 LOSSES = {
     "hinge": "hinge",

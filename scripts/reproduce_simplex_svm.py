@@ -36,7 +36,7 @@ from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 

@@ -11,7 +11,7 @@ of all steps has won less than a hundredth of it.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from time import process_time
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from harness.measuring import quietly
+from harness.options import command
 
 from crfqn.data.encoding import encode_sequences
 from crfqn.recipes import build_estimator, load_recipe, prepare
@@ -30,7 +31,7 @@ TOLERANCES = (1e-2, 1e-3)
 FINE = 1e-6  # of the run to the optimum
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = command()
 
 
 @app.command()
@@ -44,31 +45,30 @@ def main(
     print(row_of(head), row_of(["---"] * len(head)), sep="\n", flush=True)
     worst: list[float] = []
     unfinished: list[str] = []
-    n_runs = 0
-    for name in recipes:
+    runs = [*product(recipes, factor or FACTORS, KINDS)]
+    for name, scale, (of_l1, of_l2) in runs:
         recipe, data, taxonomy = loaded(name)
-        base = recipe.objective.l1 or recipe.objective.l2 or 1.0
-        for scale, (of_l1, of_l2) in product(factor or FACTORS, KINDS):
-            settings = {"l1": of_l1 * scale * base, "l2": of_l2 * scale * base}
-            fit = partial(trained, recipe, data, taxonomy, settings, seconds)
-            optimum = fit("certificate", FINE)
-            ends = [fit("estimate", tol) if is_known(optimum, tol) else None for tol in TOLERANCES]
-            n_runs += 1
-            found = [
-                None if end is None else ((end.value / optimum.value - 1.0) / tol, end)
-                for tol, end in zip(TOLERANCES, ends, strict=True)
-            ]
-            worst += [distance for distance, _ in filter(None, found)]
-            unfinished += [f"{name} {settings}" for each in found if each and not each[1].status.is_success]
-            cells = ["-" if each is None else f"{each[0]:.2f} ({each[1].n_iter})" for each in found]
-            print(row_of([name, *(f"{each:g}" for each in settings.values()), *cells]), flush=True)
+        base = scale * (recipe.objective.l1 or recipe.objective.l2 or 1.0)
+        settings = {"l1": of_l1 * base, "l2": of_l2 * base}
+        fit = partial(trained, recipe, data, taxonomy, settings, seconds)
+        optimum, cells = fit("certificate", FINE), []
+        for tol in TOLERANCES:
+            if not is_known(optimum, tol):
+                cells.append("-")
+                continue
+            end = fit("estimate", tol)
+            worst.append((end.value / optimum.value - 1.0) / tol)
+            unfinished += [] if end.status.is_success else [f"{name} {settings}"]
+            cells.append(f"{worst[-1]:.2f} ({end.n_iter})")
+        print(row_of([name, *(f"{each:g}" for each in settings.values()), *cells]), flush=True)
     print(f"\nended by a limit: {'; '.join(unfinished) or 'none'}")
     print(
-        f"{n_runs} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
+        f"{len(runs)} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
         f"median {np.median(worst):.2f}"
     )
 
 
+@lru_cache(maxsize=1)
 def loaded(name: str) -> tuple[Any, tuple[Any, Any], Any]:
     """The recipe, its training items (features and labels) and its taxonomy."""
     name, _, n_items = name.partition(":")
@@ -85,23 +85,17 @@ def trained(
     recipe: Any,
     data: tuple[Any, Any],
     taxonomy: Any,
-    settings: dict[str, float],
+    strengths: dict[str, float],
     seconds: float,
     stop: str,
     tol: float,
 ) -> Result:
     """The run to its end, or to the limit."""
     began = process_time()
-    model = build_estimator(
-        recipe,
-        taxonomy=taxonomy,
-        stop=stop,
-        tol=tol,
-        callback=lambda progress: process_time() - began > seconds,
-        **settings,
-    ).set_params(max_iter=100_000)
+    settings: dict[str, Any] = {**strengths, "stop": stop, "tol": tol, "taxonomy": taxonomy}
+    model = build_estimator(recipe, callback=lambda _: process_time() - began > seconds, **settings)
     with quietly():  # the table says what was reached
-        return model.fit(*data).result_
+        return model.set_params(max_iter=100_000).fit(*data).result_
 
 
 def is_known(optimum: Result, tol: float) -> bool:

@@ -22,7 +22,7 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write"},
+    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write", "parameters"},
     {"data", "structures", "taxonomy", "penalties", "projections", "result"},
     {"objectives"},
     {"solvers"},
@@ -32,7 +32,6 @@ LAYERS = [
         "readers",
         "datasets",
         "metrics",
-        "model_file",
         "progress",
         "interchange",
         "compat",
@@ -46,14 +45,14 @@ SOLVERS_MAY_IMPORT = {
     "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols", "objectives.registry"
 }  # fmt: skip
 STATES = {
-    "solvers.coordinate.block_arrays", "solvers.coordinate.block_state", "solvers.coordinate.block_weights",
-    "solvers.coordinate.row_gradients", "solvers.coordinate.row_penalty", "solvers.coordinate.row_state",
-    "solvers.dual.frank_wolfe_state", "solvers.dual.items", "solvers.dual.kernel_items",
-    "solvers.primal_dual.splitting", "solvers.stochastic.state",
+    "solvers.coordinate.feature_bcd_state", "solvers.coordinate.row_state",
+    "solvers.dual.decomposition_state", "solvers.dual.fbpd_state", "solvers.dual.frank_wolfe_state",
+    "solvers.stochastic.state",
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
 OF_ONE_FAMILY = {"taxonomy": {"networkx"}}
+OF_ONE_FILE = {"data.model_file": {"safetensors"}}
 PACKAGE_ROOT = ""  # the name under which `import crfqn` itself is recorded
 HEAVY = (
     "numpy",
@@ -128,7 +127,7 @@ def breaches(name: str, source: str) -> list[str]:
             elif own == "solvers" and name not in STATES and not {target, rest} & SOLVERS_MAY_IMPORT:
                 found.append(f"{where}: a solver knows only {sorted(SOLVERS_MAY_IMPORT)}")
         elif layer < len(LIBRARIES):
-            libraries = LIBRARIES[layer] | OF_ONE_FAMILY.get(own, set())
+            libraries = LIBRARIES[layer] | OF_ONE_FAMILY.get(own, set()) | OF_ONE_FILE.get(name, set())
             if top not in libraries | sys.stdlib_module_names:
                 found.append(f"{where}: {own} uses only {sorted(libraries)}")
     return found
@@ -194,9 +193,7 @@ def test_a_breach_is_seen(name, source, message):
 
 
 # How code is compiled and kept, how threads are started for it, and a type that numba has to be told about.
-AROUND_KERNELS = {
-    f"kernels.{name}" for name in ("compiler", "disk_cache", "linked_code", "thread_group", "vectors")
-}
+AROUND_KERNELS = {f"kernels.{name}" for name in ("numba_internals", "thread_group")}
 
 
 def is_kernel(name: str) -> bool:

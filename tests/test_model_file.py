@@ -14,10 +14,10 @@ from numpy.testing import assert_array_equal
 from safetensors import safe_open
 from safetensors.numpy import load, save
 
-from crfqn import model_file
 from crfqn.atomic_write import check_writable
+from crfqn.data import model_file
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model_file import read_model, write_model
 
 ARRAYS = {
     "coords": np.array([3, 17, 2**40], dtype=np.int64),

@@ -350,7 +350,7 @@ REAL_KERNELS = """
 import threading
 import numpy as np
 from crfqn import MulticlassClassifier
-from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem
 from crfqn.kernels.thread_group import join, work_together
 from crfqn.solvers.coordinate import row_state as row_views
 from crfqn.penalties import GroupLasso, group_lasso

@@ -130,9 +130,9 @@ def recipe(
 ) -> None:
     """Write a recipe to begin with: every key, with its default and what it means."""
     from crfqn.cli.output import to_json, write_text
-    from crfqn.recipes.skeleton import keys, skeleton
+    from crfqn.recipes.finding import describe_keys, skeleton
 
-    write_text(output, f"{to_json(keys(structure))}\n" if as_json else skeleton(structure))
+    write_text(output, f"{to_json(describe_keys(structure))}\n" if as_json else skeleton(structure))
 
 
 @app.command()

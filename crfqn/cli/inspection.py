@@ -9,9 +9,9 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, read_input, recipe_of, tree_of
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
+from crfqn.data.model_file import null_for_nan
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
-from crfqn.model_file import null_for_nan
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
 from crfqn.report.subject import Subject

@@ -14,11 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
+from crfqn.parameters import PARAMETERS
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
-SecondsOption = Annotated[float | None, typer.Option("--max-time", min=0, help="Stop after so many seconds.")]
-L2Option = Annotated[float | None, typer.Option(min=0, help="L2 penalty: larger means smaller weights.")]
 FormatOption = Annotated[
     str | None,
     typer.Option(
@@ -36,15 +35,32 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
 
 def strength(text: str) -> float | str:
     """Return the strength that a word of the command line means; typer.BadParameter for others."""
-    if text == "auto":
-        return text
     try:
-        value = float(text)
+        value: float | str = text if text in PARAMETERS["l1"].words else float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < math.inf:
+    if not PARAMETERS["l1"].allows(value):
         raise typer.BadParameter(f"expected auto or a finite number >= 0, got {text!r}")
     return value
+
+
+def option_of(name: str, *names: str, more: str = "", is_number: bool = False) -> Any:
+    """Return the option of a parameter of the estimators, whose help is that of its row, and `more`.
+
+    is_number : whether no word may stand in its place
+    """
+    rule = PARAMETERS[name]
+    *others, last = rule.choices or ("",)
+    choices = f": {', '.join(others)} or {last}" if rule.choices else ""
+    limits: dict[str, Any] = {"min": rule.above if rule.low is None else rule.low}
+    if rule.words and not is_number:
+        limits = {"parser": strength, "metavar": "NUMBER"}
+    return typer.Option(*names, help=f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{more}.", **limits)
+
+
+def parameter(name: str, *names: str, **how: Any) -> Any:
+    """Declare an option of a group that replaces a parameter of the recipe; None keeps it."""
+    return field(default=None, metadata={"option": option_of(name, *names, **how)})
 
 
 @dataclass(frozen=True)
@@ -88,35 +104,30 @@ class DevOptions:
         "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
         "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
     )
-    patience: int | None = option("Stop after so many scores of --dev without a better one; 10.", min=1)
+    patience: int | None = parameter("patience", more="; 10")
 
 
 @dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
 
-    l1: Any = option(
-        "L1 penalty: larger means fewer weights; auto: by the data.", parser=strength, metavar="NUMBER"
+    l1: Any = parameter("l1", more="; auto: by the data")
+    l2: float | None = parameter("l2", is_number=True)
+    group_l1: Any = parameter("group_l1", more="; auto: by the data")
+    loss: str | None = parameter(
+        "loss",
+        more=": logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
+        "multitask-squared-hinge; of ranking recipes none",
     )
-    l2: L2Option = None
-    group_l1: Any = option(
-        "Penalty of whole features: larger means fewer of them; auto: by the data.",
-        parser=strength,
-        metavar="NUMBER",
+    penalty: str | None = parameter(
+        "penalty",
+        more=", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
     )
-    loss: str | None = option(
-        "logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
-        "multitask-squared-hinge; of ranking recipes none."
-    )
-    penalty: str | None = option(
-        "Of flat and ranking recipes: l1, elastic-net, l2, l1/l2, l1/linf or sparse-group; strengths of the "
-        "recipe that it does not have are left out."
-    )
-    tol: float | None = option("Stop at this relative distance from the optimum.", min=0)
-    stop: str | None = option("What has to say so: estimate (default), or certificate: a proof, later.")
-    max_iter: int | None = option("Stop after so many iterations.", min=1)
-    max_seconds: SecondsOption = None
-    n_threads: ThreadsOption = None
+    tol: float | None = parameter("tol")
+    stop: str | None = parameter("stop")
+    max_iter: int | None = parameter("max_iter")
+    max_seconds: float | None = parameter("max_seconds", "--max-time")
+    n_threads: int | None = parameter("n_threads", "--threads")
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,7 @@ class PathOptions:
     )
     cv: int | None = option("Score by cross-validation with so many folds instead.", min=2)
     patience: int | None = option("Stop after so many values without a better score.", min=1)
-    max_seconds: SecondsOption = None
+    max_seconds: float | None = parameter("max_seconds", "--max-time")
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
     as_json: JsonOption = False
@@ -149,11 +160,9 @@ class PathOptions:
 class PathOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn path`; None keeps what the recipe says."""
 
-    l2: L2Option = None
-    tol: float | None = option(
-        "Certified relative distance of the last and the best model from the optimum.", min=0
-    )
-    n_threads: ThreadsOption = None
+    l2: float | None = parameter("l2", is_number=True)
+    tol: float | None = parameter("tol", more=", certified of the last and the best model")
+    n_threads: int | None = parameter("n_threads", "--threads")
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,9 @@ class PredictOptions:
         "Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
         "its own format nothing but labels changes; another one gets a further column."
     )
+
+
+ThreadsOption = Annotated[int | None, option_of("n_threads", "--threads")]
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,8 +17,8 @@ from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
 from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
+from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
-from crfqn.model_file import null_for_nan
 from crfqn.recipes import Prepared, build_estimator, prepare
 
 if TYPE_CHECKING:

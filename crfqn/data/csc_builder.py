@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.transpose import (
+from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
     has_duplicates,

@@ -26,7 +26,7 @@ from crfqn.data.csc_builder import (
 )
 from crfqn.data.items import check_not_empty, check_offsets, locate, positions_of
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.transpose import count_taken, scatter_taken
+from crfqn.kernels.transpose import count_taken, scatter_taken
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 

@@ -113,15 +113,6 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
     return weights
 
 
-def check_class_weight(class_weight: Any) -> None:
-    """Raise InputError unless the parameter `class_weight` is None, "balanced" or a dict label -> weight."""
-    is_named = isinstance(class_weight, str) and class_weight == "balanced"
-    if not (class_weight is None or is_named or isinstance(class_weight, Mapping)):
-        raise InputError(
-            f"class_weight: expected None, 'balanced' or a dict label -> weight, got {class_weight!r}"
-        )
-
-
 def item_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:

@@ -7,10 +7,9 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,26 +20,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, AutoSolver
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
-from crfqn.estimators.checks import check_flags, check_nonnegative, check_size, check_verbose, is_number
+from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.content import Content
 from crfqn.estimators.empty_model import reason_of_empty, warn_of_empty
 from crfqn.estimators.saving import save
 from crfqn.estimators.strengths import Strengths, chosen_strengths, tell_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.model_file import ModelFile
 from crfqn.objectives.build import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
+from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
@@ -52,7 +52,7 @@ from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
-from crfqn.threads import Pool, check_n_threads
+from crfqn.threads import Pool
 
 SOLVERS: dict[str, Callable[[], Any]] = {
     AUTO: AutoSolver,
@@ -68,10 +68,6 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "passive-aggressive": PassiveAggressive,
     "bcd": FeatureBCD,
 }
-STOPS = (
-    "estimate",
-    "certificate",
-)  # what ends a run: an estimate of the distance to the optimum, or a proof alone
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
@@ -114,7 +110,7 @@ class SparseCRF(Fitted):
     _: KW_ONLY
     group_l1: float | str | None = 0.0
     tol: float = 1e-3
-    stop: str = STOPS[0]
+    stop: str = "estimate"
     max_iter: int = 500
     max_seconds: float | None = None
     solver: Any = AUTO
@@ -128,6 +124,7 @@ class SparseCRF(Fitted):
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
 
     def save(
@@ -202,22 +199,8 @@ class SparseCRF(Fitted):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        self._check_strengths()
-        check_flags(self, "warm_start")
-        check_verbose(self.verbose)
-        check_nonnegative("tol", self.tol)
-        if self.stop not in STOPS:
-            raise InputError(f"stop: expected one of {list(STOPS)}, got {self.stop!r}")
-        if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
-            raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
-        if self.max_seconds is not None and not (is_number(self.max_seconds) and self.max_seconds > 0):
-            raise InputError(f"max_seconds: expected None or a number > 0, got {self.max_seconds!r}")
-        if self.callback is not None and not callable(self.callback):
-            raise InputError(f"callback: expected None or a callable, got {self.callback!r}")
-        if not isinstance(self.patience, Integral) or isinstance(self.patience, bool) or self.patience < 1:
-            raise InputError(f"patience: expected an integer >= 1, got {self.patience!r}")
+        check_parameters(self)
         named_scorer(self)
-        check_n_threads(self.n_threads)
         check_random_state(self.random_state)
 
     @property
@@ -240,10 +223,6 @@ class SparseCRF(Fitted):
         """Set the fitted attributes l1_, l2_ and group_l1_."""
         for name, value in strengths.items():
             setattr(self, f"{name}_", value)
-
-    @abstractmethod
-    def _check_strengths(self) -> None:
-        """Refuse strengths and names that make no penalty."""
 
     def _make_solver(self) -> Any:
         """Return the solver that the parameter `solver` names or is; InputError for anything else."""

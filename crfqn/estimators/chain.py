@@ -29,6 +29,7 @@ from crfqn.data.label_codes import (
     lists_by_item,
     split_by_item,
 )
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
@@ -39,8 +40,7 @@ from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_decoding import OpenItems
 from crfqn.estimators.chain_inspection import SequenceInspection
 from crfqn.estimators.chain_online import OnlineSequences
-from crfqn.estimators.chain_training import ON_VIOLATION, prepare
-from crfqn.estimators.checks import check_flags
+from crfqn.estimators.chain_training import prepare
 from crfqn.estimators.content import (
     FEATURE,
     FROM,
@@ -65,7 +65,6 @@ from crfqn.estimators.token_scores import edge_table, names_with_weights, token_
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.objectives.linear.sparse_map import SparseMap, add_image
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -78,7 +77,6 @@ from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
-CONSTRAIN = ("both", "decoding")
 TOKEN_SCORE = "token_accuracy"
 
 
@@ -192,8 +190,8 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     all_possible_transitions: bool = True
     scheme: str | None = None
     constraints: Transitions | str | None = None
-    constrain: str = CONSTRAIN[0]
-    on_violation: str = ON_VIOLATION[0]
+    constrain: str = "both"
+    on_violation: str = "error"
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
@@ -265,7 +263,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
     @property
     def _trains_rules(self) -> bool:
         """Whether rules hold in training."""
-        return self.constrain == CONSTRAIN[0]
+        return self.constrain == "both"
 
     def _train_on(
         self,
@@ -400,11 +398,7 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_flags(self, "all_possible_states", "all_possible_transitions")
         as_transitions(self.constraints, self.scheme)
-        for name, values in (("constrain", CONSTRAIN), ("on_violation", ON_VIOLATION)):
-            if getattr(self, name) not in values:
-                raise InputError(f"{name}: expected one of {list(values)}, got {getattr(self, name)!r}")
 
     def _check_partial(self) -> None:
         """Refuse what unknown labels cannot be trained with."""

@@ -16,7 +16,7 @@ from crfqn.messages import shorten
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules, Violation
 
-ERROR, DROP = ON_VIOLATION = ("error", "drop")
+ERROR, DROP = "error", "drop"
 
 
 class TrainingData(NamedTuple):

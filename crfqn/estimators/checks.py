@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from dataclasses import fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,11 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 LARGEST_VALUE = 1e12
 
 
-def check_flags(model: Any, *names: str) -> None:
-    """Raise InputError for parameters of the model, by name, that are neither True nor False."""
-    for name in names:
-        if not isinstance(getattr(model, name), (bool, np.bool_)):
-            raise InputError(f"{name}: expected True or False, got {getattr(model, name)!r}")
-
-
-def check_verbose(value: Any) -> None:
-    """Raise InputError unless the parameter `verbose` is a whole number or a flag."""
-    if not isinstance(value, (Integral, np.bool_)):
-        raise InputError(f"verbose: expected a whole number, got {value!r}")
+def check_parameters(model: Any) -> None:
+    """Raise InputError for a parameter that is not what its row in the class's PARAMETERS says."""
+    for field in fields(model):
+        if field.init and field.name in model.PARAMETERS:
+            model.PARAMETERS[field.name].check(field.name, getattr(model, field.name))
 
 
 def is_number(value: Any) -> bool:

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.attributes import AttributeVocabulary
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.weights import csr
 from crfqn.messages import describe
-from crfqn.model_file import ModelFile, narrowed
 
 
 @dataclass
 class Content:
-    """Arrays, lists of strings and JSON values for `crfqn.model_file.write_model`, each by its name."""
+    """Arrays, lists of strings and JSON values for `crfqn.data.model_file.write_model`, each by its name."""
 
     arrays: dict[str, NDArray] = field(default_factory=dict)
     strings: dict[str, list[str]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.estimators.weight_places import KeptByPlaces
-from crfqn.kernels.sparse.row_scores import add_position_scores, are_clean_rows
+from crfqn.kernels.sparse import add_position_scores, are_clean_rows
 from crfqn.threads import FEWEST_OPERATIONS
 
 

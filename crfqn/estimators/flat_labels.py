@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.content import Content, add_labels, read_labels
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.label_space import LabelSpace
-from crfqn.model_file import ModelFile
 
 
 class FlatLabels(ItemModel):

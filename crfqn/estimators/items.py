@@ -24,12 +24,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.arrays import NO_COORDS, SparseWeights
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.items import check_class_weight, item_weights
+from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF, pass_on_interrupt
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.checks import check_flags
 from crfqn.estimators.content import (
     FEATURE,
     STATE,
@@ -45,7 +45,6 @@ from crfqn.estimators.node_scores import score_blocks
 from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import csr, entries, merged
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.result import Result
 from crfqn.solvers.validation import ValidationSet
@@ -326,8 +325,6 @@ class ItemModel(ClassifierMixin, SparseCRF):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_flags(self, "fit_intercept", "penalize_intercept")
-        check_class_weight(self.class_weight)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""

@@ -6,7 +6,7 @@ A subclass says which losses there are; reading the data, training, prediction a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -19,12 +19,13 @@ from crfqn.estimators.base import SOLVERS
 from crfqn.estimators.flat_labels import FlatLabels
 from crfqn.estimators.named_penalties import make_penalty, named_penalty, strengths_of
 from crfqn.estimators.strengths import Strengths
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
+from crfqn.solvers.dual.fbpd import FBPD
 from crfqn.solvers.least_squares.generalized import GLS
-from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.stochastic.fobos import FOBOS
@@ -40,6 +41,11 @@ class LinearModel(FlatLabels):
     group_l1: float | str | None = None
     max_iter: int = 1000
 
+    PARAMETERS: ClassVar = {
+        **PARAMETERS,
+        **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
+        "l2": replace(PARAMETERS["l2"], words=(), is_optional=True),
+    }
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = {
         **SOLVERS,
         AUTO: for_items,
@@ -85,5 +91,6 @@ class LinearModel(FlatLabels):
     def _path_parameter(self) -> str:
         return named_penalty(self.penalty).strengths[0]
 
-    def _check_strengths(self) -> None:
-        _ = self._strengths
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _ = self._strengths  # those that the penalty has

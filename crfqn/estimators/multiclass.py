@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
-from crfqn.estimators.checks import is_number
 from crfqn.estimators.items import Vector
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
@@ -22,11 +21,11 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
-from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
 from crfqn.solvers.protocols import Solver
 from crfqn.structures.structure import Structure
 
@@ -141,6 +140,7 @@ class MulticlassClassifier(OnePass, Probabilistic):
     """
 
     KIND = "multiclass-classifier"
+    PARAMETERS: ClassVar = OnePass.PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
 
     loss: str = "squared-hinge"
     feature_groups: Any = None
@@ -158,8 +158,6 @@ class MulticlassClassifier(OnePass, Probabilistic):
         return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
         self._check_layout()
         if self.loss == HINGE:
@@ -177,13 +175,10 @@ class MulticlassClassifier(OnePass, Probabilistic):
 
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
-        if self.constraint is not None:
-            if self.loss != HINGE:
-                raise InputError(
-                    f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
-                )
-            if not (is_number(self.constraint) and 0 < self.constraint < np.inf):
-                raise InputError(f"constraint: expected None or a finite number > 0, got {self.constraint!r}")
+        if self.constraint is not None and self.loss != HINGE:
+            raise InputError(
+                f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
+            )
         if self.feature_groups is not None and "group_l1" not in named_penalty(self.penalty).strengths:
             names = [name for name, kind in PENALTIES.items() if "group_l1" in kind.strengths]
             raise InputError(

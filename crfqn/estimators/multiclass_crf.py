@@ -41,8 +41,10 @@ class MulticlassCRF(MulticlassClassifier):
         rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
-    solver, max_iter, random_state, warm_start
+    solver, feature_groups, max_iter, random_state, warm_start
         As in `MulticlassClassifier`.
+    constraint : None
+        For the loss "hinge" of `MulticlassClassifier` alone.
     max_seconds, n_threads, verbose, callback, scoring, patience
         As in `ChainCRF`.
 

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
@@ -22,8 +23,7 @@ from crfqn.estimators.label_sets import LabelSets
 from crfqn.estimators.label_space import LabelSpace
 from crfqn.estimators.linear import LinearModel
 from crfqn.estimators.set_labels import SetLabels
-from crfqn.estimators.thresholds import KINDS, Thresholds, learn_thresholds
-from crfqn.model_file import ModelFile
+from crfqn.estimators.thresholds import Thresholds, learn_thresholds
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -189,11 +189,6 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         for name in ("threshold_coef_", "threshold_intercept_"):
             if hasattr(self, name):
                 delattr(self, name)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.threshold, str) or self.threshold not in KINDS:
-            raise InputError(f"threshold: expected one of {KINDS}, got {self.threshold!r}")
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values, without a splitter, which is needed for training only."""

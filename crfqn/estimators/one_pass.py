@@ -28,7 +28,7 @@ from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.threads import Pool
 
 HINGE = "hinge"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import crfqn
+from crfqn.data.model_file import ModelFile, read_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.checks import check_nonnegative
@@ -21,7 +22,6 @@ from crfqn.estimators.named_penalties import STRENGTHS
 from crfqn.estimators.saving import SUMMARY, TRACE
 from crfqn.estimators.strengths import is_auto
 from crfqn.messages import describe
-from crfqn.model_file import ModelFile, read_model
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.estimators.content import FROM, TO, Content
-from crfqn.model_file import ModelFile, narrowed
 from crfqn.structures.transition_rules import TransitionRules
 
 PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"

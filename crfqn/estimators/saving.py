@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
+from crfqn.data.model_file import write_model
 from crfqn.estimators.content import Content, narrow_weights
 from crfqn.estimators.strengths import is_auto
-from crfqn.model_file import write_model
 from crfqn.result import HeldOutScores, Progress
 
 SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import set_weights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.content import Content
@@ -25,7 +26,6 @@ from crfqn.estimators.flat_labels import FlatLabels
 from crfqn.estimators.items import ItemModel, Targets, Vector
 from crfqn.estimators.label_sets import FORMS, LabelSets, SetSpace, are_sets
 from crfqn.estimators.label_space import LabelSpace
-from crfqn.model_file import ModelFile
 from crfqn.solvers.validation import ValidationSet
 
 

@@ -22,9 +22,7 @@ import sys
 from typing import Any, TypeAlias
 
 from crfqn.arrays import Coords
-from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
@@ -38,15 +36,6 @@ AUTOMATIC = tuple(SHARES)
 def is_auto(value: Any) -> bool:
     """Return whether a strength is left to the data."""
     return isinstance(value, str) and value == AUTO
-
-
-def check_strength(name: str, value: Any, automatic: tuple[str, ...] = AUTOMATIC) -> None:
-    """Raise InputError unless a strength is a finite number >= 0 or, where there is a choice (`automatic`), "auto"."""
-    if is_auto(value) and name in automatic:
-        return
-    if isinstance(value, str) and name in automatic:
-        raise InputError(f"{name}: expected {AUTO!r} or a finite number >= 0, got {value!r}")
-    check_nonnegative(name, value)
 
 
 def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:

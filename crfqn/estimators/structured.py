@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import SOLVERS, SparseCRF
-from crfqn.estimators.strengths import AUTOMATIC, Strengths, check_strength, is_auto
+from crfqn.estimators.strengths import Strengths, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structured import StructuralHinge
-from crfqn.penalties import NORMS, ElasticNet, GroupLasso
+from crfqn.parameters import PARAMETERS
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.structures.structure import Structure
 
@@ -31,11 +32,10 @@ class ByStrengths(SparseCRF):
     group_norm: str = "l2"
     loss: str = LOGISTIC
 
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=LOSSES)}
     SOLVERS: ClassVar = {**SOLVERS, HINGE_SOLVER: BlockFrankWolfe}
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InputError(f"loss: expected one of {[*LOSSES]}, got {self.loss!r}")
         super()._check_parameters()
         if self.loss == HINGE:
             self._check_hinge()
@@ -62,12 +62,6 @@ class ByStrengths(SparseCRF):
         return (
             StructuralHinge(structure, targets) if self.loss == HINGE else super()._loss(structure, targets)
         )
-
-    def _check_strengths(self) -> None:
-        for name in ("l1", "l2", "group_l1"):
-            check_strength(name, getattr(self, name), (*AUTOMATIC, "l2"))
-        if not (isinstance(self.group_norm, str) and self.group_norm in NORMS):
-            raise InputError(f"group_norm: expected one of {[*NORMS]}, got {self.group_norm!r}")
 
     @property
     def _strengths(self) -> Strengths:

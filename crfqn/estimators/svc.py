@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -19,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import (
-    check_class_weight,
     check_item_weights,
     item_weights,
 )
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_nonnegative, check_verbose, is_number
+from crfqn.estimators.checks import check_parameters, is_number
 from crfqn.estimators.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.kernel_functions import (
     NAMED,
@@ -35,11 +34,11 @@ from crfqn.estimators.kernel_functions import (
     resolve_gamma,
 )
 from crfqn.estimators.saving import save
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
+from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
@@ -127,6 +126,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     """
 
     KIND: ClassVar[str] = "multiclass-svc"
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
 
     C: float = 1.0
     kernel: Any = "rbf"
@@ -281,24 +281,10 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
-        for name in ("C", "cache_size"):
-            value = getattr(self, name)
-            if not (is_number(value) and np.isfinite(value) and value > 0):
-                raise InputError(f"{name}: expected a finite number > 0, got {value!r}")
+        check_parameters(self)
         kernels = [*NAMED, PRECOMPUTED]
         if not (callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel in kernels)):
             raise InputError(f"kernel: expected a function or one of {kernels}, got {self.kernel!r}")
-        is_named = isinstance(self.gamma, str) and self.gamma in ("scale", "auto")
-        if not (is_named or (is_number(self.gamma) and np.isfinite(self.gamma) and self.gamma > 0)):
-            raise InputError(f"gamma: expected 'scale', 'auto' or a finite number > 0, got {self.gamma!r}")
-        check_class_weight(self.class_weight)
-        check_verbose(self.verbose)
-        check_nonnegative("degree", self.degree)
-        check_nonnegative("tol", self.tol)
-        if not (is_number(self.coef0) and np.isfinite(self.coef0)):
-            raise InputError(f"coef0: expected a finite number, got {self.coef0!r}")
-        if not isinstance(self.max_iter, Integral) or isinstance(self.max_iter, bool) or self.max_iter < 1:
-            raise InputError(f"max_iter: expected an integer >= 1, got {self.max_iter!r}")
         if not (self.solver is None or isinstance(self.solver, DualDecomposition)):
             raise InputError(f"solver: expected None or a DualDecomposition, got {self.solver!r}")
 

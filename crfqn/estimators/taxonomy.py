@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import Content
@@ -21,12 +22,10 @@ from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
 from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
 from crfqn.estimators.structured import HINGE, ByStrengths
 from crfqn.messages import shorten
-from crfqn.model_file import ModelFile
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
-LABELS = ("leaves", "nodes")
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
@@ -162,8 +161,6 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.labels, str) or self.labels not in LABELS:
-            raise InputError(f"labels: expected one of {LABELS}, got {self.labels!r}")
         check_separator(self.separator)
 
     def _check_hinge(self) -> None:

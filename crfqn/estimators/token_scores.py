@@ -17,7 +17,7 @@ from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.estimators.few_positions import by_feature
 from crfqn.estimators.weight_places import KeptByPlaces
-from crfqn.kernels.sparse.row_scores import score_tokens
+from crfqn.kernels.sparse import score_tokens
 from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
 
 SORTING = 4  # operations for an entry whose feature has no weight

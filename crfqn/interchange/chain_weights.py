@@ -16,6 +16,7 @@ from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
+from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
@@ -23,7 +24,6 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
 from crfqn.estimators.persistence import restore
 from crfqn.estimators.saving import SUMMARY, TRACE
-from crfqn.model_file import ModelFile
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
 

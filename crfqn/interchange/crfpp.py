@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.model_file import read_whole
 from crfqn.data.templates.patterns import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, ChainWeights, chain_estimator
 from crfqn.interchange.observations import Observations, chain_of, constants_of, template_source
-from crfqn.model_file import read_whole
 
 NAME = "crfpp"
 MAGIC = b"version: "

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
+from crfqn.data.model_file import read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.content import CRFSUITE_NAMING
 from crfqn.interchange.chain_weights import (
@@ -30,7 +31,6 @@ from crfqn.interchange.chain_weights import (
     chain_weights,
 )
 from crfqn.interchange.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
-from crfqn.model_file import read_whole
 
 NAME = "crfsuite"
 MAGIC, TYPE, VERSION = b"lCRF", b"FOMC", 100

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.data.files import PACKINGS
+from crfqn.data.model_file import HEADER_LIMIT, read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
-from crfqn.model_file import HEADER_LIMIT, read_whole
 
 StrPath = str | os.PathLike[str]
 OWN = "crfqn"

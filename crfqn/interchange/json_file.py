@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
+from crfqn.data.model_file import DTYPES, ModelFile, null_for_nan, plain_json, read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.persistence import restore
 from crfqn.estimators.saving import whole_content
 from crfqn.messages import describe
-from crfqn.model_file import DTYPES, ModelFile, null_for_nan, plain_json, read_whole
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 1

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.model_file import read_whole
 from crfqn.data.templates.patterns import WAPITI
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import (
@@ -34,7 +35,6 @@ from crfqn.interchange.observations import (
     constants_of,
     template_source,
 )
-from crfqn.model_file import read_whole
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"

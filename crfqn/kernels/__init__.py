@@ -1,9 +1,8 @@
 """Numba kernels: arrays, scalars and NamedTuples of them in, arrays out; no exceptions, no prints.
 
-One place for the compiler's flags. `fastmath` lets sums be
-re-associated (vectorised) but keeps NaN and infinity meaningful. `nogil` lets the thread pool run one kernel on
-several parts at once. The machine code is kept on disk (`disk_cache.py`), because compilation is part of the user's
-time.
+One place for the compiler's flags. `fastmath` lets sums be re-associated (vectorised) but keeps NaN and infinity
+meaningful. `nogil` lets the thread pool run one kernel on several parts at once. The machine code is kept on disk
+(`numba_internals.py`), because compilation is part of the user's time.
 """
 
 from collections.abc import Iterable
@@ -11,9 +10,13 @@ from typing import Any
 
 import numba
 
-from crfqn.kernels.compiler import KernelCompiler
-from crfqn.kernels.disk_cache import KernelCache, warn_not_kept
-from crfqn.kernels.linked_code import NO_ENTRIES, LinkedCompiler
+from crfqn.kernels.numba_internals import (
+    NO_ENTRIES,
+    KernelCache,
+    KernelCompiler,
+    LinkedCompiler,
+    warn_not_kept,
+)
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -97,7 +100,7 @@ def inlined(function: Any, fastmath: Iterable[str]) -> Any:
 
 
 def linked(function: Any, fastmath: Iterable[str], **flags: bool) -> Any:
-    """Compile for the callers only (`linked_code.py`)."""
+    """Compile for the callers only (`numba_internals.py`)."""
     return numba.njit(pipeline_class=LinkedCompiler, **NO_ENTRIES, **flags, **_flags(fastmath))(function)
 
 

@@ -22,8 +22,7 @@ Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.exp import UNDERFLOW, exp_in_place
-from crfqn.kernels.rows import LANES
+from crfqn.kernels.rows import LANES, UNDERFLOW, exp_in_place
 
 TILE_NUMBERS = 3 << 15  # of a tile: 768 KB
 GROUP = 1024  # numbers whose exponentials are taken together: 8 KB, their exponents as much

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core.typing import signature
-from numba.extending import intrinsic
 
 from crfqn.kernels import bare_kernel, inner
-from crfqn.kernels.rows import LANES, array_at
+from crfqn.kernels.numba_internals import LANES, exchange, load_acquire, store_release
 
 MOST_SPINS = (
     2000  # readings of another's count before the core is offered to other threads: some microseconds
@@ -35,44 +34,6 @@ PATIENCE = 4000  # offers of the core before a group goes without those who have
 yield_core = types.ExternalFunction(
     "SwitchToThread" if sys.platform == "win32" else "sched_yield", signature(types.intc)
 )
-
-
-def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return a pointer to group[place]."""
-    return builder.gep(array_at(context, builder, sig, args, 0).data, [args[1]])
-
-
-@intrinsic
-def load_acquire(typing: Any, group: Any, place: Any) -> Any:
-    """Return group[place]; what its writer had written before is visible from here on."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, sig, args), "acquire", 8)
-
-    return types.int64(group, types.intp), generate
-
-
-@intrinsic
-def store_release(typing: Any, group: Any, place: Any, number: Any) -> Any:
-    """group[place] = number; who reads it sees all that this thread has written before."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store_atomic(args[2], _place(context, builder, sig, args), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(group, types.intp, types.int64), generate
-
-
-@intrinsic
-def exchange(typing: Any, group: Any, expected: Any, number: Any) -> Any:
-    """group[0] = number if it is as expected, in one atomic step; returns whether it was."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = array_at(context, builder, sig, args, 0).data
-        pair = builder.cmpxchg(place, args[1], args[2], "acq_rel", "acquire")
-        return builder.extract_value(pair, 1)
-
-    return types.boolean(group, types.int64, types.int64), generate
 
 
 def new_group(n_members: int) -> np.ndarray:

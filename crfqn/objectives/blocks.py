@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.objectives.linear.coordinates import Split, merge_weights
 from crfqn.objectives.linear.screening import ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss

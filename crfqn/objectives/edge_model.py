@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.kernels.chain.edge_sums import (
+from crfqn.kernels.curvature import (
     Transitions,
     add_edge_products,
     count_transitions,

@@ -16,7 +16,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
-from crfqn.kernels.chain.item_mixtures import Mixtures, Parts, gather_edges, gather_parts
+from crfqn.kernels.item_mixtures import Mixtures, Parts, gather_edges, gather_parts
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective

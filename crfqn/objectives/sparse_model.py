@@ -10,13 +10,13 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.chain.edge_sums import write_edge_columns
 from crfqn.kernels.curvature import (
     Rows,
     count_present,
     count_whole,
     list_members,
     measure_rows,
+    write_edge_columns,
     write_rows,
     write_whole,
 )

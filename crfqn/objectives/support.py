@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.sparse.sorted_sets import found_in
+from crfqn.kernels.sparse import found_in
 
 MOST_FLAGS = (
     8  # a flag for each possible pair, while there are no more of them an entry of the data; else a sort

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
-from crfqn.kernels.subproblem.coordinates import Subproblem, descend
+from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty, check_strengths
 from crfqn.threads import Pool
@@ -154,6 +154,6 @@ class LocalElasticNet:
     ) -> int:
         """Solve the quadratic model for d, by coordinate; returns the number of sweeps made.
 
-        Parameters as in `kernels.subproblem.coordinates.descend`; a coordinate is too little work for several threads.
+        Parameters as in `kernels.coordinate_descent.descend`; a coordinate is too little work for several threads.
         """
         return descend(problem, self.l1, self.l2, d, base_d)

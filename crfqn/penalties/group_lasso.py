@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.sorted_sets import found_in, union
-from crfqn.kernels.subproblem.coordinates import Subproblem
-from crfqn.kernels.subproblem.groups import BlockPenalty, descend_groups
-from crfqn.kernels.subproblem.proximal import block_distances, prox_blocks
+from crfqn.kernels.coordinate_descent import Subproblem
+from crfqn.kernels.group_descent import BlockPenalty, descend_groups
+from crfqn.kernels.proximal import block_distances, prox_blocks
+from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import ElasticNet
@@ -389,7 +389,7 @@ class LocalGroupLasso:
     ) -> int:
         """Solve the quadratic model for d, row by row; returns the number of sweeps made.
 
-        Parameters as in `kernels.subproblem.groups.descend_groups`; threads share a large dense B0.
+        Parameters as in `kernels.group_descent.descend_groups`; threads share a large dense B0.
         """
         blocks = self.blocks
         penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)

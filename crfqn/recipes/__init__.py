@@ -4,11 +4,10 @@ From the name of a recipe to the matrices and the estimator that train it, and f
 features. For the command line, and for anyone who wants the data of a recipe in Python.
 """
 
+from crfqn.recipes.building import build_estimator, observe, prepare
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import restore_features
-from crfqn.recipes.estimator import build_estimator
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
-from crfqn.recipes.preparing import observe, prepare
 from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
 
 __all__ = [

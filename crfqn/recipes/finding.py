@@ -1,6 +1,8 @@
-"""Recipes by name or path, and without a file of their own, of data files and choices (`crfqn train --data`)."""
+"""Recipes: by name or path, of a data file and choices (`crfqn train --data`), and one to begin with."""
 
+import json
 import tomllib
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import columns_of
 from crfqn.readers.registry import DOCUMENTS, SEQUENCES, find_format
-from crfqn.recipes.schema import Recipe, parse_recipe
+from crfqn.recipes.keys import Key, keys_in
+from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import own_file, own_files
 
 FILE_NAME = "recipe.toml"
@@ -18,6 +21,13 @@ OF_FORMAT = {
     "crfsuite": "attributes",
     "svmlight": "given",
 }  # features; other sequences have words, documents text
+CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
+EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
+    "data": {"train": "train.txt", "test": "test.txt"},
+    "objective": {"l1": "auto"},
+    "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
+}
+STRUCTURED_LOSSES = ("logistic", "hinge")  # of chains and taxonomies
 
 
 def list_recipes() -> list[str]:
@@ -107,3 +117,59 @@ def recipe_of_options(
 def _whole_path(path: str) -> str:
     """Return the whole path of a file, so that a model knows it from any folder."""
     return path if path == STANDARD_INPUT else str(Path(path).resolve())
+
+
+def skeleton(structure: str = "chain") -> str:
+    """Return a recipe to begin with: every key of a kind of structure, with its default and meaning.
+
+    Raises
+    ------
+    InputError
+        There is no such kind.
+    """
+    lines = ['name = "mine"', 'title = "A model of my own"', ""]
+    kind = _shown_features(structure)
+    examples = EXAMPLES | {
+        "features": {"kind": kind} | EXAMPLES.get(kind, {}),
+        "structure": {"kind": structure},
+    }
+    for section, declared in describe_keys(structure).items():
+        lines.append(f"[{section}]")
+        for name, key in declared.items():
+            value = examples.get(section, {}).get(name, key["default"])
+            text = f"{name} = {'...' if value is None else json.dumps(value)}"
+            choices = f": {' | '.join(key['choices'])}" if key["choices"] else ""
+            lines += [
+                f"# {key['says']}{choices}",
+                text if name in examples.get(section, {}) else f"# {text}",
+            ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the keys of the sections with default (None: there is none), choices and meaning; raises as `skeleton`."""
+    allowed = keys_of(structure, _shown_features(structure))
+    return {
+        section: {
+            name: {
+                "default": None if key.default is MISSING else key.default,
+                "choices": [*_choices(name, key, structure)],
+                "says": key.rule.says,
+            }
+            for name, key in keys_in(cls).items()
+            if name in allowed.get(section, (name,))
+        }
+        for section, cls in SECTIONS.items()
+    }
+
+
+def _shown_features(structure: str) -> str:
+    """Return the features that a skeleton shows; InputError where there is no such structure."""
+    if structure not in FEATURES_OF:
+        raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
+    return CHAIN if structure == "chain" else TEXT
+
+
+def _choices(name: str, key: Key, structure: str) -> tuple[str, ...]:
+    return STRUCTURED_LOSSES if name == "loss" and structure in ("chain", "taxonomy") else key.rule.choices

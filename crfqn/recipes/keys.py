@@ -1,93 +1,81 @@
 """Sections of a TOML file with typed keys: from a table to a frozen dataclass, or an error that says what is wrong.
 
-A field of the dataclass that `key` made is a key of the section. Anything unknown, of a wrong type or out of range is
-a RecipeError that names file, section and key, what came and what is allowed.
+A field of the dataclass that `key` or `parameter` made is a key of the section. Anything unknown, of a wrong type or
+out of range is a RecipeError that names file, section and key, what came and what is allowed.
 """
 
 import difflib
-import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from crfqn.errors import RecipeError
+from crfqn.parameters import PARAMETERS, Parameter
 
-KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}  # by the first of a key's types
+KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}
 Section = TypeVar("Section")
 
 
-def key(
-    default: Any,
-    says: str,
-    *,
-    choices: tuple[str, ...] = (),
-    low: float | None = None,
-    above: float | None = None,
-    words: tuple[str, ...] = (),
-    of: str = "",
-) -> Any:
-    """Declare a key of a section: its default and what it means, in a few words.
+@dataclass(frozen=True)
+class Key:
+    """A key's rule, its default (MISSING for none), and the kinds of features or structures that alone have it."""
 
-    Beside its type it may have `choices`, a range (>= `low`, > `above`), `words` instead of a number, and the kinds
-    `of` features or structures, separated by blanks, that alone have it.
+    rule: Parameter
+    default: Any
+    of: tuple[str, ...]
+
+
+def key(default: Any, says: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
+    """Declare a key of a section.
+
+    kind : default: that of `default`, text where it has none; limits : as of `Parameter`; of : separated by blanks
     """
-    rule = {"says": says, "choices": choices, "low": low, "above": above, "words": words, "of": of.split()}
-    return field(default=default, metadata=rule)
+    if kind is None:
+        kind = str if default is None or default is MISSING else type(default)
+    return _declared(Parameter(says, kind, **limits), default, of)
 
 
-def keys_in(cls: type, kind: str | None = None) -> dict[str, Field[Any]]:
+def parameter(name: str, default: Any = None, *, of: str = "", **changes: Any) -> Any:
+    """Declare a key that is a parameter of the estimators; `changes` are those of its row in the table."""
+    return _declared(replace(PARAMETERS[name], **changes), default, of)
+
+
+def _declared(rule: Parameter, default: Any, of: str) -> Any:
+    return field(default=default, metadata={"key": Key(rule, default, tuple(of.split()))})
+
+
+def keys_in(cls: type, kind: str | None = None) -> dict[str, Key]:
     """Return the keys of a section by name, or those that it has for a kind of features or structure."""
-    rules = {rule.name: rule for rule in fields(cls) if "says" in rule.metadata}
-    return {
-        name: rule
-        for name, rule in rules.items()
-        if kind is None or not rule.metadata["of"] or kind in rule.metadata["of"]
-    }
+    declared = {rule.name: rule.metadata["key"] for rule in fields(cls) if "key" in rule.metadata}
+    return {name: key for name, key in declared.items() if kind is None or not key.of or kind in key.of}
 
 
 def read_section(
     cls: type[Section], source: str | Path, where: str, table: Mapping[str, Any], **ready: Any
 ) -> Section:
     """Return a section as a dataclass, read from its table; `ready` are fields that were read before."""
-    rules = keys_in(cls)
-    check_names(source, where, table, tuple(rules))
-    values = {}
-    for name, rule in rules.items():
-        if name in table:
-            values[name] = _checked(f"{source}: {where} {name}", table[name], rule)
-        elif rule.default is MISSING:
-            raise RecipeError(f"{source}: {where} lacks the key {name}: expected {_expected(rule)}")
-    return cls(**values, **ready)
+    declared = keys_in(cls)
+    check_names(source, where, table, tuple(declared))
+    for name, key in declared.items():
+        if name not in table:
+            if key.default is MISSING:
+                raise RecipeError(f"{source}: {where} lacks the key {name}: expected {_expected(key.rule)}")
+        elif not key.rule.allows(table[name]):
+            raise RecipeError(
+                f"{source}: {where} {name} = {shown(table[name])}: expected {_expected(key.rule)}"
+            )
+        else:
+            is_number = key.rule.kind is float and not isinstance(table[name], str)
+            ready[name] = float(table[name]) if is_number else table[name]
+    return cls(**ready)
 
 
-def _type_of(rule: Field[Any]) -> type:
-    types = get_args(rule.type) or (rule.type,)
-    return next(kind for kind in KINDS if kind in types)
-
-
-def _checked(where: str, value: Any, rule: Field[Any]) -> Any:
-    limits, kind = rule.metadata, _type_of(rule)
-    if isinstance(value, str) and value in limits["words"]:
-        return value
-    is_right = isinstance(value, (int, float) if kind is float else kind)
-    is_right = is_right and (kind is bool or not isinstance(value, bool))
-    is_right = is_right and (not limits["choices"] or value in limits["choices"])
-    is_right = is_right and (kind is not float or math.isfinite(value))
-    is_right = is_right and (limits["low"] is None or value >= limits["low"])
-    if not is_right or (limits["above"] is not None and value <= limits["above"]):
-        raise RecipeError(f"{where} = {shown(value)}: expected {_expected(rule)}")
-    return float(value) if kind is float else value
-
-
-def _expected(rule: Field[Any]) -> str:
-    limits = rule.metadata
-    if limits["choices"]:
-        return "one of " + ", ".join(f'"{choice}"' for choice in limits["choices"])
-    kind = "".join(f'"{word}" or ' for word in limits["words"]) + KINDS[_type_of(rule)]
-    if limits["low"] is not None:
-        return f"{kind} >= {limits['low']:g}"
-    return f"{kind} > {limits['above']:g}" if limits["above"] is not None else kind
+def _expected(rule: Parameter) -> str:
+    """Return what a key may be, as TOML writes it."""
+    if rule.choices:
+        return "one of " + ", ".join(map(shown, rule.choices))
+    return "".join(f"{shown(word)} or " for word in rule.words) + KINDS[rule.kind] + rule.limit
 
 
 def read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
-from crfqn.recipes.keys import check_names, key, keys_in, read_section, read_table, shown
+from crfqn.recipes.keys import check_names, key, keys_in, parameter, read_section, read_table, shown
 
 FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
 # Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
@@ -32,8 +32,8 @@ class Split:
         "given: the parts of the data set itself; permutation: `train` items of a seeded order",
         choices=("permutation", "given"),
     )
-    seed: int | None = key(None, "of the permutation", low=0)
-    train: int | None = key(None, "items for training, of the permutation", low=1)
+    seed: int | None = key(None, "of the permutation", int, low=0)
+    train: int | None = key(None, "items for training, of the permutation", int, low=1)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Features:
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
     min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
     n_hashed: int | None = key(
-        None, "so many columns for all features, by hashing, without names", low=1, of="templates words"
+        None, "so many columns for all features, by hashing, without names", int, low=1, of="templates words"
     )
     scale: str = key(
         "none",
@@ -133,11 +133,12 @@ class Structure:
     """
 
     kind: str = key("chain", "how labels hang together", choices=(*FEATURES_OF,))
-    labels: str = key("leaves", "what an item can be labelled by", choices=("leaves", "nodes"), of="taxonomy")
+    labels: str = parameter("labels", "leaves", of="taxonomy")
     taxonomy: str | None = key(None, "a file with the tree; without it labels are paths in it", of="taxonomy")
     separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
 
 
+LOSSES = ("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES)
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = "taxonomy flat ranking"
 
@@ -149,49 +150,28 @@ class Objective:
     Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
     """
 
-    l1: float | str | None = key(None, "L1 penalty: larger means fewer weights", low=0.0, words=("auto",))
-    l2: float | None = key(None, "L2 penalty: larger means smaller weights", low=0.0)
-    group_l1: float | str | None = key(
-        None, "penalty of whole features: larger means fewer of them", low=0.0, words=("auto",)
-    )
-    loss: str = key(
-        "logistic",
-        "what is minimised besides the penalty",
-        choices=("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES),
-        of="chain taxonomy flat",
-    )
-    penalty: str | None = key(
-        None,
-        "of single weights, or of the rows of features",
-        choices=("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
-        of="flat ranking",
-    )
-    threshold: str = key("item", "how a set is cut off a ranking", choices=("item", "label"), of="ranking")
-    group_norm: str = key(
-        "l2", "the norm of a feature's weights in group_l1", choices=("l2", "linf"), of="chain taxonomy"
-    )
-    all_possible_states: bool = key(
-        True, "weights also for pairs of feature and label that never occur", of="chain"
-    )
-    all_possible_transitions: bool = key(True, "the same for pairs of neighbouring labels", of="chain")
-    fit_intercept: bool = key(False, "a constant for each label", of=OF_ITEMS)
-    penalize_intercept: bool = key(False, "whether the penalty is on it too", of=OF_ITEMS)
-    class_weight: str = key(
-        "none",
-        "balanced: rare labels count as much as frequent ones",
-        choices=("none", "balanced"),
-        of=OF_ITEMS,
-    )
+    l1: float | str | None = parameter("l1")
+    l2: float | None = parameter("l2", words=())
+    group_l1: float | str | None = parameter("group_l1")
+    loss: str = parameter("loss", "logistic", of="chain taxonomy flat", choices=LOSSES)
+    penalty: str | None = parameter("penalty", of="flat ranking")
+    threshold: str = parameter("threshold", "item", of="ranking")
+    group_norm: str = parameter("group_norm", "l2", of="chain taxonomy")
+    all_possible_states: bool = parameter("all_possible_states", True, of="chain")
+    all_possible_transitions: bool = parameter("all_possible_transitions", True, of="chain")
+    fit_intercept: bool = parameter("fit_intercept", False, of=OF_ITEMS)
+    penalize_intercept: bool = parameter("penalize_intercept", False, of=OF_ITEMS)
+    class_weight: str = parameter("class_weight", "none", of=OF_ITEMS, kind=str, choices=("none", "balanced"))
 
 
 @dataclass(frozen=True)
 class Solver:
     """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
-    name: str = key("auto", "auto chooses by penalty, sizes and density")
-    tol: float = key(1e-3, "relative distance from the optimum", above=0.0)
-    stop: str = key("estimate", "certificate: by a proof only", choices=("estimate", "certificate"))
-    max_iter: int = key(500, "iterations at most", low=1)
+    name: str = parameter("solver", "auto", kind=str)
+    tol: float = parameter("tol", 1e-3, low=None, above=0.0)
+    stop: str = parameter("stop", "estimate")
+    max_iter: int = parameter("max_iter", 500)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

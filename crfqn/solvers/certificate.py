@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import ViewError
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.protocols import ItemMixturesView, UnpenalisedReachView, ZeroProofView, has_view
 from crfqn.solvers.item_bound import ItemBound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Screening

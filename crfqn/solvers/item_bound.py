@@ -23,8 +23,8 @@ import numpy as np
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import ViewError
-from crfqn.kernels.chain.item_mixtures import lower_shares, project_shares
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.item_mixtures import lower_shares, project_shares
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.protocols import ItemMixtures, ItemMixturesView
 from crfqn.solvers.protocols import Penalty, Point
 

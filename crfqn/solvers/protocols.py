@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.subproblem.coordinates import Subproblem
+from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
 from crfqn.objectives.registry import MethodState
 from crfqn.penalties.blocks import Blocks

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, LocalPenalty, Penalty, Point, Ray, Screening, State, Vector

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.chain.forward_backward import CHUNK, forward_backward
-from crfqn.kernels.chain.item_lanes import forward_backward_lanes
-from crfqn.kernels.chain.viterbi import TransitionMask, viterbi
+from crfqn.kernels.forward_backward import CHUNK, forward_backward
+from crfqn.kernels.item_lanes import forward_backward_lanes
 from crfqn.kernels.rows import LANES
+from crfqn.kernels.viterbi import TransitionMask, viterbi
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import N_PARTS, Pool, cut_into_parts

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.chain.spans import pair_marginals, span_log_probabilities
-from crfqn.kernels.chain.viterbi import best_paths
+from crfqn.kernels.logarithms import pair_marginals, span_log_probabilities
+from crfqn.kernels.viterbi import best_paths
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool, cut_into_parts
 

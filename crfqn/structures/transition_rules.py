@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.chain.viterbi import TransitionMask
 from crfqn.kernels.rows import LANES
+from crfqn.kernels.viterbi import TransitionMask
 
 
 class Violation(NamedTuple):

@@ -13,12 +13,11 @@ what the other ends with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+from harness.comparing import Comparison
 from harness.judging import Judged, best_labels, chunk_f1, judge_run
 from harness.measuring import run_alone, say
 from harness.options import Output, OwnLimit, Penalties, Repeats, Threads, some_of
@@ -27,7 +26,6 @@ from harness.report import (
     Known,
     Promise,
     Report,
-    Table,
     below,
     finish,
     model_promises,
@@ -53,95 +51,15 @@ LEAST_F1 = 0.936
 FASTER_TAGGING = 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Judged runs at one penalty, CRFsuite's None where it was not asked for.
-
-    targets : objectives that both are timed to, by what they are
-    iterations : that CRFsuite is known to need to some of these
-    optimum : the reference; nan where none is known
-    """
-
-    title: str
-    crfqn: Judged
-    crfsuite: Judged | None
-    targets: dict[str, float]
-    iterations: dict[str, int] = field(default_factory=dict)
-    optimum: float = np.nan
-
-    def crfqn_seconds(self, target: str) -> float | None:
-        return self.crfqn.run.seconds_to(self.targets[target], 0.0)
-
-    def crfsuite_seconds(self, target: str) -> tuple[float, str] | None:
-        """Seconds by CRFsuite's log and how they were found; None: not known."""
-        if self.crfsuite is None:
-            return None
-        run = self.crfsuite.run
-        row = run.row_at(self.targets[target], 0.0)
-        if row is not None:
-            return float(run.seconds[row]), f"measured, {run.iterations[row]} iterations"
-        if target not in self.iterations:
-            return None
-        iterations, each = self.iterations[target], float(np.median(run.facts["log_seconds"]))
-        return iterations * each, f"{iterations} iterations (known) x {each:.2f} s"
-
-    def speed_up(self, target: str) -> float | None:
-        """CRFsuite's seconds to a target over crfqn's."""
-        ours, theirs = self.crfqn_seconds(target), self.crfsuite_seconds(target)
-        return None if ours is None or theirs is None else theirs[0] / ours
-
-    def table(self, lines: dict[str, Callable[[Judged], str]], notes: Sequence[str]) -> Table:
-        """Side by side: seconds to each target, and the two models."""
-        rows = []
-        for target in self.targets:
-            ours, theirs = self.crfqn_seconds(target), self.crfsuite_seconds(target)
-            reached = "not measured" if theirs is None else f"{theirs[0]:.1f} ({theirs[1]})"
-            cells = [number(ours, ".2f", "not reached"), reached, number(self.speed_up(target), ".1f", "")]
-            rows.append([f"seconds to {target}", *cells])
-        head = ["", "crfqn", "CRFsuite", "ratio"]
-        if self.crfsuite:
-            run = self.crfsuite.run
-            head[2] += f", {run.iterations[-1]} iterations"
-            log, wall = (run.facts[name] for name in ("log_seconds", "wall_seconds"))
-            notes = [
-                *notes,
-                f"CRFsuite, on one core, took {np.sum(log):.0f} s, {np.median(log):.2f} an iteration (the median; "
-                f"processor time, by its own log; {np.sum(wall):.0f} and {np.median(wall):.2f} s by the wall clock). "
-                "Its column shows the model at its end.",
-            ]
-        for name, cell in lines.items():
-            rows.append([name, cell(self.crfqn), cell(self.crfsuite) if self.crfsuite else "", ""])
-        return Table(self.title, head, rows, notes)
-
-    def numbers(self) -> dict[str, Any]:
-        """The raw measurements, for the JSON file."""
-        judged = {each.run.name: each.numbers() for each in (self.crfqn, self.crfsuite) if each}
-        return {"title": self.title, "targets": self.targets, "reference_optimum": self.optimum, **judged}
-
-
-def model_lines(accuracy: str) -> dict[str, Callable[[Judged], str]]:
-    """What is said of a run and its model; `accuracy`: what it is of."""
-    return {
-        "seconds to the end": lambda side: f"{side.run.seconds[-1]:.1f}",
-        "set-up before the first step, s": lambda side: f"{side.run.setup_seconds:.2f}",
-        "passes over the data": lambda side: f"{side.run.passes:.1f}",
-        "objective at the end (recomputed)": lambda side: f"{side.verdict.objective:,.3f}",
-        "... against what the library reports": lambda side: (
-            f"{abs(side.run.values[-1] / side.verdict.objective - 1):.0e}"
-        ),
-        "... certified relative gap": lambda side: (
-            f"{side.run.facts['gap']:.1e}" if "gap" in side.run.facts else ""
-        ),
-        "non-zeros": lambda side: f"{side.run.n_nonzero:,}",
-        "model file, kB": lambda side: f"{side.run.facts['file_bytes'] / 1e3:,.0f}",
-        accuracy: lambda side: f"{side.verdict.accuracy:.4f}",
-        "positions labelled a second, one thread (all threads)": lambda side: " ".join(
-            form.format(side.run.facts[name])
-            for name, form in (("tokens_per_second", "{:,.0f}"), ("tokens_per_second_all", "({:,.0f})"))
-            if name in side.run.facts
-        ),
-        "peak memory, MB": lambda side: f"{side.run.peak_bytes / 1e6:.0f}",
-    }
+CRFSUITE_NOTE = (
+    "CRFsuite works on one core; its seconds are processor time, by its own log. Labelled: the test part from "
+    "features that each library keeps its own way (crfqn: the columns of a sparse matrix; CRFsuite: its ItemSequences "
+    "of names), the median of 5 runs."
+)
+KNOWN_NOTE = (
+    "CRFsuite's seconds to what it did not reach here are the iterations that a full run is known to need ({0}) times "
+    "the median seconds of those made. --full measures them."
+)
 
 
 def iterations_of_peer(n_iterations: int | None) -> int | None:
@@ -175,8 +93,9 @@ def ocr(
     with stored(problem) as path:
         for strength in penalties:
             known = KNOWN.get(strength) if is_known_split else None
-            comparisons.append(compare_ocr(path, problem, strength, known, threads, repeats, n_iterations))
-            report_ocr(report, comparisons[-1], known)
+            found, optimum = compare_ocr(path, problem, strength, known, threads, repeats, n_iterations)
+            report_ocr(report, strength, found, known, optimum)
+            comparisons.append(found)
         say("inference pass, first fit, import")
         run = comparisons[0].crfqn.run
         pass_time = run_alone(inference.measure_chains, path, run.weights, run.edges)
@@ -186,41 +105,34 @@ def ocr(
     report.promises += _cost_promises(run, pass_time, first, imports)
     report.notes.append(pass_time.describe_chains())
     report.numbers = {
-        "comparisons": [comparison.numbers() for comparison in comparisons],
-        "inference": {**asdict(pass_time), "distance": pass_time.distance},
-        "first_fit": asdict(first),
+        "comparisons": comparisons,
+        "inference": pass_time,
+        "first_fit": first,
         "import": imports,
     }
     finish(report, output)
 
 
-def report_ocr(report: Report, found: Comparison, known: Known | None) -> None:
+def report_ocr(report: Report, l1: float, found: Comparison, known: Known | None, optimum: float) -> None:
     """Add the table of a penalty, and what was asked of it."""
-    reference = "an independent solver's" if known else "crfqn's own, certified"
-    lines = model_lines("test accuracy")
-    lines["... above the optimum"] = lambda side: f"{side.verdict.objective / found.optimum - 1:.1e}"
+    at, reference = f"l1 = {l1:g}: ", "an independent solver's" if known else "crfqn's own, certified"
+    iterations = ", ".join(f"{n} to {level}" for level, n in found.iterations.items()) or "none"
     notes = [
-        f"Reference optimum {found.optimum:,.3f} ({reference}); seconds count from the first step.",
-        "Where it says (known), CRFsuite did not go so far here: the seconds are the iterations of a full run times "
-        "the median seconds of those made. --full measures them.",
+        f"Reference optimum {optimum:,.3f} ({reference}); seconds count from the first step.",
+        KNOWN_NOTE.format(iterations),
+        CRFSUITE_NOTE,
     ]
-    report.tables.append(found.table(lines, notes))
-    at = f"{found.title}: "
+    report.tables.append(found.table(f"l1 = {l1:g}", notes))
     report.promises += model_promises(at, found.crfqn, known, "test accuracy by letter")
-    report.promises += speed_promises(at, known, "CRFsuite", lambda level: found.speed_up(within(level)))
-    report.promises += _tail_promises(found, known)
-
-
-def within(level: float) -> str:
-    """The name of a target."""
-    return f"within {shown(level)} of the optimum"
+    report.promises += speed_promises(at, known, "CRFsuite", found.speed_up)
+    report.promises += _tail_promises(at, found, known)
 
 
 def compare_ocr(
     path: str, problem: Problem, l1: float, known: Known | None, n_threads: int | None, repeats: int,
     n_iterations: int | None,
-) -> Comparison:  # fmt: skip
-    """Train with both and judge. `n_iterations` of CRFsuite; None: to LAST_LEVEL, 0: none."""
+) -> tuple[Comparison, float]:  # fmt: skip
+    """Train with both and judge; returns the optimum, too. `n_iterations` of CRFsuite; None: to LAST_LEVEL, 0: none."""
     say(f"l1 = {l1:g}: crfqn")
     tol = 1e-6 if known is None else 1e-4  # where no optimum is known, its own must serve as the reference
     ours = judge_run(
@@ -230,27 +142,24 @@ def compare_ocr(
     if n_iterations is None:
         needed = known.peer_iterations.get(LAST_LEVEL) if known else None
         n_iterations = MOST_ITERATIONS if needed is None else needed + 5
-    theirs = None
+    judged = [ours]
     if n_iterations:
         say(f"l1 = {l1:g}: CRFsuite, {n_iterations} iterations after a minute or two of preparation")
         options: dict[str, Any] = dict(crfsuite.TO_THE_LIMIT)
         run = run_alone(crfsuite.train, path, {"c1": l1, "c2": 0.0}, True, n_iterations, **options)
-        theirs = judge_run(problem, run, l1)
-    targets = {within(level): optimum * (1.0 + level) for level in LEVELS}
-    iterations = {within(level): n for level, n in known.peer_iterations.items()} if known else {}
-    return Comparison(f"l1 = {l1:g}", ours, theirs, targets, iterations, optimum)
+        judged.append(judge_run(problem, run, l1))
+    targets = {shown(level): optimum * (1.0 + level) for level in LEVELS}
+    iterations = {shown(level): n for level, n in known.peer_iterations.items()} if known else {}
+    return Comparison(judged, targets, iterations=iterations), optimum
 
 
-def _tail_promises(found: Comparison, known: Known | None) -> list[Promise]:
+def _tail_promises(at: str, found: Comparison, known: Known | None) -> list[Promise]:
     """How long the last digits take."""
-    early, late = (found.crfqn_seconds(within(level)) for level in (1e-3, 1e-6))
-    if known is None or known.tail is None or early is None:
+    early, late = (found.seconds(found.crfqn, shown(level)) for level in (1e-3, 1e-6))
+    if known is None or known.tail is None or not early:
         return []
-    tail = None if late is None else late / early
-    what, is_met = (
-        f"{found.title}: crfqn's seconds to 1e-6 over those to 1e-3",
-        tail is not None and tail <= known.tail,
-    )
+    tail = late[0] / early[0] if late else None
+    what, is_met = f"{at}crfqn's seconds to 1e-6 over those to 1e-3", tail is not None and tail <= known.tail
     return [Promise(what, f"<= {known.tail:g}", number(tail, ".2f", "not reached"), is_met)]
 
 
@@ -294,10 +203,6 @@ SETTINGS = {
     "l2": Setting("L2, c2 = 1", 0.0, 2.0, "l-bfgs", 1e-5, 4, {}),
 }
 THEIR_END, OUR_END = "CRFsuite's end", "crfqn's end"
-SPEED_NOTE = (
-    "Words a second: the test part from features that each library keeps its own way (crfqn: the columns of a sparse "
-    "matrix; CRFsuite: its ItemSequences of names), the median of 5 runs."
-)
 
 
 def conll2000(
@@ -323,17 +228,14 @@ def conll2000(
         for name in penalty or SETTINGS:
             setting = SETTINGS[name]
             found = compare_conll2000(path, problem, setting, threads, repeats, limit, n_iterations)
-            lines = {
-                "F1 of chunks, %": lambda side: f"{100 * f1(side):.2f}",
-                **model_lines("accuracy by word"),
-            }
+            columns: dict[str, Any] = {"F1 of chunks, %": lambda side: f"{100 * f1(side):.2f}"}
             note = "Seconds count from the first step, features in memory before."
-            report.tables.append(found.table(lines, [note, SPEED_NOTE]))
+            report.tables.append(found.table(setting.name, [note, CRFSUITE_NOTE], **columns))
             ours = f1(found.crfqn)
             asked = f">= {LEAST_F1:.1%}", f"{ours:.2%}", ours >= LEAST_F1
             report.promises.append(Promise(f"{setting.name}: F1 of chunks", *asked))
             report.promises += _promises(setting, found)
-            report.numbers[name] = {**found.numbers(), "f1": ours}
+            report.numbers[name] = {"comparison": found, "f1": ours}
     finish(report, output)
 
 
@@ -347,24 +249,24 @@ def compare_conll2000(
     own |= {"all_possible_states": False, "all_possible_transitions": False}
     say(f"{setting.name}: crfqn")
     run = run_alone(crfqn_fits.train_chains, path, n_threads, repeats, l1=l1, l2=l2, **own)
-    sides, theirs = {OUR_END: judge_run(problem, run, l1, l2)}, None
+    sides = {OUR_END: judge_run(problem, run, l1, l2)}
     if n_iterations != 0:
         say(f"{setting.name}: CRFsuite")
         run = run_alone(crfsuite.train, path, {"c1": l1, "c2": l2 / 2}, False, n_iterations)
-        theirs = sides[THEIR_END] = judge_run(problem, run, l1, l2)
-    targets = {f"an objective of {level:,.0f}": level for level in setting.earlier}
+        sides[THEIR_END] = judge_run(problem, run, l1, l2)
+    targets = {f"{level:,.0f}": level for level in setting.earlier}
     # As reported or as recomputed, whichever is larger: rounding does not make an end one that is not reached.
     targets |= {end: max(float(side.run.values[-1]), side.verdict.objective) for end, side in sides.items()}
-    return Comparison(setting.name, sides[OUR_END], theirs, targets)
+    return Comparison([*sides.values()], targets)
 
 
 def _promises(setting: Setting, found: Comparison) -> list[Promise]:
     """How many times sooner than CRFsuite, faster and smaller."""
-    if found.crfsuite is None:
+    if found.peer is None:
         return []
-    at, ours, theirs = f"{setting.name}: ", found.crfqn.run.facts, found.crfsuite.run.facts
+    at, ours, theirs = f"{setting.name}: ", found.crfqn.run.facts, found.peer.run.facts
     asked = {THEIR_END: setting.at_its_end} | {
-        f"an objective of {level:,.0f}": times_asked for level, times_asked in setting.earlier.items()
+        f"{level:,.0f}": times_asked for level, times_asked in setting.earlier.items()
     }
     promises = [
         times(

@@ -29,22 +29,24 @@ Maker = Callable[..., Any]  # of an estimator, from its settings
 class Clock:
     """A callback that notes the clocks and what is known at each row of the trace; it stops at `target`.
 
-    limit : of the processor's seconds
+    limit : of the processor's seconds; most_passes : those over samples count as well
     """
 
     target: float = -np.inf
     limit: float = np.inf
+    most_passes: float = np.inf
 
     def __post_init__(self) -> None:
         self.rows: list[tuple[float, float, Any]] = []  # by the wall, by the processor, Progress
         self.begin = perf_counter(), process_time()
 
     def __call__(self, progress: Any) -> bool:
+        is_over = progress.passes > self.most_passes
         if progress.sample_fraction != 1.0:  # no row of the trace: a preview on a sample
-            return False
+            return is_over
         processor = process_time() - self.begin[1]
         self.rows.append((perf_counter() - self.begin[0], processor, progress))
-        return progress.value <= self.target or processor > self.limit
+        return is_over or progress.value <= self.target or processor > self.limit
 
 
 def timed_fit(

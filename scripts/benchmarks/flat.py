@@ -24,12 +24,13 @@ from unittest.mock import patch
 
 import numpy as np
 from harness import data
-from harness.judging import Judged, accuracy, item_loss, judge, judge_run, predictions
+from harness.comparing import CLOCKS, Comparison
+from harness.judging import accuracy, item_loss, judge, judge_run, predictions
 from harness.measuring import peak_memory, quietly, run_alone, run_within, say
 from harness.options import Limit, Output, Repeats, Threads, some_of
 from harness.problems import Problem, Run, middle_run, read_stored, stored
 from harness.records import Record
-from harness.report import Known, Report, Table, finish, median, model_promises, number, shown, speed_promises
+from harness.report import Known, Report, Table, finish, median, model_promises, shown, speed_promises
 
 from benchmarks import crfqn_fits
 
@@ -39,7 +40,6 @@ LIBLINEAR, SKGLM = "liblinear", "skglm"
 TOLERANCE = 1e-4  # each library's own measure and default
 L2, NEAR = 1.0, 1e-4  # of the comparison with lbfgs: the strength, and the distance from the optimum
 MOST = 20_000  # iterations of either
-CLOCKS = {"wall clock": "seconds", "processor time": "processor_seconds"}
 
 
 @dataclass(frozen=True)
@@ -73,41 +73,13 @@ TASKS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Runs of one task, crfqn's and saga's in pairs, judged models of all libraries, and which took too long."""
-
-    task: Task
-    optimum: float
-    ours: list[Run]
-    theirs: list[Run]
-    judged: list[Judged]
-    unfinished: list[str]
-
-    def seconds(self, runs: list[Run], level: float, clock: str = "seconds") -> list[float]:
-        """Of each run to the level, by the wall clock or in processor time; [] where it was not reached."""
-        rows = [(run, run.row_at(self.optimum, level)) for run in runs]
-        return [
-            float((run.seconds if clock == "seconds" else run.facts[clock])[row])
-            for run, row in rows
-            if row is not None
-        ]
-
-    def speed_up(self, level: float, clock: str = "seconds") -> float | None:
-        """saga's seconds to the level over crfqn's: the median of the pairs."""
-        ours, theirs = self.seconds(self.ours, level, clock), self.seconds(self.theirs, level, clock)
-        return float(np.median(np.divide(theirs, ours))) if ours and len(ours) == len(theirs) else None
-
-    def numbers(self) -> dict[str, Any]:
-        """The raw measurements, for the JSON file."""
-        judged = {judged.run.name: judged.numbers() for judged in self.judged}
-        seconds = {
-            f"{library} {clock} to {level:g}": self.seconds(runs, level, clock)
-            for library, runs in (("crfqn", self.ours), ("saga", self.theirs))
-            for clock in CLOCKS.values()
-            for level in LEVELS
-        }
-        return {"l1": self.task.l1, "optimum": self.optimum, "judged": judged, **seconds}
+NOTES = [
+    "saga (one core) makes a fit for each level, of as many epochs (its iterations) as it needs; its seconds are those "
+    "of that fit alone, and its model is the last fit's.",
+    "liblinear and skglm train one class against the rest, another objective at the same l1: compare time, accuracy "
+    "and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class against the rest, "
+    "too.",
+]
 
 
 def flat(
@@ -123,20 +95,30 @@ def flat(
         task = TASKS[name]
         say(f"{task.title}: preparing")
         items = task.make()
-        comparison = compare(task, items, threads, repeats, limit)
-        at, known = f"{task.title}: ", comparison.task.known
-        report.tables.append(comparison_table(comparison, items))
-        report.promises += model_promises(at, comparison.judged[0], known, "test accuracy")
-        report.promises += speed_promises(at, known, "saga", comparison.speed_up)
-        report.numbers[name] = comparison.numbers()
+        if task.known and not items.fingerprint.startswith(task.split):
+            say("The items come in another order than the reference's: no optimum is known for this split.")
+            task = replace(task, known=None)
+        comparison, optimum = compare(task, items, threads, repeats, limit)
+        at, reference = (
+            f"{task.title}: ",
+            "an independent solver's" if task.known else "crfqn's own, certified",
+        )
+        note = (
+            f"Reference optimum {optimum:,.3f} ({reference}). Seconds count from the matrix in memory; medians of "
+            f"{repeats} runs, ratios are medians over pairs of neighbouring runs."
+        )
+        title = f"{task.title}: {items.describe()}, l1 = {task.l1:g}"
+        report.tables.append(comparison.table(title, [note, *NOTES]))
+        report.promises += model_promises(at, comparison.crfqn, task.known, "test accuracy")
+        report.promises += speed_promises(at, task.known, "saga", comparison.speed_up)
+        report.numbers[name] = comparison
     finish(report, output)
 
 
-def compare(task: Task, problem: Problem, n_threads: int | None, repeats: int, limit: float) -> Comparison:
+def compare(
+    task: Task, problem: Problem, n_threads: int | None, repeats: int, limit: float
+) -> tuple[Comparison, float]:
     """Train with all libraries and judge; `limit`: seconds for a single fit of another library, 0: none of them."""
-    if task.known and not problem.fingerprint.startswith(task.split):
-        say("The items come in another order than the reference's: no optimum is known for this split.")
-        task = replace(task, known=None)
     ours: list[Run] = []
     theirs: list[Run] = []
     others: dict[str, Run | None] = {}
@@ -152,11 +134,17 @@ def compare(task: Task, problem: Problem, n_threads: int | None, repeats: int, l
         for library in libraries() if limit else ():
             others[library] = run_within(limit, one_vs_rest, path, task.l1, library)
     models = [middle_run(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
-    judged = [judge_run(problem, run, task.l1) for run in models]
-    unfinished = [
-        f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run
-    ]
-    return Comparison(task, optimum, ours, theirs, judged, unfinished)
+    comparison = Comparison(
+        [judge_run(problem, run, task.l1) for run in models],
+        {shown(level): optimum * (1.0 + level) for level in LEVELS},
+        {"crfqn": ours, "saga": theirs},
+        others=[*others],
+        unfinished=[
+            f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run
+        ],
+        clocks=CLOCKS,
+    )
+    return comparison, optimum
 
 
 def _epochs(task: Task, path: str, optimum: float, limit: float) -> list[int]:
@@ -166,54 +154,6 @@ def _epochs(task: Task, path: str, optimum: float, limit: float) -> list[int]:
     if task.known:
         return sorted(task.known.peer_iterations.values())
     return sorted(run_alone(epochs_to, path, task.l1, optimum, LEVELS, limit).values())
-
-
-def comparison_table(comparison: Comparison, problem: Problem) -> Table:
-    """A library a row: median seconds to each level, and the model."""
-    task = comparison.task
-    runs_of = {"crfqn": comparison.ours, "saga": comparison.theirs}
-
-    def name(judged: Judged) -> str:
-        run = judged.run
-        if run.name == "saga":
-            return f"saga, {run.iterations[-1]} epochs"
-        return run.name if run.name in runs_of else f"{run.name}, one-vs-rest"
-
-    def seconds(level: float) -> Callable[[Judged], str]:
-        return lambda judged: median(comparison.seconds(runs_of.get(judged.run.name, [judged.run]), level))
-
-    columns: dict[str, Callable[[Judged], str]] = {
-        "": name,
-        "set-up, s": lambda judged: f"{judged.run.setup_seconds:.2f}" if judged.run.setup_seconds else "",
-        **{f"s to {shown(level)}": seconds(level) for level in LEVELS},
-        "whole fit, s": lambda judged: median(
-            [run.seconds[-1] for run in runs_of.get(judged.run.name, [judged.run])]
-        ),
-        "objective": lambda judged: (
-            f"{judged.verdict.objective:,.3f}" if judged.run.name in runs_of else "(another)"
-        ),
-        "non-zeros": lambda judged: f"{judged.run.n_nonzero:,}",
-        "test accuracy": lambda judged: f"{judged.verdict.accuracy:.4f}",
-        "peak memory, MB": lambda judged: f"{judged.run.peak_bytes / 1e6:.0f}",
-    }
-    reference = "an independent solver's" if task.known else "crfqn's own, certified"
-    notes = [
-        f"Reference optimum {comparison.optimum:,.3f} ({reference}). Seconds count from the matrix in memory; "
-        f"medians of {len(comparison.ours)} runs, ratios are medians over pairs of neighbouring runs.",
-        "saga (one core) makes a fit for each level, of as many epochs as it needs; its seconds are those of "
-        "that fit alone, and its model is the last fit's.",
-        "liblinear and skglm train one class against the rest, another objective at the same l1: compare time, "
-        "accuracy and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class "
-        "against the rest, too.",
-    ]
-    title = f"{task.title}: {problem.describe()}, l1 = {task.l1:g}"
-    table = Table.of(title, columns, comparison.judged, notes)
-    more = [[name] for name in comparison.unfinished]
-    for what, clock in CLOCKS.items() if comparison.theirs else ():
-        ratios = [number(comparison.speed_up(level, clock), ".1f") for level in LEVELS]
-        more.append([f"saga over crfqn, {what}", "", *ratios])
-    rows = [*table.rows, *(row + [""] * (len(columns) - len(row)) for row in more)]
-    return replace(table, rows=rows)
 
 
 def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:

@@ -1,15 +1,14 @@
 """What each heuristic of Prox-QN gains: passes and seconds with one of them switched off, over the development sets.
 
 Every set is trained by the default and then by each variant, in turns, until the objective is within 1e-3 and 1e-4 of
-what a run to a certified 1e-5 has found. Passes are the same on every machine, seconds are the processor's, one thread.
-A heuristic stays that saves 10 % somewhere and costs 5 % nowhere else, or that a set needs to be solved at all.
+what a long run has found. Passes are the same on every machine, seconds are the processor's, on one thread. A heuristic
+stays that saves 10 % somewhere and costs 5 % nowhere else, or that a set needs to be solved at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from harness.problems import Problem
 from harness.report import Report, Table, finish
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import CrfqnError
 from crfqn.estimators.automatic_solver import FOR_FLAT
@@ -32,6 +32,7 @@ ALLOWANCE = 30.0  # passes besides
 TOL = 1e-5  # of the run that finds the lowest objective
 NEVER = 10**9
 Change = Callable[[ProxQN], ProxQN]
+Costs = dict[str, np.ndarray]  # passes and seconds to each of LEVELS, infinite where a run did not get there
 
 
 def part(name: str, **settings: Any) -> Change:
@@ -61,13 +62,9 @@ OFF: dict[str, Change] = {
     "growing_share: all positions": part("metric", growing_share=1.0),
     "metric anew: never": part("metric", refresh=NEVER),
     "exhausted: never": constants(exhausted=0.0),
-    "progress: none ends an epoch": constants(progress=0.0),
-    "outdated: never": constants(outdated=-np.inf),
     "majorant: none": constants(residual_share=0.0, least_majorant=0.0),
     "residual_share: 0": constants(residual_share=0.0),
     "least_majorant: 0": constants(least_majorant=0.0),
-    "warm_share: 1": constants(warm_share=1.0),
-    "least_share: 0": constants(least_share=0.0),
     "coordinates held back: all alike": constants(noticeable=np.inf, patience=1),
     "noticeable: whatever it is": constants(noticeable=0.0),
     "softening: at once": constants(softening=0.0),
@@ -127,69 +124,42 @@ QUICK_CASES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Passes and seconds of a run to each of LEVELS, infinite where it did not get there."""
-
-    passes: np.ndarray
-    seconds: np.ndarray
-
-
-@dataclass(eq=False)
-class Watcher:
-    """A callback that notes passes, processor seconds and values, and stops at `target`, or after so many passes."""
-
-    target: float
-    most_passes: float
-    rows: list[tuple[float, float, float]] = field(default_factory=list)
-    begin: float | None = None
-
-    def __call__(self, progress: Any) -> bool:
-        self.begin = process_time() if self.begin is None else self.begin
-        if progress.sample_fraction == 1.0:
-            self.rows.append((progress.passes, process_time() - self.begin, progress.value))
-        return progress.passes > self.most_passes or (
-            progress.sample_fraction == 1.0 and progress.value <= self.target
-        )
-
-    def costs(self, lowest: float) -> Costs:
-        """Return what each level took."""
-        found = np.full((2, len(LEVELS)), np.inf)
-        for passes, seconds, value in reversed(self.rows):
-            found[:, value <= lowest * (1.0 + np.array(LEVELS))] = [[passes], [seconds]]
-        return Costs(*found)
-
-
-def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Watcher, Any]:
+def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Clock, Any]:
     """Train on one thread until the objective is at `target`."""
-    watcher = Watcher(target, most_passes)
-    model = items.model(
-        **case.strengths, solver=solver, n_threads=1, tol=TOL, stop="certificate", callback=watcher
-    )
+    clock = Clock(target, most_passes=most_passes)
+    settings = {**case.strengths, "solver": solver, "n_threads": 1, "tol": TOL, "stop": "certificate"}
     with quietly():
-        model.fit(items.items.X_train, items.items.y_train)
-    return watcher, model.result_
+        model = items.model(**settings, callback=clock).fit(items.items.X_train, items.items.y_train)
+    return clock, model.result_
+
+
+def costs_of(clock: Clock, lowest: float) -> Costs:
+    """Return what each level took."""
+    found = np.full((2, len(LEVELS)), np.inf)
+    for _, processor, row in reversed(clock.rows):
+        found[:, row.value <= lowest * (1.0 + np.array(LEVELS))] = [[row.passes], [processor]]
+    return dict(zip(("passes", "seconds"), found, strict=True))
 
 
 def measure_case(name: str, case: Case, off: dict[str, Change], repeats: int) -> dict[str, list[Costs]]:
     """Train a set by the default and by every variant, in turns; "default" is among the names returned."""
     items = case.make()
-    watcher, result = fit(case, items, case.solver, -np.inf, np.inf)
-    lowest, own = result.value, watcher.costs(result.value)
-    limit = MOST_TIMES * own.passes[-1] + ALLOWANCE
-    say(f"{name}: {own.passes[-1]:.1f} passes, {own.seconds[-1]:.2f} s")
+    clock, result = fit(case, items, case.solver, -np.inf, np.inf)
+    lowest, own = result.value, costs_of(clock, result.value)
+    limit = MOST_TIMES * own["passes"][-1] + ALLOWANCE
+    say(f"{name}: {own['passes'][-1]:.1f} passes, {own['seconds'][-1]:.2f} s")
     found: dict[str, list[Costs]] = {}
     for _ in range(repeats):
         for title, change in {"default": lambda solver: solver, **off}.items():
             target = lowest * (1.0 + LEVELS[-1])
-            watcher, _result = fit(case, items, change(case.solver), target, limit)
-            found.setdefault(title, []).append(watcher.costs(lowest))
+            clock, _ = fit(case, items, change(case.solver), target, limit)
+            found.setdefault(title, []).append(costs_of(clock, lowest))
     return found
 
 
 def ratio(costs: list[Costs], default: list[Costs], what: str) -> str:
     """Return the medians' ratios to the default, at the last level: passes and seconds."""
-    own, base = (np.median([getattr(each, what)[-1] for each in runs]) for runs in (costs, default))
+    own, base = (np.median([each[what][-1] for each in runs]) for runs in (costs, default))
     return f"{own / base:.2f}" if np.isfinite(own) else f"> {MOST_TIMES:g}"
 
 
@@ -218,8 +188,10 @@ def heuristics(
         for what in ("passes", "seconds")
     }
     base = [
-        " / ".join(f"{np.median([each.passes[level] for each in runs['default']]):.1f}" for level in (0, 1))
-        + f", {np.median([each.seconds[-1] for each in runs['default']]):.2f} s"
+        " / ".join(
+            f"{np.median([each['passes'][level] for each in runs['default']]):.1f}" for level in (0, 1)
+        )
+        + f", {np.median([each['seconds'][-1] for each in runs['default']]):.2f} s"
         for runs in found.values()
     ]
     report = Report("heuristics", "Prox-QN without each of its heuristics", ["crfqn", "numba", "numpy"])
@@ -231,8 +203,5 @@ def heuristics(
     for what in rows:
         title = f"{what.capitalize()} to 1e-4 of the lowest objective, in units of the default's"
         report.tables.append(Table(title, ["instead", *found], rows[what], notes))
-    report.numbers["costs"] = {
-        name: {title: [[*each.passes, *each.seconds] for each in costs] for title, costs in runs.items()}
-        for name, runs in found.items()
-    }
+    report.numbers["costs"] = found
     finish(report, output)

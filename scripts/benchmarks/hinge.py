@@ -80,7 +80,7 @@ def measure_linear(name: str, C: float) -> Report:
     for fit in (ours, liblinear):
         fit(X[:200], y[:200], C, 0.1)
     say(f"{name}, C = {C:g}: {OURS}")
-    curves = {OURS: ours(X, y, C, NEAREST)}
+    curves: dict[str, Any] = {OURS: ours(X, y, C, NEAREST)}
     say(f"{name}, C = {C:g}: {LIBLINEAR}")
     found = [liblinear(X, y, C, tol) for tol in TOLERANCES]
     curves[LIBLINEAR] = Curve(*zip(*found, strict=True))
@@ -96,7 +96,7 @@ def measure_linear(name: str, C: float) -> Report:
         report.promises.append(Promise(what, f"{FASTER:g} times sooner", f"{ratio:.2f}", ratio >= FASTER))
     note = f"Dual optimum {-C * optimum:,.6f}, as the better of both ends found it."
     report.tables.append(Table("Processor seconds", ["to", OURS, LIBLINEAR, "ratio"], rows, [note]))
-    report.numbers = {each: {"seconds": c.seconds, "values": c.values} for each, c in curves.items()}
+    report.numbers = curves
     return report
 
 

@@ -121,7 +121,7 @@ def rows(
                     comparison = compare(task, path, items, repeats, limit, lightning)
                     cells.append(comparison.cells())
                     report.promises += comparison.promises()
-                    report.numbers[task.title] = comparison.numbers()
+                    report.numbers[task.title] = comparison
     crfqn = ["one core, s", "two cores, s", "gain", "on real cores"]
     head = ["", *crfqn, "peer", "its s", "objective", "rows", "test accuracy"]
     report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, cells, NOTES))
@@ -181,10 +181,6 @@ class Comparison:
             what = f"{title}: seconds on one core over those on two, where these were two"
             found.append(times(what, MORE_ON_TWO, float(np.median(self.real_gains)), ".2f"))
         return found
-
-    def numbers(self) -> dict[str, Any]:
-        crfqn = {"one core": self.one, "two cores": self.two, "capacity of two cores": self.capacity}
-        return crfqn | {self.task.peer: self.peer}
 
 
 def compare(

@@ -2,27 +2,37 @@
 
 LSHTC1 (web pages, 2387 nodes) and ImageCLEF (X-rays, 96 nodes) as the recipes prepare them. The reference optimum of a
 penalty is crfqn's own, certified; what OWL-QN reaches on the same objective speaks for or against it.
+
+OWL-QN is that of libLBFGS (PyLBFGS), the code that CRFsuite uses, fed with value and gradient. It knows dense vectors
+only. A feature whose values sum up to l1 or less can have no weight, since no derivative at it exceeds that sum; the
+others, with all nodes, are its variables, and every one of its vectors has a number for each.
+
+hiclass has a logistic regression of scikit-learn at every parent node, or at every node. No common objective, hence
+compared by accuracy, time and size. A document goes down from the top by the best child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, Any
 
+import joblib
 import numpy as np
 import typer
 from harness.data import zipf
-from harness.judging import Judged, judge_run, predictions, worth
-from harness.measuring import run_alone, run_within, say
+from harness.judging import Judged, judge_run, predictions, weights_of, worth
+from harness.measuring import file_size, peak_memory, quietly, run_alone, run_within, say
 from harness.options import Limit, Output, Penalties, Threads, some_of
-from harness.problems import Problem, Run, first_row, stored
+from harness.problems import Problem, Run, first_row, read_stored, stored
+from harness.records import Record
 from harness.report import Promise, Report, Table, below, finish, number, shown
 from numpy.typing import NDArray
 
-from benchmarks import crfqn_fits, inference, taxonomy_peers
-from benchmarks.taxonomy_peers import LocalModels
+from benchmarks import crfqn_fits, inference
 
 LEVEL = 1e-4  # relative distance from the optimum
 LEVELS = (1e-2, 1e-3, LEVEL)
@@ -36,6 +46,9 @@ TITLES = {
     "imageclef": "ImageCLEF 2007",
 }
 LARGE_L1, LARGE_TOL, LARGE_BYTES, LARGE_NONZEROS = 3.3, 1e-3, 6e9, (7_000, 14_000)
+MEMORY = 6  # secant pairs: the library's default
+PARENT, NODE, NODE_L1 = "per parent node", "per node", "per node, L1"
+KINDS = (PARENT, NODE, NODE_L1)
 # The large one: 5 billion weights of a million words and 5000 nodes in four levels.
 N_FEATURES, N_TRAIN, N_TEST, N_TOKENS = 1_000_000, 20_000, 2_000, 100
 SIZES = (10, 100, 890, 4000)  # nodes by level
@@ -49,7 +62,7 @@ class Comparison:
     tree: dict[float, Judged] = field(default_factory=dict)
     flat: dict[float, Judged] = field(default_factory=dict)
     owlqn: Judged | None = None
-    local: dict[str, LocalModels | None] = field(default_factory=dict)
+    local: dict[str, Record | None] = field(default_factory=dict)
     node_time: inference.PassTime | None = None
 
 
@@ -79,7 +92,7 @@ def taxonomy(
         if name in ASKED:
             report.promises += _promises(title, comparison)
             report.notes += [comparison.node_time.describe_nodes()] if comparison.node_time else []
-        report.numbers[name] = _numbers(comparison)
+        report.numbers[name] = comparison
     finish(report, output)
 
 
@@ -106,13 +119,13 @@ def _add_peers(
     comparison: Comparison, problem: Problem, path: str, n_threads: int | None, limit: float
 ) -> None:
     """OWL-QN to LEVEL, and hiclass."""
-    if taxonomy_peers.has_lbfgs():
+    if has_lbfgs():
         target = comparison.tree[PEER_L1].verdict.objective * (1 + LEVEL)
-        run = run_alone(taxonomy_peers.owlqn, path, PEER_L1, n_threads, target, limit)
+        run = run_alone(owlqn, path, PEER_L1, n_threads, target, limit)
         comparison.owlqn = judge_run(problem, run, PEER_L1)
-    if taxonomy_peers.has_hiclass():
-        for kind in taxonomy_peers.KINDS:
-            found = run_within(limit, taxonomy_peers.hiclass, path, PEER_L1, kind)
+    if has_hiclass():
+        for kind in KINDS:
+            found = run_within(limit, hiclass, path, PEER_L1, kind)
             comparison.local[kind] = found
 
 
@@ -120,6 +133,116 @@ OWN_NOTES = [
     "Seconds count from the matrix in memory; the optimum is the objective at the end of the same run, whose certified "
     "gap is given. Peak memory of the process, Python, libraries and features included."
 ]
+
+
+def has_lbfgs() -> bool:
+    return find_spec("lbfgs") is not None
+
+
+def has_hiclass() -> bool:
+    return find_spec("hiclass") is not None
+
+
+def owlqn(path: str, l1: float, n_threads: int | None, target: float, limit: float) -> Run:
+    """Minimise from zero until the objective is at most `target`, for `limit` seconds at the most.
+
+    Seconds count from the matrix in memory.
+    """
+    from lbfgs import LBFGSError, fmin_lbfgs
+
+    problem, rows = read_stored(path), []
+    _objective(problem.part(100), n_threads).at(np.array([0]), np.ones(1)).gradient(np.array([0]))  # compiles
+    begin = perf_counter()
+    objective = _objective(problem, n_threads)
+    n_features, n_states = objective.map.store.n_features, objective.loss.structure.n_states
+    strong = np.flatnonzero(np.asarray(abs(problem.X_train).sum(axis=0)).ravel() > l1)
+    coords = (n_features * np.arange(n_states)[:, None] + strong).ravel()
+    latest = np.zeros(coords.size)
+
+    def value_and_gradient(w: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+        used = np.flatnonzero(w)
+        point = objective.at(coords[used], w[used])
+        gradient[:] = point.gradient(coords)
+        return point.value
+
+    def note(w: Any, gradient: Any, value: float, *progress: Any) -> bool:
+        """A row of the run; true stops it."""
+        rows.append((progress[3], value, perf_counter() - begin))
+        latest[:] = w
+        return value <= target or rows[-1][2] > limit
+
+    setup_seconds = perf_counter() - begin
+    own = {"orthantwise_c": l1, "line_search": "wolfe", "m": MEMORY, "epsilon": 1e-12}
+    try:
+        fmin_lbfgs(value_and_gradient, np.zeros(coords.size), progress=note, **own)
+    except LBFGSError as error:  # so it says as well that `note` asked it to stop
+        say(f"  OWL-QN: {error}")
+    peak = peak_memory()
+    iterations, values, seconds = map(np.array, zip(*rows, strict=True))
+    say(f"  OWL-QN: {len(rows)} iterations, {seconds[-1]:.1f} s, {values[-1]:,.1f}")
+    weights, _ = weights_of(coords, latest, n_states, n_features)
+    weights.eliminate_zeros()
+    return Run(
+        name="OWL-QN",
+        iterations=iterations,
+        seconds=seconds,
+        values=values,
+        setup_seconds=setup_seconds,
+        passes=objective.n_passes,
+        weights=weights,
+        n_nonzero=weights.nnz,
+        peak_bytes=peak,
+        facts={"n_variables": coords.size},
+    )
+
+
+def _objective(problem: Problem, n_threads: int | None) -> Any:
+    """crfqn's, over the taxonomy."""
+    from crfqn.data.features import FeatureStore
+    from crfqn.objectives.build import likelihood
+    from crfqn.structures.taxonomy import Taxonomy
+
+    tree, n_items = problem.taxonomy, len(problem.y_train)
+    store = FeatureStore.from_matrix(problem.X_train, np.arange(n_items + 1))
+    structure = Taxonomy(tree.parents, tree.is_leaf, n_items)
+    return likelihood(store, structure, tree.nodes_of(problem.y_train.tolist()), n_threads=n_threads)
+
+
+def hiclass(path: str, l1: float, kind: str) -> Record:
+    """Fit to the paths of the labels, and predict the test items: what the models cost; weights, and those not zero."""
+    from hiclass import LocalClassifierPerNode, LocalClassifierPerParentNode
+    from sklearn.linear_model import LogisticRegression
+
+    problem: Problem = read_stored(path)
+    tree = problem.taxonomy
+    rows = [
+        [tree.names[node] for node in tree.path(node)] for node in tree.nodes_of(problem.y_train.tolist())
+    ]
+    depth = max(map(len, rows))
+    paths = np.array([row + [""] * (depth - len(row)) for row in rows])
+    local = LogisticRegression()
+    if kind == NODE_L1:
+        local = LogisticRegression(solver="liblinear", l1_ratio=1.0, C=1.0 / l1)
+    model = (LocalClassifierPerParentNode if kind == PARENT else LocalClassifierPerNode)(local)
+    with quietly():  # of nodes with a single child, of iterations
+        begin = perf_counter()
+        model.fit(problem.X_train, paths)
+        seconds = perf_counter() - begin
+        found = model.predict(problem.X_test)
+    say(f"  hiclass, {kind}: {seconds:.1f} s")
+    # Of the nodes that have a classifier; a parent with a single child has one without weights.
+    classifiers = [
+        node["classifier"] for _, node in model.hierarchy_.nodes(data=True) if "classifier" in node
+    ]
+    coefficients = [classifier.coef_ for classifier in classifiers if hasattr(classifier, "coef_")]
+    return {
+        "seconds": seconds,
+        "predicted": np.array([[name for name in row if name][-1] for row in found]),
+        "n_weights": sum(weights.size for weights in coefficients),
+        "n_nonzero": sum(int(np.count_nonzero(weights)) for weights in coefficients),
+        "file_bytes": file_size(lambda file: joblib.dump(model, file)),
+        "peak_bytes": peak_memory(),
+    }
 
 
 def own_table(title: str, comparison: Comparison) -> Table:
@@ -175,30 +298,20 @@ def peer_table(title: str, comparison: Comparison, problem: Problem, limit: floa
     for name, (run, verdict) in judged.items():
         optimum = (verdict if name == "crfqn, flat" else tree.verdict).objective
         seconds = [number(run.seconds_to(optimum, level), ".2f", "not reached") for level in LEVELS]
-        file_bytes = run.facts.get("file_bytes")
-        rows.append(
-            [
-                name,
-                *seconds,
-                f"{run.seconds[-1]:.2f}",
-                *_worth_cells(verdict.accuracy, verdict.hierarchical_f1),
-                f"{run.n_nonzero:,}",
-                number(file_bytes and file_bytes / 1e3, ",.0f"),
-                f"{run.peak_bytes / 1e6:,.0f}",
-            ]
-        )
+        facts = vars(run) | {"seconds": run.seconds[-1], "file_bytes": run.facts.get("file_bytes")}
+        rows.append([name, *seconds, *_peer_cells(facts, verdict.accuracy, verdict.hierarchical_f1)])
     for kind, models in comparison.local.items():
         cells = [f"not ready after {limit:g} s"] + [""] * 5
         if models:
-            worths = _worth_cells(*worth(problem, models.predicted))
-            sizes = [f"{models.file_bytes / 1e3:,.0f}", f"{models.peak_bytes / 1e6:,.0f}"]
-            cells = [f"{models.seconds:.2f}", *worths, f"{models.n_nonzero:,}", *sizes]
+            cells = _peer_cells(models, *worth(problem, models["predicted"]))
         rows.append([f"hiclass, {kind}", *["-"] * len(LEVELS), *cells])
     return Table(f"{title}, l1 = {PEER_L1:g}, other libraries", head, rows, PEER_NOTES)
 
 
-def _worth_cells(*worth: float) -> list[str]:
-    return [f"{share:.4f}" for share in worth]
+def _peer_cells(facts: Record, accuracy: float, f1: float) -> list[str]:
+    kilobytes = None if facts["file_bytes"] is None else facts["file_bytes"] / 1e3
+    sizes = [f"{facts['n_nonzero']:,}", number(kilobytes, ",.0f"), f"{facts['peak_bytes'] / 1e6:,.0f}"]
+    return [f"{facts['seconds']:.2f}", f"{accuracy:.4f}", f"{f1:.4f}", *sizes]
 
 
 def _promises(title: str, comparison: Comparison) -> list[Promise]:
@@ -227,24 +340,6 @@ def _memory_promise(at: str, run: Run, most: float) -> Promise:
     )
 
 
-def _numbers(comparison: Comparison) -> dict[str, object]:
-    """The raw measurements, for the JSON file."""
-    runs = {
-        f"{what}, l1 = {l1:g}": judged.numbers()
-        for what, by_penalty in (("taxonomy", comparison.tree), ("flat", comparison.flat))
-        for l1, judged in by_penalty.items()
-    }
-    if comparison.owlqn:
-        runs["OWL-QN"] = comparison.owlqn.numbers()
-    local = {
-        f"hiclass, {kind}": {name: value for name, value in vars(models).items() if name != "predicted"}
-        for kind, models in comparison.local.items()
-        if models
-    }
-    times = {"inference": asdict(comparison.node_time)} if comparison.node_time else {}
-    return {**runs, **local, **times}
-
-
 def measure_large(n_threads: int | None) -> Report:
     """Train on 5 billion weights: what matters is that no array of this size is ever made."""
     problem = large_problem()
@@ -259,7 +354,7 @@ def measure_large(n_threads: int | None) -> Report:
         Promise("non-zeros", "about 10,000", f"{n_nonzero:,}", few < n_nonzero < many),
         _memory_promise("", run, LARGE_BYTES),
     ]
-    report.numbers = _numbers(comparison)
+    report.numbers = {"comparison": comparison}
     return report
 
 

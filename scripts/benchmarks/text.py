@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from time import process_time
@@ -29,7 +29,7 @@ from harness.measuring import peak_memory, processor_times, quietly, run_alone, 
 from harness.options import SEVERAL, Output, OwnLimit, some_of
 from harness.problems import Problem, Run, read_stored, stored
 from harness.records import Record
-from harness.report import Promise, Report, Table, finish, shown
+from harness.report import Promise, Report, Table, below, finish, number, shown
 from harness.texts import MADE_UP, SOURCES, Texts
 
 from benchmarks import crfsuite, flat
@@ -303,13 +303,8 @@ def report(measured: Measured) -> Report:
         found.promises += _ratio_promises(
             "flat L2: LogisticRegression's seconds over crfqn's", ratios, 1.0, 2.0
         )
-    uses = {name: {kind: use._asdict() for kind, use in uses.items()} for name, uses in measured.uses.items()}
-    found.numbers = {
-        "trainings": [training_numbers(each) for each in trainings],
-        "uses": uses,
-        "memory": measured.memory,
-        "flat": measured.flats,
-    }
+    optima = {f"{each.name}, {each.penalty.name}": each.optimum for each in trainings}
+    found.numbers = {"optima": optima, **vars(measured)}
     return found
 
 
@@ -334,42 +329,37 @@ def speed_up(training: Training, level: float) -> float:
 
 
 def training_promises(trainings: Sequence[Training]) -> list[Promise]:
-    """How many times sooner than CRFsuite: on every set, and in the median."""
-    with_l1 = [each for each in trainings if each.penalty.c1 and each.theirs]
-    without = [each for each in trainings if not each.penalty.c1 and each.theirs]
+    """How many times sooner than CRFsuite: on every set, and in the median; and that no fit warns."""
     promises = []
-    for of, runs, level, least, small, middle in (
-        ("l1", with_l1, 1e-3, 3.0, 2.0, 6.0),
-        ("l1", with_l1, 0.0, 6.0, 3.0, 12.0),
-        ("c2 alone", without, 1e-3, 3.0, 2.0, 4.0),
-        ("c2 alone", without, 0.0, 3.0, 2.0, 4.0),
+    for of, has_l1, level, least, small, middle in (
+        ("l1", True, 1e-3, 3.0, 2.0, 6.0),
+        ("l1", True, 0.0, 6.0, 3.0, 12.0),
+        ("c2 alone", False, 1e-3, 3.0, 2.0, 4.0),
+        ("c2 alone", False, 0.0, 3.0, 2.0, 4.0),
     ):
-        promises += _sooner(of, runs, level, least, small, middle)
+        runs = [each for each in trainings if each.theirs and (each.penalty.c1 > 0) == has_l1]
+        if not runs:
+            continue
+        ratios = {f"{each.name}, {each.penalty.name}": speed_up(each, level) for each in runs}
+        asked = {name: small if name.split(",")[0] in SMALL else least for name in ratios}
+        worst = min(ratios, key=lambda name: ratios[name] / asked[name])
+        median, few = (
+            float(np.median([*ratios.values()])),
+            sum(ratios[name] >= asked[name] for name in ratios),
+        )
+        where = f"{of}, to {f'{shown(level)} above ' if level else ''}CRFsuite's end"
+        on_every = f"{least:g} times ({small:g} on the small sets)"
+        found = f"{ratios[worst]:.1f} times ({worst}); met by {few} of {len(ratios)}"
+        promises.append(Promise(f"{where}: worst", on_every, found, few == len(ratios)))
+        promises.append(
+            Promise(f"{where}: median", f"{middle:g} times", f"{median:.1f} times", median >= middle)
+        )
     for training in trainings:
         for run, _ in training.ours[:1]:
             said = run.facts["warnings"]
             what = f"{training.name}, {training.penalty.name}: warnings of a fit"
             promises.append(Promise(what, "none", said[0][:60] if said else "none", not said))
     return promises
-
-
-def _sooner(
-    of: str, runs: Sequence[Training], level: float, least: float, small: float, middle: float
-) -> list[Promise]:
-    if not runs:
-        return []
-    where = "to CRFsuite's end" if level == 0.0 else f"to {shown(level)} above CRFsuite's end"
-    ratios = {f"{each.name}, {each.penalty.name}": speed_up(each, level) for each in runs}
-    asked = {f"{each.name}, {each.penalty.name}": small if each.name in SMALL else least for each in runs}
-    worst = min(ratios, key=lambda name: ratios[name] / asked[name])
-    median = float(np.median(list(ratios.values())))
-    few = sum(ratios[name] >= asked[name] for name in ratios)
-    on_every = f"{least:g} times ({small:g} on the small sets)"
-    found = f"{ratios[worst]:.1f} times ({worst}); met by {few} of {len(ratios)}"
-    return [
-        Promise(f"{of}, {where}: worst", on_every, found, few == len(ratios)),
-        Promise(f"{of}, {where}: median", f"{middle:g} times", f"{median:.1f} times", median >= middle),
-    ]
 
 
 def use_promises(uses: dict[str, dict[str, Use]]) -> list[Promise]:
@@ -388,19 +378,19 @@ def use_promises(uses: dict[str, dict[str, Use]]) -> list[Promise]:
             continue
         ratios = {name: theirs.seconds / ours.seconds for name, (theirs, ours) in pairs.items()}
         promises += _ratio_promises(f"{what}: CRFsuite's seconds over crfqn's", ratios, every, middle)
-        losses = {name: 100 * (theirs.accuracy - ours.accuracy) for name, (theirs, ours) in pairs.items()}
-        worst = max(losses, key=losses.__getitem__)
-        lost, accuracy = f"{losses[worst]:.2f} ({worst})", f"{what}: points of accuracy lost, at most"
-        promises.append(Promise(accuracy, f"{points:g}", lost, losses[worst] <= points))
+        lost, name = max(
+            (100 * (theirs.accuracy - ours.accuracy), name) for name, (theirs, ours) in pairs.items()
+        )
+        accuracy = f"{what}: points of accuracy lost, at most"
+        promises.append(Promise(accuracy, f"{points:g}", f"{lost:.2f} ({name})", lost <= points))
         if not kind:
-            speeds = {
-                n: ours.tokens_per_second / theirs.tokens_per_second for n, (theirs, ours) in pairs.items()
-            }
+            speeds = {n: own.tokens_per_second / their.tokens_per_second for n, (their, own) in pairs.items()}
             labelling = "dicts to labels: crfqn's words a second over CRFsuite's"
             promises += _ratio_promises(labelling, speeds, 1.5, 1.5)
             slowest = max(1e6 * ours.one_sentence for _, ours in pairs.values())
-            what = "one sentence of 20 words, us, at most"
-            promises.append(Promise(what, "< 150", f"{slowest:.0f}", slowest < 150))
+            promises.append(
+                below("one sentence of 20 words, us, at most", "150", f"{slowest:.0f}", slowest, 150)
+            )
     return promises
 
 
@@ -419,69 +409,55 @@ def memory_promises(memory: dict[str, dict[str, tuple[int, int]]]) -> list[Promi
     for name, of in memory.items():
         used = {library: peak - before for library, (before, peak) in of.items()}
         text = ", ".join(f"{library} {size / 1e6:.0f} MB" for library, size in used.items())
-        ratio = used["crfqn"] / used["CRFsuite"] if "CRFsuite" in used else np.nan
-        what, is_met = (
-            f"{name}: memory of a fit above the imported process",
-            None if np.isnan(ratio) else ratio <= 2,
+        ratio = used["crfqn"] / used["CRFsuite"] if "CRFsuite" in used else None
+        what = f"{name}: memory of a fit above the imported process"
+        measured = f"{text}: {number(ratio, '.2f')} times"
+        promises.append(
+            Promise(what, "at most twice CRFsuite's", measured, None if ratio is None else ratio <= 2)
         )
-        promises.append(Promise(what, "at most twice CRFsuite's", f"{text}: {ratio:.2f} times", is_met))
     return promises
 
 
 def training_table(trainings: Sequence[Training]) -> Table:
     """A set at a penalty a row."""
+
+    def to_levels(training: Training, side: int) -> str:
+        if not training.theirs:
+            return "-"
+        middles = [float(np.median(seconds_above_end(training, level)[side])) for level in LEVELS]
+        return " / ".join(f"{middle:.2f}" if np.isfinite(middle) else "not reached" for middle in middles)
+
     columns: dict[str, Callable[[Training], str]] = {
         "data": lambda each: each.name,
         "penalty": lambda each: each.penalty.name,
-        "CRFsuite: 1e-2 / 1e-3 / end, s": lambda each: _to_levels(each, 1),
+        "CRFsuite: 1e-2 / 1e-3 / end, s": lambda each: to_levels(each, 1),
         "crfqn: the same / until it stops, s": lambda each: (
-            f"{_to_levels(each, 0)} / {_until_stop(each):.2f}"
+            f"{to_levels(each, 0)} / {np.median([first.facts['total'] for first, _ in each.ours]):.2f}"
         ),
-        "ratios": _ratios,
+        "ratios": lambda each: (
+            " / ".join(f"{speed_up(each, level):.1f}" for level in LEVELS) if each.theirs else "-"
+        ),
         "above the optimum at its stop": lambda each: (
             f"{each.judged['crfqn'].verdict.objective / each.optimum - 1:.1e}"
         ),
         "estimated": lambda each: f"{each.ours[0][0].facts['estimated_gap']:.1e}",
         "certified": lambda each: f"{each.ours[0][0].facts['gap']:.1e}",
-        "test accuracy: CRFsuite, crfqn": _accuracies,
+        "test accuracy: CRFsuite, crfqn": lambda each: ", ".join(
+            f"{each.judged[name].verdict.accuracy:.4f}" if name in each.judged else "-"
+            for name in ("CRFsuite", "crfqn")
+        ),
         "ended": lambda each: each.ours[0][0].facts["status"].lower(),
     }
     all_pairs = sorted({each.name for each in trainings if each.all_pairs})
-    sizes = {each.name: f"{each.name}: {each.describe}" for each in trainings}
     notes = [
         "Seconds of the processor since the features are in memory, to 1e-2 and 1e-3 above the objective at which "
         "CRFsuite ends and to that end; medians of the turns. Ratios: CRFsuite's over crfqn's.",
         "Objectives are recomputed from the weights by a judge of its own; the optimum is the least of any run.",
         f"All pairs of features and labels have weights in {', '.join(all_pairs or ['none of them'])}, elsewhere "
         "those that occur.",
-        *sizes.values(),
+        *{each.name: f"{each.name}: {each.describe}" for each in trainings}.values(),
     ]
     return Table.of("Training", columns, [each for each in trainings if each.ours], notes)
-
-
-def _to_levels(training: Training, side: int) -> str:
-    """Median seconds to each level above CRFsuite's end; side 0: crfqn's, 1: CRFsuite's."""
-    if not training.theirs:
-        return "-"
-    return " / ".join(_seconds(seconds_above_end(training, level)[side]) for level in LEVELS)
-
-
-def _until_stop(training: Training) -> float:
-    return float(np.median([first.facts["total"] for first, _ in training.ours]))
-
-
-def _ratios(training: Training) -> str:
-    return " / ".join(f"{speed_up(training, level):.1f}" for level in LEVELS) if training.theirs else "-"
-
-
-def _accuracies(training: Training) -> str:
-    judged = (training.judged.get(name) for name in ("CRFsuite", "crfqn"))
-    return ", ".join(f"{each.verdict.accuracy:.4f}" if each else "-" for each in judged)
-
-
-def _seconds(values: Sequence[float]) -> str:
-    middle = float(np.median(values)) if len(values) else np.inf
-    return f"{middle:.2f}" if np.isfinite(middle) else "not reached"
 
 
 def certificate_table(trainings: Sequence[Training]) -> Table:
@@ -525,23 +501,6 @@ def use_table(uses: dict[str, dict[str, Use]]) -> Table:
         "Dicts to labels on the test part, the least of three."
     )
     return Table.of("From dicts", columns, entries, [note])
-
-
-def training_numbers(training: Training) -> dict[str, Any]:
-    """The raw measurements, for the JSON file."""
-    return {
-        "data": training.name,
-        "penalty": training.penalty.name,
-        "optimum": training.optimum,
-        "crfqn": [[_record(run) for run in pair if run] for pair in training.ours],
-        "CRFsuite": [_record(run) for run in training.theirs],
-        "reference": _record(training.reference) if training.reference else None,
-        "judged": {name: asdict(judged.verdict) for name, judged in training.judged.items()},
-    }
-
-
-def _record(run: Run) -> dict[str, Any]:
-    return {"seconds": run.seconds, "values": run.values, **run.facts}
 
 
 def text(

@@ -1,19 +1,12 @@
 """Solvers' runs as curves: objective, non-zeros and test accuracy against seconds and passes; references first.
 
-A problem at a penalty is a case, which a study defines. What is asked of one:
-- `str(case)`; `case.data.title`; `case.source`, what its items depend on; `case.quick()`, a small part of it
-- `case.load()`: its `Problem`
-- `case.solver(name)`: a solver by the name of its method, None without settings for the data; `case.reference`: that
-  method which finds the optimum
-- `case.task(problem, n_threads)`: what a solver minimises over the items
-
-and of such a task:
-- `task.fit(solver, **limits)`: run it to a Result; `limits`: tol, max_iter, max_seconds, callback
-- `task.warm_up(solver, is_first)`: have everything compiled; not `is_first`: it was, by an earlier run in this process
-- `task.worth(weights)`: test accuracy and non-zeros; `task.verdict(weights)`: the judge's, its objective scaled
-- `task.scale`: of objectives as they are shown; 1 / items: means
-- `task.n_features`: 0: non-zeros are weights, at every row; else rows of so many, known where weights were looked at
-- `task.counts_samples`: whether seconds count that a solver spends on samples of the items
+A study defines cases, problems at a penalty, with `data.title`, `source` (what the items depend on), `quick()` (a small
+part), `load()` (its `Problem`), `solver(name)` (None: no settings for the data), `reference` (the method that finds the
+optimum) and `task(problem, n_threads)`, what a solver minimises over the items:
+- `fit(solver, **limits)`: run it to a Result; `warm_up(solver, is_first)`: have everything compiled
+- `worth(weights)`: test accuracy and non-zeros; `verdict(weights)`: the judge's, its objective scaled
+- `scale`: of objectives as they are shown; 1 / items: means; `counts_samples`: whether seconds count that a solver
+  spends on samples of the items; `n_features`: 0: non-zeros are weights, at every row; else rows of so many
 
 A process begins with a short training on a part of the items, so that nothing is compiled on the clock, which stands
 still while a run's weights are looked at.

@@ -11,7 +11,7 @@ matrix: (N, F); weights: (K, F); edges: (K, K), from x to; scores = matrix weigh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from harness.problems import Problem, Run
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BLOCK = 2000  # items
-MODEL = ("weights", "edges")  # of a run: too large for a report
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,6 @@ class Judged(NamedTuple):
 
     run: Run
     verdict: Verdict
-
-    def numbers(self) -> dict[str, Any]:
-        """The raw measurements, for the JSON file."""
-        fields = {name: value for name, value in vars(self.run).items() if name not in MODEL}
-        return {**fields, **asdict(self.verdict)}
 
 
 def judge_run(problem: Problem, run: Run, l1: float, l2: float = 0.0) -> Judged:

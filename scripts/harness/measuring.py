@@ -5,15 +5,14 @@
 
 import sys
 import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import process_time
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -23,44 +22,21 @@ def run_alone(
     task: Callable[Arguments, Answer], *arguments: Arguments.args, **options: Arguments.kwargs
 ) -> Answer:
     """Call `task`, a function of a module, in a fresh interpreter and return what it returns or raises."""
-    return _answer(None, task, arguments, options)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(task, *arguments, **options).result()
 
 
 def run_within(
     limit: float, task: Callable[Arguments, Answer], *arguments: Arguments.args, **options: Arguments.kwargs
 ) -> Answer | None:
     """As `run_alone`, but for so many seconds at the most: then the process ends, and the answer is None."""
-    return _answer(limit, task, arguments, options)
-
-
-def _answer(limit: float | None, task: Callable[..., Any], arguments: Any, options: Any) -> Any:
-    context = get_context("spawn")
-    answer, its_end = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(its_end, task, arguments, options))
-    process.start()
-    its_end.close()
-    try:
-        if not answer.poll(limit):
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(task, *arguments, **options).result(limit)
+        except TimeoutError:
+            for process in active_children():
+                process.kill()
             return None
-        found, error = answer.recv()
-    except EOFError:
-        raise RuntimeError(f"{task.__module__}.{task.__name__} ended without an answer, see above") from None
-    finally:
-        process.kill()
-        process.join()
-    if error is not None:
-        raise error
-    return found
-
-
-def _send(connection: Connection, task: Callable[..., object], arguments: Any, options: Any) -> None:
-    answer: tuple[object, BaseException | None]
-    try:
-        answer = task(*arguments, **options), None
-    except BaseException as error:  # an interruption as well: whoever waits shall hear of it
-        error.add_note(traceback.format_exc())
-        answer = None, error
-    connection.send(answer)
 
 
 def peak_memory() -> int:

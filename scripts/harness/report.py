@@ -7,7 +7,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from harness.judging import Judged
+
+MODEL = ("weights", "edges", "predicted")  # too large for a report
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,10 @@ class Report:
     def write(self, folder: Path) -> list[Path]:
         """Write <name>.md and <name>.json; returns their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        figures = [asdict(promise) for promise in self.promises]
-        content = {"name": self.name, "machine": machine(self.libraries), "figures": figures, **self.numbers}
+        known = {"name": self.name, "machine": machine(self.libraries), "figures": self.promises}
         text, numbers = folder / f"{self.name}.md", folder / f"{self.name}.json"
         text.write_text(self.markdown(), encoding="utf-8")
-        write_json(numbers, _plain(content))
+        write_json(numbers, _plain(known | self.numbers))
         return [text, numbers]
 
 
@@ -150,11 +151,20 @@ def _processor() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON has them; what is not finite, which it has not, is null."""
+    """Records, NumPy's numbers and arrays as JSON has them, without models and functions; what is not finite, which it
+    has not, is null."""
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
+    if is_dataclass(value):
+        return _plain(vars(value))
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {
+            str(name): _plain(each)
+            for name, each in value.items()
+            if name not in MODEL and not callable(each)
+        }
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -200,12 +210,12 @@ def model_promises(at: str, judged: Judged, known: Known | None, accuracy_of: st
 
 
 def speed_promises(
-    at: str, known: Known | None, peer: str, speed_up: Callable[[float], float | None]
+    at: str, known: Known | None, peer: str, speed_up: Callable[[str], float | None]
 ) -> list[Promise]:
     """How many times faster than the peer."""
     promises = []
     for level, asked in known.speed_ups.items() if known else ():
-        ratio = speed_up(level)
+        ratio = speed_up(shown(level))
         form = ".0f" if ratio is not None and ratio >= 20 else ".1f"
         promises.append(times(f"{at}{peer}'s seconds to {shown(level)} over crfqn's", asked, ratio, form))
     return promises

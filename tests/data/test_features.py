@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.transpose import (
+from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
     has_duplicates,

@@ -213,7 +213,7 @@ class TestStages:
             basis.save(tmp_path / "m.crfqn")
 
     def test_a_damaged_file(self, tmp_path):
-        from crfqn.model_file import read_model, write_model
+        from crfqn.data.model_file import read_model, write_model
 
         fitted(STAGED[1]).save(tmp_path / "m.crfqn")
         file = read_model(tmp_path / "m.crfqn")

@@ -195,7 +195,7 @@ class TestGoing:
     )
     def test_starts_that_are_none(self, ours, tmp_path, change):
         ours.save(tmp_path / "m")
-        starts = crfqn.model_file.read_model(tmp_path / "m").arrays[VALUE_STARTS]
+        starts = crfqn.data.model_file.read_model(tmp_path / "m").arrays[VALUE_STARTS]
         rewriter(ours, tmp_path / "m")(arrays={VALUE_STARTS: change(starts)})
         with pytest.raises(ModelFileError, match=f"m: .*{VALUE_STARTS}"):
             crfqn.load(tmp_path / "m")

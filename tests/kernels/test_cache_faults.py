@@ -6,7 +6,7 @@ import errno
 import numba
 import pytest
 
-from crfqn.kernels import disk_cache, kernel
+from crfqn.kernels import kernel, numba_internals
 
 UNREADABLE = "compiled code on disk cannot be read, so it is compiled anew"
 NOT_KEPT = "compiled code cannot be kept, so every process compiles anew"
@@ -20,7 +20,7 @@ def twice(x):
 def folder(tmp_path, monkeypatch):
     """The folder of compiled code, and a process that has warned of nothing yet."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(disk_cache, "_said", set())
+    monkeypatch.setattr(numba_internals, "_said", set())
     return tmp_path
 
 
@@ -69,7 +69,7 @@ def test_code_of_other_sources_in_the_place_that_the_index_names(folder, monkeyp
     hits_and_misses()
     (path,) = folder.rglob("*.nbc")
     old = path.read_bytes()
-    monkeypatch.setattr(disk_cache, "hash_of_kernels", lambda: "of other sources")
+    monkeypatch.setattr(numba_internals, "hash_of_kernels", lambda: "of other sources")
     assert hits_and_misses() == (0, 1)
     path.write_bytes(old)
     assert hits_and_misses() == (0, 1)

@@ -6,14 +6,7 @@ import scipy.sparse as sp
 from linked import from_python
 
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.chain.forward_backward import (
-    CHUNK,
-    chunk_end,
-    load_scores,
-    longest_item,
-    padded_edges,
-)
-from crfqn.kernels.chain.logarithms import log_sum_exp
+from crfqn.kernels.coordinate_descent import soft_threshold
 from crfqn.kernels.curvature import (
     FAINT,
     Rows,
@@ -24,9 +17,16 @@ from crfqn.kernels.curvature import (
     list_members,
     write_whole,
 )
-from crfqn.kernels.exp import UNDERFLOW, exp_in_place
-from crfqn.kernels.rows import LANES, add_picked, add_products, aligned_rows
-from crfqn.kernels.sparse.columns import (
+from crfqn.kernels.forward_backward import (
+    CHUNK,
+    chunk_end,
+    load_scores,
+    longest_item,
+    padded_edges,
+)
+from crfqn.kernels.logarithms import log_sum_exp
+from crfqn.kernels.rows import LANES, UNDERFLOW, add_picked, add_products, aligned_rows, exp_in_place
+from crfqn.kernels.sparse import (
     add_columns,
     add_powers,
     binary_dot,
@@ -36,9 +36,8 @@ from crfqn.kernels.sparse.columns import (
     square_sums,
     valued_dot,
 )
-from crfqn.kernels.sparse.transpose import count_entries, scatter_entries
-from crfqn.kernels.subproblem.coordinates import soft_threshold
 from crfqn.kernels.taxonomy import add_marginal_variance, best_labels, path_sums, tree_marginals
+from crfqn.kernels.transpose import count_entries, scatter_entries
 
 chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot = map(
     from_python,

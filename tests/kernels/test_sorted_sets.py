@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crfqn.kernels.sparse.sorted_sets import found_in, union
+from crfqn.kernels.sparse import found_in, union
 
 
 @pytest.mark.parametrize("sizes", [(0,), (5,), (0, 0), (7, 0), (30, 40), (3, 50, 20)])

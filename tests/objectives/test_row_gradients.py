@@ -23,8 +23,7 @@ from margin_references import MarginProblem
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.certificate import best_of
-from crfqn.solvers.coordinate.row_gradients import evaluate_margins
-from crfqn.solvers.coordinate.row_state import RowBlocks
+from crfqn.solvers.coordinate.row_state import RowBlocks, evaluate_margins
 from crfqn.solvers.screened_point import screen_point
 
 

@@ -15,8 +15,8 @@ from group_problems import (
     strengths,
 )
 
-from crfqn.kernels.subproblem.clusters import MOST_CLUSTERED, cut_clusters
-from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem
+from crfqn.kernels.group_descent import MOST_CLUSTERED, cut_clusters
 from crfqn.penalties import GroupLasso
 from crfqn.penalties.group_lasso import FEWEST_SHARED
 from crfqn.solvers.prox_qn.metric import CompactBFGS

@@ -19,8 +19,8 @@ from crfqn.datasets.registry import bundled
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers.images import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
+from crfqn.recipes.finding import skeleton
 from crfqn.recipes.schema import parse_recipe
-from crfqn.recipes.skeleton import skeleton
 
 RECIPES = [
     *("banking77", "btc", "conll2000", "digits", "dutch-upos", "dutch-xpos", "imageclef", "lshtc1"),

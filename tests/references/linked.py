@@ -1,4 +1,4 @@
-"""Kernels that only kernels call (`crfqn.kernels.linked_code`), made callable from Python for tests."""
+"""Kernels that only kernels call (`crfqn.kernels.numba_internals`), made callable from Python for tests."""
 
 from collections.abc import Callable
 from functools import cache

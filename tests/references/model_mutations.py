@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.model_file import ModelFile, write_model
+from crfqn.data.model_file import ModelFile, write_model
 
 VALUES = (
     None, True, False, 0, -1, 1, 2, 7, 2**31, 2**63 - 1, 2**63, 10**30, -(10**30), 0.5, -0.0, 1e308, math.inf,

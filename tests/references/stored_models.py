@@ -6,7 +6,7 @@ import numpy as np
 from problems import make_problem
 
 from crfqn import ChainCRF
-from crfqn.model_file import read_model, write_model
+from crfqn.data.model_file import read_model, write_model
 
 PROBLEM = make_problem(31, n_items=30, n_features=8)
 TRACE = ("seconds", "value", "gap", "violation", "passes", "n_active", "n_nonzero", "is_screening")

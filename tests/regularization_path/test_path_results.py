@@ -120,5 +120,5 @@ def test_bad_estimators():
         InputError, match="estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got KFold"
     ):
         crf_path(KFold(), X, Y)
-    with pytest.raises(InputError, match="l2: expected a finite number"):
+    with pytest.raises(InputError, match="l2: expected 'auto' or a finite number"):
         crf_path(ChainCRF(l2=-1.0), X, Y)

@@ -9,25 +9,14 @@ import csv
 import json
 import pickle
 import re
-import sys
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.sparse
-from typer.main import get_command
-from typer.testing import CliRunner
-
-from crfqn.datasets import dataset
-from crfqn.objectives.losses.likelihood import MultinomialLogistic
-from crfqn.penalties import GroupLasso
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import reproduce_bcd
+import scipy.sparse
 from harness.curves import Curve, Limits, Recording, Stopping
 from harness.data import DATA, QUICK_SHAPE, RCV1, SECTOR, Source, made_up_texts
 from harness.judging import LOSSES, judge
@@ -51,6 +40,12 @@ from reproduce_bcd import (
     podium,
     rows_table,
 )  # fmt: skip
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from crfqn.datasets import dataset
+from crfqn.objectives.losses.likelihood import MultinomialLogistic
+from crfqn.penalties import GroupLasso
 
 SHOWN = ("BCD (LS)", "FOBOS")  # the more, the more there is to compile
 SECONDS = 0.2

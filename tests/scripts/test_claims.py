@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import claims
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
-import claims
-from interior_point import Loss, Problem
+from claims import Loss, Problem
 
 SEED, FITS = 5, 40
 
@@ -56,7 +50,7 @@ def test_the_first_fits():
             assert each.n_warnings > 0, each.name
     assert sum(each.is_known for each in found) >= 0.9 * FITS
     assert sum(each.status in ("CONVERGED", "ESTIMATED") for each in found) >= 0.7 * FITS
-    assert claims.table_of(found).startswith("| status | fits |")
+    assert claims.table_of(found).head[:2] == ["status", "fits"]
 
 
 def test_cases_are_the_same_however_many():

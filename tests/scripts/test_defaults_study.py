@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-from typer.testing import CliRunner
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import defaults
-from defaults import Curve, Row, Rule, folds
+import numpy as np
+import pytest
+from defaults import Curve, Rule, folds
+from typer.testing import CliRunner
 
 
 def run(*arguments):
@@ -30,14 +25,14 @@ def folder(tmp_path_factory):
 
 def test_a_set_has_its_curve_and_three_fits(folder):
     found = json.loads((folder / "few-digits.json").read_text(encoding="utf-8"))
-    curve = Curve.of(found["curve"])
+    curve = Curve(**found["curve"])
     strengths = curve.column("strength")
     assert (np.diff(strengths) < 0).all()
     assert strengths[0] == pytest.approx(curve.largest / 16)
     assert (np.diff(curve.column("n_nonzero")) > 0).all()
     fits = {fit["chosen_by"]: fit for fit in found["fits"]}
     assert [*fits] == ["validation", "one", "auto"]
-    assert fits["validation"]["strength"] == curve.tuned.strength
+    assert fits["validation"]["strength"] == curve.tuned["strength"]
     assert fits["one"]["strength"] == 1.0
     # A fifth more items than the curve has: the noise of dense features grows as the root of their number.
     assert fits["auto"]["strength"] == pytest.approx(0.1 * curve.noise * np.sqrt(240 / 192), rel=0.05)
@@ -82,7 +77,7 @@ def test_without_data_it_says_which(monkeypatch, tmp_path):
 
 def curve(noise, tests):
     """Validation and test alike, at strengths 1, 1/10, ..."""
-    rows = [Row(0.1**i, 0.0, test, test, 1.0, 0.0) for i, test in enumerate(tests)]
+    rows = [{"strength": 0.1**i, "validation": test, "test": test} for i, test in enumerate(tests)]
     return Curve(f"noise {noise}", "ChainCRF", "accuracy", "l1", 10, 2, 100.0, noise, 1.0, rows)
 
 

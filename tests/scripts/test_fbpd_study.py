@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from typer.testing import CliRunner
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_fbpd
 from harness.data import leukemia

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 from benchmarks import hinge
 
 

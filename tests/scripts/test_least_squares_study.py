@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import reproduce_least_squares
 from reproduce_least_squares import OURS, PER_MASK, SIZE, Convolutions, patches_of, spectrum, striped
+from typer.testing import CliRunner
 
 
 @pytest.fixture(scope="module")

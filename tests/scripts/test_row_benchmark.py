@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 from benchmarks import rows
 from benchmarks.rows import capacity, on_core, some_cores
 from harness.data import DATA, Source

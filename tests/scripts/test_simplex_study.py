@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("matplotlib")
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import reproduce_simplex_svm
 from harness.data import DATA

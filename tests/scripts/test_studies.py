@@ -11,20 +11,11 @@ import json
 import sys
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
-from problems import make_problem
-from typer.testing import CliRunner
-
-from crfqn.penalties import ElasticNet
-from crfqn.solvers.prox_qn import ProxQN
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import reproduce_prox_qn
+import scipy.sparse
 from harness import curve_report, curves, pages
 from harness.curves import Curve, Recording, Study
 from harness.drawing import Panel
@@ -32,6 +23,7 @@ from harness.judging import weights_of
 from harness.pages import Folder, Optimum, Page, Section, better
 from harness.problems import Problem
 from harness.report import shown
+from problems import make_problem
 from reproduce_prox_qn import (
     DIGITS,
     FIGURES,
@@ -53,6 +45,10 @@ from reproduce_prox_qn import (
     optimum_table,
     some_items,
 )  # fmt: skip
+from typer.testing import CliRunner
+
+from crfqn.penalties import ElasticNet
+from crfqn.solvers.prox_qn import ProxQN
 
 SOLVERS = ("Prox-QN", "OWL-QN")  # the more, the more there is to compile
 SECONDS = 0.3

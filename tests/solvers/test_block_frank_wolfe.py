@@ -232,7 +232,7 @@ def test_blocks_of_items_are_the_whole():
     sides = [objective.state(FrankWolfeState, PENALTY) for objective in (whole, blocked)]
     for side in sides:
         side.visit(np.arange(problem.n_items))
-    np.testing.assert_array_equal(sides[0].weights, sides[1].weights)
+    np.testing.assert_array_equal(sides[0].rows.weights, sides[1].rows.weights)
     np.testing.assert_array_equal(sides[0].gaps, sides[1].gaps)
     assert sides[0].dual_value() == pytest.approx(sides[1].dual_value(), rel=1e-13)
     result = minimize(blocked, PENALTY, BlockFrankWolfe(), tol=3e-3, max_iter=2000)

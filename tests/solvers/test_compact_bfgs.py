@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn.kernels.subproblem.coordinates import Limits, QuadraticModel, Subproblem, descend
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem, descend
 from crfqn.solvers.prox_qn.metric import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9

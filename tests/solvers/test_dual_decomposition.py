@@ -22,7 +22,7 @@ from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
 from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block
-from crfqn.solvers.dual.items import DualItems
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 

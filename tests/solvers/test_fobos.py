@@ -112,8 +112,8 @@ def test_a_tiny_scale_is_no_end():
     penalty = ElasticNet(1e-3, 1e32)
     learner = objective_of(problem).state(FobosState, coords_of(np.zeros((F, K))), penalty)
     learner.learn(np.arange(learner.n_items), 1.0)
-    assert learner.counters[row_learning.STEPS] == learner.n_items
-    assert np.isfinite(learner.table).all()
+    assert learner.rows.counters[row_learning.STEPS] == learner.n_items
+    assert np.isfinite(learner.rows.table).all()
     items = np.flatnonzero(problem.weights > 0)
     expected = published(problem, np.zeros((F, K)), (1e-3, 1e32, 0.0), "l2", items, 1.0, items.size)
     np.testing.assert_allclose(table_of(learner.weights()), expected, rtol=1e-8, atol=0)

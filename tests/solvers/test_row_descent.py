@@ -34,7 +34,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_penalty_kernels import RowStrengths, shrink_in_metric
+from crfqn.solvers.coordinate.row_kernels import RowStrengths, shrink_in_metric
 from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN

@@ -8,8 +8,8 @@ from linked import from_python
 from references import Enumeration, log_recursion
 
 from crfqn.errors import InputError
-from crfqn.kernels.chain.forward_backward import CHUNK, LARGEST_RANGE
-from crfqn.kernels.chain.logarithms import log_item
+from crfqn.kernels.forward_backward import CHUNK, LARGEST_RANGE
+from crfqn.kernels.logarithms import log_item
 from crfqn.structures.chain import Chain
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 

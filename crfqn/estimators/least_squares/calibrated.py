@@ -17,13 +17,13 @@ import numpy as np
 from scipy.linalg import lstsq
 
 from crfqn.arrays import Vector
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.features import item_features
 from crfqn.estimators.least_squares.generalized import clipped
 from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.threads import Pool
 
@@ -105,6 +105,8 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
         Draws the held-out items.
     max_seconds, n_threads, verbose, callback
         As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +17,6 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Decoding
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.items import ItemModel, Targets
 from crfqn.estimators.label_sets import LabelSets, SetSpace
 from crfqn.estimators.label_space import LabelSpace
@@ -26,6 +25,7 @@ from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
 from crfqn.solvers.least_squares.generalized import GLS
@@ -58,6 +58,8 @@ class LeastSquaresModel(SetLabels):
     l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
     group_l1: float | str | None = field(default=0.0, init=False)
+
+    PARAMETERS: ClassVar = {**PARAMETERS, "l2": replace(PARAMETERS["l2"], words=())}
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:
@@ -112,9 +114,6 @@ class LeastSquaresModel(SetLabels):
     def _strengths(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
 
-    def _check_strengths(self) -> None:
-        check_nonnegative("l2", self.l2)
-
     def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet:
         return ElasticNet(0.0, self._strengths["l2"], unpenalised)
 
@@ -150,7 +149,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     max_iter : int, default 500
         Steps.
     warm_start : bool, default False
-    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+    stop, max_seconds, n_threads, random_state, verbose, callback, scoring, patience
         As in `ChainCRF`.
 
     Attributes

@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.items import set_weights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.checks import check_flags, check_size
+from crfqn.estimators.checks import check_size
 from crfqn.estimators.content import Content, finite
 from crfqn.estimators.features import item_features
 from crfqn.estimators.items import adopt_columns
@@ -44,9 +45,7 @@ from crfqn.estimators.least_squares.transformers import (
     restored_basis,
     stored_basis,
 )
-from crfqn.model_file import ModelFile
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.settings import check_integers, check_shares
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
@@ -438,9 +437,6 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_basis(self.basis)
-        check_flags(self, "early_stopping")
-        check_shares(self, "validation_fraction")
-        check_integers(self, 1, "n_iter_no_change")
 
     def _add_weights(self, content: Content) -> None:
         self.stages_.add_to(content)

@@ -23,7 +23,8 @@ import numpy as np
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Source
-from crfqn.errors import InputError, ModelFileError
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import ModelFileError
 from crfqn.estimators.content import Content
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.generalized import LINK_OF, clipped
@@ -31,13 +32,11 @@ from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
-from crfqn.model_file import ModelFile
 from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
 from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.settings import check_integers
 from crfqn.threads import Pool
 
 UPDATES = ("calibrated", "linear", "logistic")
@@ -161,6 +160,8 @@ class StagewiseRegression(StagedModel[Stages]):
         Seeds features and held-out items; None is a seed too.
     max_seconds, n_threads, verbose, callback
         As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
 
     Attributes
     ----------
@@ -216,9 +217,6 @@ class StagewiseRegression(StagedModel[Stages]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integers(self, 1, "batch_size", "inner_iter")
-        if not isinstance(self.update, str) or self.update not in UPDATES:
-            raise InputError(f"update: expected one of {[*UPDATES]}, got {self.update!r}")
         as_generator(self.generator)
 
     def _settings(self) -> dict[str, Any]:

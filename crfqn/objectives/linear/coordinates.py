@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.sparse.columns import add_feature_rows, add_position_rows, feature_gradients, transpose
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import add_feature_rows, add_position_rows, feature_gradients, transpose, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 

@@ -14,7 +14,7 @@ import numpy as np
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.sparse.columns import add_columns, feature_ceilings
+from crfqn.kernels.sparse import add_columns, feature_ceilings
 from crfqn.threads import Pool
 
 BLOCK = 512  # features of a block of the matrix, a thread's share: wide enough for products to be fast

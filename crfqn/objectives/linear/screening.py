@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, NO_VALUES, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.sparse.columns import add_powers, feature_ceilings, feature_gradients, transpose_positions
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import add_powers, feature_ceilings, feature_gradients, transpose_positions, union
 from crfqn.threads import Pool
 
 WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having

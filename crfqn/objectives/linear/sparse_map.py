@@ -16,8 +16,8 @@ from scipy.sparse import csc_array
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import count_members, gather_features, square_ranges
-from crfqn.kernels.margins.margin_losses import squared_columns, weighted_squares
-from crfqn.kernels.sparse.columns import add_columns, coordinate_gradients, square_sums
+from crfqn.kernels.margins import squared_columns, weighted_squares
+from crfqn.kernels.sparse import add_columns, coordinate_gradients, square_sums
 from crfqn.objectives.linear import screening
 from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.dense_rows import DenseRows

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.kernels.margins.losses import MULTICLASS, MULTITASK
-from crfqn.kernels.margins.margin_losses import multiclass_hinge, multitask_hinge, star_constants
+from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual, SingleLabel

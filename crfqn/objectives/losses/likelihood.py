@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.margins.losses import LOGISTIC
+from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.reach import label_leads, label_range
 from crfqn.objectives.losses.score_loss import Evaluation, NoDual, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.margins.losses import RANKING
-from crfqn.kernels.margins.margin_losses import ranking_hinge
+from crfqn.kernels.margins import RANKING, ranking_hinge
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
 from crfqn.objectives.losses.reach import pair_leads, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss

@@ -79,7 +79,7 @@ class ScoreLoss:
     has_marginals: ClassVar[bool] = False
     has_label_duals: ClassVar[bool] = False
     has_violations: ClassVar[bool] = False
-    code: ClassVar[int]  # which of the kernels' losses of margins it is (`kernels/margins/losses.py`)
+    code: ClassVar[int]  # which of the kernels' losses of margins it is (`kernels/margins.py`)
 
     if TYPE_CHECKING:  # fields of the subclasses: dataclasses would take properties for their defaults
 

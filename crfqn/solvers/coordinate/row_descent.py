@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.solvers.certificate import best_of
-from crfqn.solvers.coordinate.row_gradients import RowGradients
-from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks, Swept
+from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks, RowGradients, Swept
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 
 Indices = NDArray[np.int64]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.dual.items import DualItems
-from crfqn.solvers.dual.kernel_items import ItemSweep
+from crfqn.solvers.dual.decomposition_state import DualItems, ItemSweep
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.settings import check_integers, check_numbers, check_shares
 

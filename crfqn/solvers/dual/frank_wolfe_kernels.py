@@ -14,18 +14,17 @@ A step moves mu_i towards the counts of the labelling that violates its margin m
 (Lacoste-Julien et al. 2013, Algorithm 4; there lambda n = l2 and c_i = 1). Its weighted average of all w so far is
 sum_k k w_k / sum_k k = w - 2 / (n (n + 1)) sum_k k (k - 1) / 2 (w_k - w_{k-1}), over the steps k = 1 ... n.
 
-Shapes: as in `solvers/stochastic/mistake_kernels.py`; N positions of all items.
+Shapes: as in `solvers/stochastic/perceptron_kernels.py`; N positions of all items.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.viterbi import add_mask
 from crfqn.kernels.rows import add_picked, aligned_rows, copy_rows
-from crfqn.solvers.stochastic.item_kernels import PositionRows, largest_item, new_item_columns, transpose_item
-from crfqn.solvers.stochastic.mistake_kernels import (
+from crfqn.kernels.viterbi import add_mask
+from crfqn.solvers.stochastic.item_kernels import largest_item, new_item_columns, transpose_item
+from crfqn.solvers.stochastic.perceptron_kernels import (
     N_SEEN,
-    AveragedRows,
     best_node,
     change_by_row,
     feature_changes,
@@ -71,41 +70,35 @@ def violated_margin(states, scores, edges, change, edge_change):
 
 
 @kernel
-def improve_chains(
-    order, offsets, indptr, features, values, targets, masses, node_counts, edge_counts, moves, gaps, weights,
-    corrections, is_fixed, pattern_of, counters, mask,
-):  # fmt: skip
+def improve_chains(order, data, node_counts, edge_counts, moves, gaps, rows, mask):
     """Measure the duality gap of each item of `order`, and take a step on it if asked.
 
     Parameters
     ----------
-    order : items; offsets : int64 (I + 1,); indptr, features, values : `PositionRows`; targets : int32 (N,)
-    masses : float64 (I,), c_i / l2, above 0 for the items of `order`
+    order : items; data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`
     node_counts, edge_counts : float64 (N, width) and (I, K, width), mu; they change in place
     moves : bool
     gaps : float64 (I,), out, gap_i / l2 before the step
-    weights, corrections, is_fixed, pattern_of, counters : `AveragedRows`; N_SEEN counts the steps
-    mask : TransitionMask
+    rows : AveragedRows, of whose counters N_SEEN counts the steps; mask : TransitionMask
     """
-    rows, data = (
-        AveragedRows(weights, corrections, is_fixed, pattern_of, counters),
-        PositionRows(indptr, features, values),
-    )
+    weights, masses, targets = rows.weights, data.weights, data.targets
     n_states, width = edge_counts.shape[1], weights.shape[1]
     n_features = weights.shape[0] - n_states
     edges = weights[n_features:]
-    longest, most = largest_item(order, offsets, indptr)
-    columns = new_item_columns(most, n_states, n_features, values.size == 0)
+    longest, most = largest_item(order, data)
+    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
     scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
     change, edge_change = aligned_rows(longest, width), aligned_rows(n_states, width)
     sums = aligned_rows(min(most, n_features) + n_states, width)
     found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
     for i in order:
-        a, b = offsets[i], offsets[i + 1]
+        a, b = data.offsets[i], data.offsets[i + 1]
         length, states = b - a, found[: b - a]
         scores[:length] = 0.0
         for t in range(length):
-            add_picked(scores[t], weights, features, indptr[a + t], indptr[a + t + 1], values)
+            add_picked(
+                scores[t], weights, data.features, data.indptr[a + t], data.indptr[a + t + 1], data.values
+            )
             scores[t, targets[a + t]] -= 1.0  # the Hamming loss, less 1 for all states
         label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
         copy_rows(change, node_counts[a:b])
@@ -124,28 +117,22 @@ def improve_chains(
             for j in range(n_states):
                 for k in range(width):
                     edge_counts[i, j, k] -= gamma * edge_change[j, k]
-        counters[N_SEEN] += 1.0
+        rows.counters[N_SEEN] += 1.0
 
 
 @kernel
-def improve_trees(
-    order, offsets, indptr, features, values, targets, masses, node_counts, parents, is_label, moves, gaps, weights,
-    corrections, is_fixed, pattern_of, counters,
-):  # fmt: skip
+def improve_trees(order, data, node_counts, parents, is_label, moves, gaps, rows):
     """Measure the duality gap of each item, and take a step on it; parameters as in `improve_chains`."""
-    rows, data = (
-        AveragedRows(weights, corrections, is_fixed, pattern_of, counters),
-        PositionRows(indptr, features, values),
-    )
+    weights, masses, targets = rows.weights, data.weights, data.targets
     n_features, width = weights.shape
-    _, most = largest_item(order, offsets, indptr)
-    columns = new_item_columns(most, 0, n_features, values.size == 0)
+    _, most = largest_item(order, data)
+    columns = new_item_columns(most, 0, n_features, data.values.size == 0)
     sums, path_sums = aligned_rows(min(most, n_features), width), np.empty(parents.size)
     scores, change = aligned_rows(1, width), aligned_rows(1, width)
     for i in order:
-        t = offsets[i]
+        t = data.offsets[i]
         scores[0] = 0.0
-        add_picked(scores[0], weights, features, indptr[t], indptr[t + 1], values)
+        add_picked(scores[0], weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
         for k in range(parents.size):
             scores[0, k] += 0.5  # half a node of y' alone: the tree loss, less half the nodes above y
         mark_path(targets[t], parents, -1.0, scores[0])
@@ -163,4 +150,4 @@ def improve_trees(
             gamma = step_on_rows(columns.present[:n], sums, gap, masses[i], rows)
             for k in range(width):
                 node_counts[t, k] -= gamma * change[0, k]
-        counters[N_SEEN] += 1.0
+        rows.counters[N_SEEN] += 1.0

@@ -20,7 +20,8 @@ from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
-from crfqn.solvers.stochastic.mistake_kernels import N_SEEN
+from crfqn.solvers.stochastic.item_kernels import ItemData
+from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN
 from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, check_structure, untouched_rows
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
@@ -61,7 +62,7 @@ class FrankWolfeState(LearnedRows):
 
     Attributes
     ----------
-    weights : float64 (rows, width), w; corrections : what their weighted average lacks (`frank_wolfe_kernels.py`)
+    rows : AveragedRows, w and what their weighted average lacks (`frank_wolfe_kernels.py`)
     """
 
     def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
@@ -73,10 +74,7 @@ class FrankWolfeState(LearnedRows):
         super().__init__(owner)
         self.l2 = penalty.l2
         check_counts(owner, self.width)
-        self.is_fixed, self.pattern_of = self.fixed_patterns()
-        self.weights = untouched_rows(self.n_rows, self.width)
-        self.corrections = untouched_rows(self.n_rows, self.width)
-        self.counters = np.zeros(2)
+        self.rows = self.averaged_rows()
         self.counts = [ExpectedCounts(part, self.width, self.l2) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
 
@@ -108,15 +106,14 @@ class FrankWolfeState(LearnedRows):
             part, counts = self.parts[which], self.counts[which]
             gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]
             loss = hinge_of(part)
-            data = (items, part.map.offsets, *part.map.store.by_position(), loss.targets, counts.masses)
-            state = (self.weights, self.corrections, self.is_fixed, self.pattern_of, self.counters)
+            indptr, features, values = part.map.store.by_position()
+            data = ItemData(part.map.offsets, indptr, features, values, loss.targets, counts.masses)
             if isinstance(loss.structure, Taxonomy):
                 forest = (loss.structure.parents, loss.structure.is_label)
-                improve_trees(*data, counts.nodes, *forest, moves, gaps, *state)
+                improve_trees(items, data, counts.nodes, *forest, moves, gaps, self.rows)
             else:
-                improve_chains(
-                    *data, counts.nodes, counts.edges, moves, gaps, *state, cast(Chain, loss.structure).mask
-                )
+                mask = cast(Chain, loss.structure).mask
+                improve_chains(items, data, counts.nodes, counts.edges, moves, gaps, self.rows, mask)
         self.owner.n_passes += order.size / max(self.n_items, 1)
 
     def dual_value(self) -> float:
@@ -125,13 +122,13 @@ class FrankWolfeState(LearnedRows):
             float(part.weights @ hinge_of(part).expected_distances(counts.nodes))
             for part, counts in zip(self.parts, self.counts, strict=True)
         )
-        return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.weights, self.weights))
+        return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
 
     def point(self, is_averaged: bool) -> LazyPoint:
         """Return the point of the weights, or of their weighted average over the steps so far."""
-        n = self.counters[N_SEEN]
+        n = self.rows.counters[N_SEEN]
         share = 2.0 / (n * (n + 1.0)) if is_averaged and n > 0 else 0.0
-        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
+        return LazyPoint(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 def hinge_of(part: Objective) -> StructuralHinge:

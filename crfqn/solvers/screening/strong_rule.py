@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels.sparse.sorted_sets import union
+from crfqn.kernels.sparse import union
 from crfqn.solvers.protocols import (
     Coords,
     Objective,

@@ -10,15 +10,15 @@ proposition 11), and in units of the scale s = prod 1 / (1 + eta l2) the quadrat
 
     u = w / s:   u  <-  prox_{(eta / s) h}(u),    and the penalty accrued is the sum of eta / s.
 
-Shapes: F features, K states, width = K rounded up to LANES. table: float64 (F, width), rows as they were when last
-used; seen: float64 (F, 2), the accrued sum then, and the scale. counters: float64 (3,), steps done, accrued sum, scale.
-rates: float64 (4,): eta0, and l1, l2 and group strength for an item, l1 or the group's being 0.
+Shapes: F features, K states, width = K rounded up to LANES.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels import inner, kernel
-from crfqn.kernels.margins.losses import (
+from crfqn.kernels.margins import (
     LOGISTIC,
     MULTICLASS,
     MULTITASK,
@@ -28,8 +28,9 @@ from crfqn.kernels.margins.losses import (
     slopes,
     value_of,
 )
-from crfqn.kernels.rows import add_picked, prefetch
-from crfqn.kernels.subproblem.proximal import shrink_block
+from crfqn.kernels.numba_internals import prefetch
+from crfqn.kernels.proximal import shrink_block
+from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
@@ -37,28 +38,64 @@ SMALLEST_SCALE = 1e-100
 AHEAD = 6  # rows between the one in work and the one fetched
 
 
+class RowData(NamedTuple):
+    """The items: their features, compressed by item (CSR), labels and weights.
+
+    indptr, features, values : int64, int32 and float64; values (0,): all are 1
+    labels : int32 (N,); starts, sets : the labels of items that have several (RANKING), empty otherwise
+    weights : float64 (N,)
+    """
+
+    indptr: np.ndarray
+    features: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    starts: np.ndarray
+    sets: np.ndarray
+    weights: np.ndarray
+
+
+class ShrunkRows(NamedTuple):
+    """The weights, and the penalty that they have received.
+
+    table : float64 (F, width), rows as they were when last used; seen : float64 (F, 2), the accrued sum then, the scale
+    is_unpenalised : bool (F,); is_linf : whether the norm is the largest size
+    counters : float64 (3,), steps done, accrued sum, scale
+    rates : float64 (4,), eta0, and l1, l2 and group strength for an item, l1 or the group's being 0
+    """
+
+    table: np.ndarray
+    seen: np.ndarray
+    is_unpenalised: np.ndarray
+    is_linf: bool
+    counters: np.ndarray
+    rates: np.ndarray
+
+
 @inner
-def apply_accrued(row, then, counters, rates, is_linf, workspace):
-    """Apply to a row the penalty that has accrued since it was last used; then : its row of `seen`."""
+def apply_accrued(f, rows, workspace):
+    """Apply to row f the penalty that has accrued since it was last used, unless it has none."""
+    if rows.is_unpenalised[f]:
+        return
+    row, then, counters, rates = rows.table[f], rows.seen[f], rows.counters, rows.rates
     accrued = counters[DUE] - then[DUE - 1]
     if accrued > 0.0:
         amount = accrued * counters[SCALE]
         ratio = counters[SCALE] / then[SCALE - 1]
         for r in range(row.size):
             row[r] *= ratio
-        shrink_block(row, amount * rates[L1], amount * rates[GROUP], is_linf, workspace)
+        shrink_block(row, amount * rates[L1], amount * rates[GROUP], rows.is_linf, workspace)
     then[DUE - 1], then[SCALE - 1] = counters[DUE], counters[SCALE]
 
 
 @kernel
-def apply_lazy_penalty_to_rows(table, seen, is_unpenalised, is_linf, counters, rates):
-    """Apply the accrued penalty to all rows, and start the sum and the scale anew."""
-    workspace = np.empty(table.shape[1])
-    for f in range(table.shape[0]):
-        if not is_unpenalised[f]:
-            apply_accrued(table[f], seen[f], counters, rates, is_linf, workspace)
-        seen[f, 0], seen[f, 1] = 0.0, 1.0
-    counters[DUE], counters[SCALE] = 0.0, 1.0
+def apply_lazy_penalty_to_rows(rows):
+    """Apply the accrued penalty to all rows, and start the sum and the scale anew; rows : ShrunkRows."""
+    workspace = np.empty(rows.table.shape[1])
+    for f in range(rows.table.shape[0]):
+        apply_accrued(f, rows, workspace)
+        rows.seen[f, 0], rows.seen[f, 1] = 0.0, 1.0
+    rows.counters[DUE], rows.counters[SCALE] = 0.0, 1.0
 
 
 @inner
@@ -83,30 +120,27 @@ def scores_to_margins(loss, n_states, label, margins, probabilities, losses, row
 
 
 @kernel
-def learn_rows(
-    loss, order, indptr, features, values, labels, starts, sets, weights, n_states,
-    table, seen, is_unpenalised, is_linf, counters, rates,
-):  # fmt: skip
+def learn_rows(loss, order, data, n_states, rows):
     """Take a step on each of the items `order`, until the scale is too small to go on; returns the number of steps.
 
-    indptr, features, values: the items' features, by item; labels, weights: (N,); starts, sets: the labels of items
-    that have several (RANKING), empty otherwise. Comparisons let NaN pass, so that a run that diverges is noticed.
+    data : RowData; rows : ShrunkRows. Comparisons let NaN pass, so that a run that diverges is noticed.
     """
+    indptr, features, values, labels, starts, sets, weights = data
+    table, counters, rates = rows.table, rows.counters, rows.rates
     width = table.shape[1]
     margins, losses = np.empty((1, width)), np.zeros(1)
     probabilities = relevance = np.zeros((1, width))  # no loss reads both
-    rows, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
+    place, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
     g, h, workspace, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
     label, own = np.zeros(1, labels.dtype), np.empty((2, width))
-    state = MarginState(loss, rows, nothing, label, one, margins, probabilities, relevance, losses)
+    state = MarginState(loss, place, nothing, label, one, margins, probabilities, relevance, losses)
     for k in range(order.size):
         i = order[k]
         begin, end = indptr[i], indptr[i + 1]
         for e in range(begin, end):
             if e + AHEAD < end:
                 prefetch(table, features[e + AHEAD])
-            if not is_unpenalised[features[e]]:
-                apply_accrued(table[features[e]], seen[features[e]], counters, rates, is_linf, workspace)
+            apply_accrued(features[e], rows, workspace)
         margins[:] = 0.0
         add_picked(margins[0], table, features, begin, end, values)
         if loss == RANKING:
@@ -114,7 +148,7 @@ def learn_rows(
                 relevance[0, sets[e]] = 1.0
         label[0] = labels[i]
         scores_to_margins(
-            loss, n_states, label[0], margins, probabilities, losses, rows, workspace, exponents
+            loss, n_states, label[0], margins, probabilities, losses, place, workspace, exponents
         )
         slopes(state, 0, 1, g, h, own)
         if loss == RANKING:

@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.rows import add_picked, prefetch
+from crfqn.kernels.numba_internals import prefetch
+from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
@@ -52,12 +53,19 @@ class LazyRows(NamedTuple):
     counters: np.ndarray
 
 
-class PositionRows(NamedTuple):
-    """The features of all positions, compressed by position (CSR), int64, int32 and float64; values (0,): all are 1."""
+class ItemData(NamedTuple):
+    """The items: their positions' features, compressed by position (CSR), what was observed, and their weights.
 
+    offsets : int64 (items + 1,); indptr, features, values : int64, int32 and float64; values (0,): all are 1
+    targets : int32 (positions,); weights : float64 (items,)
+    """
+
+    offsets: np.ndarray
     indptr: np.ndarray
     features: np.ndarray
     values: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
 
 
 class ItemColumns(NamedTuple):
@@ -119,8 +127,9 @@ def apply_lazy_penalty_to_rows(chosen, rows):
 
 
 @kernel
-def apply_lazy_penalty(table, shares, pattern_of, counters):
-    """Apply the accrued penalty to every row and return to s = 1; parameters as in `LazyRows`."""
+def apply_lazy_penalty(rows):
+    """Apply the accrued penalty to every row and return to s = 1; rows : LazyRows."""
+    table, shares, pattern_of, counters = rows
     accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
     for r in range(table.shape[0]):
         row, share = table[r], shares[pattern_of[r]]
@@ -150,13 +159,13 @@ def end_step(eta, counters, rates):
 
 
 @subkernel
-def largest_item(order, offsets, indptr):
+def largest_item(order, data):
     """Return the most positions and the most entries that one of the items `order` has."""
     n_positions = n_entries = 0
     for i in order:
-        a, b = offsets[i], offsets[i + 1]
+        a, b = data.offsets[i], data.offsets[i + 1]
         n_positions = max(n_positions, b - a)
-        n_entries = max(n_entries, indptr[b] - indptr[a])
+        n_entries = max(n_entries, data.indptr[b] - data.indptr[a])
     return n_positions, n_entries
 
 
@@ -173,7 +182,7 @@ def new_item_columns(most, n_edge_rows, n_features, is_binary):
 def transpose_item(a, b, data, columns):
     """Sort the entries of the positions a ... b - 1 by feature; returns the number of features.
 
-    data : PositionRows; columns : ItemColumns, out
+    data : ItemData; columns : ItemColumns, out
     """
     indptr, features, values = data.indptr, data.features, data.values
     present, first_of, index_of = columns.present, columns.first_of, columns.index_of

@@ -1,6 +1,6 @@
 """Stochastic gradient steps over chains and taxonomies: the inference of one item, then its step.
 
-The recursions are those of `kernels/chain/forward_backward.py` and `kernels/taxonomy.py`, called
+The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, called
 for a single item: scores come position by position, so nothing is transposed. Edge rows belong to every item, and come
 after the rows of the features.
 
@@ -10,22 +10,19 @@ Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.chain.forward_backward import (
+from crfqn.kernels.forward_backward import (
     LARGEST_RANGE,
     add_outer,
     forbid,
     padded_edges,
     pass_messages,
 )
-from crfqn.kernels.chain.logarithms import log_item
-from crfqn.kernels.chain.viterbi import add_mask, mask_ends
-from crfqn.kernels.exp import exp_in_place
-from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.rows import aligned_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
+from crfqn.kernels.viterbi import add_mask, mask_ends
 from crfqn.solvers.stochastic.item_kernels import (
     SCALE,
-    LazyRows,
-    PositionRows,
     apply_lazy_penalty_to_rows,
     end_step,
     largest_item,
@@ -123,19 +120,15 @@ def subtract_labels(labels, weight, residual, edge_counts):
 
 
 @kernel
-def learn_chains(
-    order, offsets, indptr, features, values, targets, item_weights, n_states, table, shares, pattern_of, counters,
-    rates, mask,
-):  # fmt: skip
+def learn_chains(order, data, n_states, rows, rates, mask):
     """Take a step on each item of `order` while the scale is in range; returns the number of steps.
 
-    table and counters change in place. Parameters as in `LazyRows` and `PositionRows`; order : items; offsets : int64
-    (I + 1,); targets : int32 (positions,); item_weights : float64 (I,); mask : TransitionMask
+    data : ItemData; rows : LazyRows, whose table and counters change in place; mask : TransitionMask
     """
-    rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
+    table, shares, pattern_of, counters = rows
     width, n_features = shares.shape[1], table.shape[0] - n_states
-    longest, most = largest_item(order, offsets, indptr)
-    columns = new_item_columns(most, n_states, n_features, values.size == 0)
+    longest, most = largest_item(order, data)
+    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
     scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
     alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
@@ -144,8 +137,8 @@ def learn_chains(
     masked = aligned_rows(n_states, width)
     for done in range(order.size):
         i = order[done]
-        a, b = offsets[i], offsets[i + 1]
-        length, weight = b - a, item_weights[i]
+        a, b = data.offsets[i], data.offsets[i + 1]
+        length, weight = b - a, data.weights[i]
         n = transpose_item(a, b, data, columns)
         for k in range(n_states):
             columns.present[n + k] = edge_rows[k]
@@ -158,7 +151,7 @@ def learn_chains(
             scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length],
             exponents, edge_counts,
         )  # fmt: skip
-        subtract_labels(targets[a:b], weight, p, edge_counts)
+        subtract_labels(data.targets[a:b], weight, p, edge_counts)
         eta = learning_rate(counters, rates)
         scaled_eta = eta / counters[SCALE]
         learn_features(n, columns, p, gradient, rows, eta, scaled_eta)
@@ -190,19 +183,12 @@ def node_residual(scores, parents, is_label, target, weight, tile, shifted, expo
 
 
 @kernel
-def learn_tree(
-    order, offsets, indptr, features, values, targets, item_weights, parents, is_label, table, shares, pattern_of,
-    counters, rates,
-):  # fmt: skip
-    """Take a step on each item of `order` while the scale is in range; returns the number of steps.
-
-    table and counters change in place. Parameters as in `learn_chains`; parents : int32 (K,); is_label :
-    bool (K,)
-    """
-    rows, data = LazyRows(table, shares, pattern_of, counters), PositionRows(indptr, features, values)
-    n_features, width = table.shape[0], shares.shape[1]
-    most = largest_item(order, offsets, indptr)[1]
-    columns = new_item_columns(most, 0, n_features, values.size == 0)
+def learn_tree(order, data, parents, is_label, rows, rates):
+    """Take steps as `learn_chains` does; parents : int32 (K,); is_label : bool (K,)."""
+    counters = rows.counters
+    n_features, width = rows.table.shape[0], rows.shares.shape[1]
+    most = largest_item(order, data)[1]
+    columns = new_item_columns(most, 0, n_features, data.values.size == 0)
     scores, residual, gradient = aligned_rows(1, width), aligned_rows(1, width), aligned_rows(1, width)[0]
     tile, shifted, exponents = (
         np.empty(parents.size),
@@ -211,12 +197,12 @@ def learn_tree(
     )
     for done in range(order.size):
         i = order[done]
-        a, b = offsets[i], offsets[i + 1]
+        a, b = data.offsets[i], data.offsets[i + 1]
         n = transpose_item(a, b, data, columns)
         apply_lazy_penalty_to_rows(columns.present[:n], rows)
         score_item(a, b, n, data, columns, rows, scores)
         node_residual(
-            scores[0], parents, is_label, targets[a], item_weights[i], tile, shifted, exponents, residual[0]
+            scores[0], parents, is_label, data.targets[a], data.weights[i], tile, shifted, exponents, residual[0]
         )  # fmt: skip
         eta = learning_rate(counters, rates)
         learn_features(n, columns, residual, gradient, rows, eta, eta / counters[SCALE])

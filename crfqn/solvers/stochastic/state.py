@@ -23,10 +23,23 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import LazyPoint
 from crfqn.objectives.registry import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.row_penalty import RowPenalty
+from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
-from crfqn.solvers.stochastic.item_kernels import ETA0, apply_lazy_penalty, count_means, write_means
-from crfqn.solvers.stochastic.mistake_kernels import N_SEEN, N_WRONG, correct_chains, correct_tree
+from crfqn.solvers.stochastic.item_kernels import (
+    ETA0,
+    ItemData,
+    LazyRows,
+    apply_lazy_penalty,
+    count_means,
+    write_means,
+)
+from crfqn.solvers.stochastic.perceptron_kernels import (
+    N_SEEN,
+    N_WRONG,
+    AveragedRows,
+    correct_chains,
+    correct_tree,
+)
 from crfqn.solvers.stochastic.sgd_kernels import learn_chains, learn_tree
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
@@ -90,18 +103,20 @@ class LearnedRows(MethodState):
         """The structure of all parts."""
         return self.parts[0].loss.structure
 
-    def item_data(self, which: int, items: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Return what kernels read of some items of a part: their order, features, targets and weights."""
+    def item_data(self, which: int) -> ItemData:
+        """Return what kernels read of the items of a part."""
         part = self.parts[which]
         loss = part.loss
-        return items, part.map.offsets, *part.map.store.by_position(), loss.targets, part.weights
+        indptr, features, values = part.map.store.by_position()
+        return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
 
-    def fixed_patterns(self) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-        """Return rows of what stays zero, (patterns, width), and which is whose, (rows,)."""
+    def averaged_rows(self) -> AveragedRows:
+        """Return weights of zeros of which a mean is kept."""
         kinds, pattern_of = self.patterns(NO_COORDS)
         is_fixed = np.zeros((len(kinds), self.width), bool)
         is_fixed[:, : self.n_states] = kinds == FORBIDDEN
-        return is_fixed, pattern_of
+        weights, corrections = (untouched_rows(self.n_rows, self.width) for _ in range(2))
+        return AveragedRows(weights, corrections, is_fixed, pattern_of, np.zeros(2))
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
         """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
@@ -169,17 +184,17 @@ class SGDState(LearnedRows):
         share: float = 1.0,
     ) -> None:
         super().__init__(owner)
-        kinds, self.pattern_of = self.patterns(unpenalised)
-        self.shares = np.ones((len(kinds), self.width))
-        self.shares[:, : self.n_states] = SHARES[kinds]
+        kinds, self._pattern_of = self.patterns(unpenalised)
+        self._shares = np.ones((len(kinds), self.width))
+        self._shares[:, : self.n_states] = SHARES[kinds]
         self.rates = np.array([0.0, self.n_items / share, l1, l2])
         self.restart(start)
 
     def restart(self, start: tuple[Coords, Vector]) -> None:
         """Forget what was learned, and begin at these weights."""
-        self.table = untouched_rows(self.pattern_of.size, 2 * self.shares.shape[1])
-        self.counters = np.array([0.0, 0.0, 1.0])
-        self.table[self.places(start[0])] = start[1]
+        table = untouched_rows(self.n_rows, 2 * self.width)
+        table[self.places(start[0])] = start[1]
+        self.rows = LazyRows(table, self._shares, self._pattern_of, np.array([0.0, 0.0, 1.0]))
 
     @property
     def item_square(self) -> float:
@@ -199,20 +214,19 @@ class SGDState(LearnedRows):
         for which, rest in self.runs(order):
             while rest.size:
                 rest = rest[self._learn_part(which, rest) :]
-                apply_lazy_penalty(self.table, self.shares, self.pattern_of, self.counters)
+                apply_lazy_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        return self.sparse(self.table)
+        return self.sparse(self.rows.table)
 
     def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
         """Take steps on items of a part while numbers stay in range; returns how many."""
-        data, structure = self.item_data(which, order), self.structure
-        state = (self.table, self.shares, self.pattern_of, self.counters, self.rates)
+        data, structure, state = self.item_data(which), self.structure, (self.rows, self.rates)
         if isinstance(structure, Taxonomy):
-            return int(learn_tree(*data, structure.parents, structure.is_label, *state))
-        return int(learn_chains(*data, self.n_states, *state, cast(Chain, structure).mask))
+            return int(learn_tree(order, data, structure.parents, structure.is_label, *state))
+        return int(learn_chains(order, data, self.n_states, *state, cast(Chain, structure).mask))
 
 
 class Learned(NamedTuple):
@@ -234,7 +248,7 @@ class Learned(NamedTuple):
 class PerceptronState(LearnedRows):
     """The weights, changed by `correct` an item at a time, and the mean of all that they have been.
 
-    Penalties take no part; weights outside of the objective's support stay zero (`mistake_kernels.py`).
+    Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
 
     Parameters
     ----------
@@ -244,11 +258,8 @@ class PerceptronState(LearnedRows):
 
     def __init__(self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector]) -> None:
         super().__init__(owner)
-        self.is_fixed, self.pattern_of = self.fixed_patterns()
-        self.weights = untouched_rows(self.n_rows, self.width)
-        self.corrections = untouched_rows(self.n_rows, self.width)
-        self.counters = np.zeros(2)
-        self.weights[self.places(start[0])] = start[1]
+        self.rows = self.averaged_rows()
+        self.rows.weights[self.places(start[0])] = start[1]
 
     def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
         """Label the items `order`, numbers below `n_items`, and learn from each mistake at once.
@@ -263,36 +274,35 @@ class PerceptronState(LearnedRows):
         -------
         The number of positions that were labelled wrongly.
         """
-        before, structure = self.counters[N_WRONG], self.structure
-        state = (self.weights, self.corrections, self.is_fixed, self.pattern_of, self.counters)
+        before, structure, rows = self.rows.counters[N_WRONG], self.structure, self.rows
         for which, items in self.runs(order):
-            data = self.item_data(which, items)
+            data = self.item_data(which)
             if isinstance(structure, Taxonomy):
-                correct_tree(*data, structure.parents, structure.is_label, aggressiveness, *state)
+                correct_tree(items, data, structure.parents, structure.is_label, aggressiveness, rows)
             else:
-                correct_chains(*data, self.n_states, aggressiveness, *state, cast(Chain, structure).mask)
+                mask = cast(Chain, structure).mask
+                correct_chains(items, data, self.n_states, aggressiveness, rows, mask)
         self.owner.n_passes += order.size / self.n_items
-        return int(self.counters[N_WRONG] - before)
+        return int(rows.counters[N_WRONG] - before)
 
     def learned(self) -> Learned:
         """Return all that has been learned; it is not copied."""
-        return Learned(self.weights, self.corrections, self.counters, self.n_features)
+        return Learned(self.rows.weights, self.rows.corrections, self.rows.counters, self.n_features)
 
     def resume(self, learned: Learned) -> None:
         """Go on from what was learned before, in the same arrays unless there are more features."""
-        self.counters = learned.counters
-        if learned.n_features == self.n_features:
-            self.weights, self.corrections = learned.weights, learned.corrections
-            return
-        n_known = learned.n_features
-        for mine, theirs in ((self.weights, learned.weights), (self.corrections, learned.corrections)):
-            mine[:n_known] = theirs[:n_known]
-            mine[self.n_features :] = theirs[n_known:]
+        *tables, counters, n_known = learned
+        if n_known != self.n_features:
+            mine = (self.rows.weights, self.rows.corrections)
+            for new, old in zip(mine, tables, strict=True):
+                new[:n_known], new[self.n_features :] = old[:n_known], old[n_known:]
+            tables = [*mine]
+        self.rows = self.rows._replace(weights=tables[0], corrections=tables[1], counters=counters)
 
     def point(self) -> LazyPoint:
         """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
-        share = 1.0 / max(self.counters[N_SEEN], 1.0)
-        return LazyPoint(self.owner, *self.sparse(self.weights, self.corrections, share))
+        share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
+        return LazyPoint(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 class FobosState(MethodState):
@@ -332,16 +342,16 @@ class FobosState(MethodState):
         width = -(-self.n_states // LANES) * LANES
         check_memory(self.n_features, width, self.n_features, self.n_states)
         self.items = np.flatnonzero(objective.weights > 0)
-        self.table = untouched_rows(self.n_features, width)
-        self.seen = np.tile([0.0, 1.0], (self.n_features, 1))
-        self.is_unpenalised = np.zeros(self.n_features, bool)
-        self.is_unpenalised[local.unpenalised] = True
-        self.is_linf = local.is_linf
-        self.counters, self.rates = np.array([0.0, 0.0, 1.0]), np.zeros(4)
-        for place, strength in ((fobos.L1, local.l1), (fobos.L2, local.l2), (fobos.GROUP, local.group_l1)):
-            self.rates[place] = strength * share / max(self.n_items, 1)
+        self.rows = fobos.ShrunkRows(
+            untouched_rows(self.n_features, width),
+            np.tile([0.0, 1.0], (self.n_features, 1)),
+            local.is_unpenalised(np.arange(self.n_features)),
+            local.is_linf,
+            np.array([0.0, 0.0, 1.0]),
+            np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
+        )
         split = split_coords(start[0], self.n_states, self.n_features)
-        self.table[split.features, split.states] = start[1]
+        self.rows.table[split.features, split.states] = start[1]
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -364,23 +374,17 @@ class FobosState(MethodState):
         t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
         outstanding.
         """
-        self.rates[fobos.ETA0] = eta0
+        self.rows.rates[fobos.ETA0] = eta0
         owner, rest, loss = self.objective, self.items[order], self.objective.loss
-        labels = loss.labels, *loss.label_sets
+        data = fobos.RowData(*owner.map.store.by_position(), loss.labels, *loss.label_sets, owner.weights)
         while rest.size:
-            n_done = fobos.learn_rows(
-                loss.code, rest, *owner.map.store.by_position(), *labels, owner.weights, self.n_states,
-                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates,
-            )  # fmt: skip
-            rest = rest[n_done:]
-            fobos.apply_lazy_penalty_to_rows(
-                self.table, self.seen, self.is_unpenalised, self.is_linf, self.counters, self.rates
-            )
+            rest = rest[fobos.learn_rows(loss.code, rest, data, self.n_states, self.rows) :]
+            fobos.apply_lazy_penalty_to_rows(self.rows)
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        dense = self.table[:, : self.n_states]
+        dense = self.rows.table[:, : self.n_states]
         states, features = np.nonzero(dense.T)
         return states * self.n_features + features, dense[features, states]
 

@@ -6,7 +6,7 @@ import os
 import pytest
 from own_documents import OWN, TEXTS
 
-from crfqn.model_file import read_model, write_model
+from crfqn.data.model_file import read_model, write_model
 
 
 class TestMistakes:

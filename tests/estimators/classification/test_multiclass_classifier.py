@@ -17,10 +17,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import automatic_solver as automatic
 from crfqn.estimators import multiclass as module
-from crfqn.model_file import read_model, write_model
 from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
 from crfqn.result import Status
@@ -470,12 +470,12 @@ class TestMessages:
         ("settings", "message"),
         [
             ({"loss": "huber"}, r"^loss: expected one of \['squared-hinge', .*\], got 'huber'$"),
-            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1/l2', .*\], got 'lasso'$"),
+            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1', .*\], got 'lasso'$"),
             ({"penalty": None}, r"^penalty: expected one of .*, got None$"),
             ({"l1": 0.5}, r"^l1: the penalty 'l1/l2' has none, its strength is group_l1; 'sparse-group' and 'l1' and "),
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
-            ({"group_l1": -1.0}, r"^group_l1: expected a finite number >= 0, got -1.0$"),
-            ({"l2": np.nan}, r"^l2: expected a finite number >= 0, got nan$"),
+            ({"group_l1": -1.0}, r"^group_l1: expected None, 'auto' or a finite number >= 0, got -1.0$"),
+            ({"l2": np.nan}, r"^l2: expected None or a finite number >= 0, got nan$"),
             ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS needs a penalty .* without L1 and groups"),

@@ -18,11 +18,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import base
 from crfqn.estimators import multilabel_ranker as module
 from crfqn.estimators.thresholds import fewest_errors, item_thresholds, largest_f1
-from crfqn.model_file import read_model, write_model
 from crfqn.regularization_path import Grid
 
 X, TABLE = make_multilabel_classification(
@@ -307,7 +307,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"threshold": "global"}, r"^threshold: expected one of \('item', 'label'\), got 'global'$"),
+            ({"threshold": "global"}, r"^threshold: expected one of \['item', 'label'\], got 'global'$"),
             ({"class_weight": {9: 2.0}}, r"^class_weight: no item has the label 9"),
             ({"l1": 1.0}, r"^l1: the penalty 'l1/l2' has none"),
         ],

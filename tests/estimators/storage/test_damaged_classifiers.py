@@ -8,8 +8,8 @@ from stored_items import ROWS, trained
 from stored_models import rewriter
 
 import crfqn
+from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.model_file import read_model
 
 
 class TestContentOfClassifiersThatDoesNotFit:

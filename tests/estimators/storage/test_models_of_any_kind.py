@@ -15,8 +15,8 @@ from stored_items import ITEM_MODELS, ROWS, trained
 from stored_models import named, rewriter
 
 import crfqn
+from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.model_file import read_model
 from crfqn.report.subject import parameters
 
 
@@ -103,7 +103,7 @@ class TestContentThatDoesNotFit:
     [
         ("chain", "tol", "much", r"expected a finite number >= 0, got 'much'"),
         ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
-        ("chain", "l2", [1], r"expected a finite number >= 0, got \[1\]"),
+        ("chain", "l2", [1], r"expected 'auto' or a finite number >= 0, got \[1\]"),
         ("chain", "max_iter", 2.5, r"expected an integer >= 1, got 2\.5"),
         ("chain", "verbose", "x", r"expected a whole number, got 'x'"),
         ("chain", "warm_start", 1, r"expected True or False, got 1"),
@@ -113,7 +113,7 @@ class TestContentThatDoesNotFit:
         ("flat str", "penalty", {"a": 1}, r"expected one of .*, got {'a': 1}"),
         ("star", "class_weight", 7, r"expected None, 'balanced' or a dict .*, got 7"),
         ("star", "separator", None, r"expected a separator of one or more characters, got None"),
-        ("path rows", "l1", True, r"expected a finite number >= 0, got True"),
+        ("path rows", "l1", True, r"expected .*'auto' or a finite number >= 0, got True"),
         ("path rows", "max_seconds", "x", r"expected None or a number > 0, got 'x'"),
     ],
 )

@@ -13,8 +13,8 @@ from stored_models import PROBLEM, assert_same_predictions, assert_same_result, 
 
 import crfqn
 from crfqn import ChainCRF, MulticlassCRF, Sequences
+from crfqn.data.model_file import read_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model_file import read_model
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import ProxQN
 

@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 from crfqn.arrays import NO_COORDS
+from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.strengths import SHARE_WITH_L2, SHARES
-from crfqn.model_file import read_model, write_model
 from crfqn.objectives.gradient_noise import gradient_noise
 
 PROBLEM = make_problem(5, n_items=30)
@@ -173,8 +173,8 @@ class TestAround:
             (ChainCRF(l1="much"), "l1: expected 'auto' or a finite number >= 0, got 'much'"),
             (ChainCRF(group_l1="much"), "group_l1: expected 'auto'"),
             (ChainCRF(l2="much"), "l2: expected 'auto' or a finite number >= 0, got 'much'"),
-            (MulticlassCRF(l2="auto"), "l2: expected a finite number >= 0, got 'auto'"),
-            (MulticlassCRF(l1="AUTO"), "l1: expected 'auto'"),
+            (MulticlassCRF(l2="auto"), "l2: expected None or a finite number >= 0, got 'auto'"),
+            (MulticlassCRF(l1="AUTO"), "l1: expected None, 'auto'"),
             (MulticlassClassifier(l1="auto"), "l1: the penalty 'l1/l2' has none"),
         ],
     )

@@ -1,0 +1,316 @@
+"""Forward-backward over some items: everything that one inference pass over a chain returns.
+
+Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the normalised messages,
+
+    forward   a_t(k) = psi_t(k) sum_j a_{t-1}(j) M(j, k) / c_t,     log Z = sum_t (log c_t + shift_t)
+    backward  b_t(j) = sum_k M(j, k) u_{t+1}(k),                    u_t(k) = psi_t(k) b_t(k) / c_t
+    p_t(k) = a_t(k) b_t(k),    P(y_t = j, y_{t+1} = k) = a_t(j) M(j, k) u_{t+1}(k)
+
+where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of
+every pair marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
+
+Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where
+that could underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed.
+
+Scores and edges of -inf forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others.
+Then a message that matters may be small however small the ranges: one that has underflowed is missing in the forward
+recursion and not in the backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
+
+Memory: scores and residual are label-major (K, N). A chunk of items is copied into rows of `width` = K
+rounded up to LANES, small enough for the L2 cache, so that every inner loop runs over whole vector
+registers and no short item pays for starting one; the padding stays zero.
+
+Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges: float64 (K, K), from x to.
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel, subkernel
+from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.rows import LANES, add_products, aligned_rows, exp_in_place
+
+CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
+BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB
+LARGEST_RANGE = 600.0  # exp(-600) = 3e-261: far from the smallest normal number even after a product
+AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is far below
+
+
+@subkernel
+def padded_edges(edges):
+    """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
+
+    The padding is zero; so is M where an edge is -inf, which is not the smallest one.
+    """
+    n_states = edges.shape[0]
+    width = (n_states + LANES - 1) // LANES * LANES
+    m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
+    largest, smallest = -np.inf, np.inf
+    for j in range(n_states):
+        for k in range(n_states):
+            largest = edges[j, k] if edges[j, k] > largest else largest
+            smallest = edges[j, k] if -np.inf < edges[j, k] < smallest else smallest
+    if largest == -np.inf:
+        largest = smallest = 0.0
+    for j in range(n_states):
+        for k in range(n_states):
+            m[j, k] = np.exp(edges[j, k] - largest)
+            m_transposed[k, j] = m[j, k]
+    return m, m_transposed, largest, smallest
+
+
+@subkernel
+def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
+    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
+
+    shift[t], spread[t]: the largest score of the position, and the largest less the smallest.
+    """
+    n_states, width = scores.shape[0], psi.shape[1]
+    for t in range(length):
+        shift[t] = scores[0, start + t]
+        spread[t] = shift[t]
+    for k in range(1, n_states):
+        row = scores[k, start : start + length]
+        for t in range(length):
+            shift[t] = row[t] if row[t] > shift[t] else shift[t]
+            spread[t] = row[t] if row[t] < spread[t] else spread[t]
+    for t in range(length):
+        spread[t] = shift[t] - spread[t]
+    whole = length // LANES * LANES
+    for tile in range(0, whole, LANES):
+        for k in range(n_states):
+            for i in range(LANES):  # a constant count: the compiler unrolls it into one load and eight stores
+                centred[tile + i, k] = scores[k, start + tile + i] - shift[tile + i]
+    for t in range(whole, length):
+        for k in range(n_states):
+            centred[t, k] = scores[k, start + t] - shift[t]
+    for t in range(length):
+        for k in range(width):
+            psi[t, k] = centred[t, k]
+    exp_in_place(psi[:length].reshape(length * width), exponents)
+    for t in range(length):
+        for k in range(n_states, width):
+            psi[t, k] = 0.0
+        if spread[t] == np.inf:
+            spread[t] = forbid(centred[t], psi[t], n_states)
+
+
+@subkernel
+def forbid(centred, psi, n_states):
+    """Write zeros where a centred score is -inf; returns the range of the others, whose largest is 0."""
+    lowest = 0.0
+    for k in range(n_states):
+        if centred[k] == -np.inf:
+            centred[k], psi[k] = 0.0, 0.0
+        else:
+            lowest = centred[k] if centred[k] < lowest else lowest
+    return -lowest
+
+
+@subkernel
+def forward(psi, m, n_states, alpha, scale):
+    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
+    length, width = psi.shape
+    log_scale = 0.0
+    for t in range(length):
+        a, p = alpha[t], psi[t]
+        for k in range(width):
+            a[k] = 1.0 if t == 0 else 0.0
+        if t > 0:
+            add_products(a, m, 0, n_states, alpha[t - 1], 0, 1)
+        total = 0.0
+        for k in range(width):
+            a[k] *= p[k]
+            total += a[k]
+        scale[t] = 1.0 / total
+        log_scale += np.log(total)
+        for k in range(width):
+            a[k] *= scale[t]
+    return log_scale
+
+
+@subkernel
+def backward(psi, m_transposed, n_states, alpha, scale, p):
+    """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
+    length, width = psi.shape
+    for t in range(length - 1, -1, -1):
+        b, u, a = p[t], psi[t], alpha[t]
+        for k in range(width):
+            b[k] = 1.0 if t == length - 1 else 0.0
+        if t < length - 1:
+            add_products(b, m_transposed, 0, n_states, psi[t + 1], 0, 1)
+        for k in range(width):
+            u[k] *= b[k] * scale[t]
+        for k in range(width):
+            b[k] *= a[k]
+
+
+@subkernel
+def add_outer(alpha, u, length, raw, n_states):
+    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache.
+
+    u is zero where an item starts, so no pair crosses items.
+    """
+    rows, width = alpha.shape
+    flat = alpha.reshape(rows * width)
+    for block in range(1, length, BLOCK):
+        stop = block + BLOCK if block + BLOCK < length else length
+        for j in range(n_states):
+            # Row e = t + 1 of u belongs to row t of alpha, one width back.
+            add_products(raw[j], u, block, stop, flat, j - width, width)
+
+
+@subkernel
+def store_marginals(p, start, length, residual):
+    """residual[k, start + t] = p[t, k] for one chunk."""
+    whole = length // LANES * LANES
+    for tile in range(0, whole, LANES):
+        for k in range(residual.shape[0]):
+            for i in range(LANES):
+                residual[k, start + tile + i] = p[tile + i, k]
+    for t in range(whole, length):
+        for k in range(residual.shape[0]):
+            residual[k, start + t] = p[t, k]
+
+
+@subkernel
+def expected_scores(p, centred, shift, length, expected):
+    """expected[t] = sum_k p[t, k] score[t, k] for one chunk; the marginals sum to 1, so the shift is added once."""
+    width = p.shape[1]
+    for t in range(length):
+        total = 0.0
+        for k in range(width):
+            total += p[t, k] * centred[t, k]
+        expected[t] = total + shift[t]
+
+
+@subkernel
+def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge_counts):
+    """Multiply an item's marginals by its weight, subtract the observed counts; returns the targets' score."""
+    if weight != 1.0:
+        for k in range(scores.shape[0]):
+            for t in range(start, stop):
+                residual[k, t] *= weight
+    score = 0.0
+    if targets.size > 0:
+        for t in range(start, stop):
+            residual[targets[t], t] -= weight
+            score += scores[targets[t], t]
+            if t > start:
+                edge_counts[targets[t - 1], targets[t]] -= weight
+                score += edges[targets[t - 1], targets[t]]
+    return score
+
+
+@subkernel
+def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
+    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t.
+
+    NaN where they disagree, because a message has underflowed.
+    """
+    length, width = psi.shape
+    log_scale = forward(psi, m, n_states, alpha, scale)
+    backward(psi, m_transposed, n_states, alpha, scale, p)
+    total = 0.0
+    for k in range(width):
+        psi[0, k] = 0.0
+        total += p[0, k]
+    if not abs(total - 1.0) < AGREEMENT:
+        return np.nan
+    if weight != 1.0:
+        for t in range(1, length):
+            for k in range(width):
+                psi[t, k] *= weight
+    return log_scale
+
+
+@subkernel
+def chunk_end(first, items, offsets):
+    """Return the place behind the largest chunk of neighbours in `items` from place `first` on: at least one item."""
+    stop, start = first + 1, offsets[items[first]]
+    while (
+        stop < items.size and items[stop] == items[stop - 1] + 1 and offsets[items[stop] + 1] - start <= CHUNK
+    ):
+        stop += 1
+    return stop
+
+
+@subkernel
+def longest_item(items, offsets):
+    """Return the length of the longest of some items, or CHUNK if that is more."""
+    longest = CHUNK
+    for i in items:
+        length = offsets[i + 1] - offsets[i]
+        longest = length if length > longest else longest
+    return longest
+
+
+@subkernel
+def close_edges(raw, m, edges, edge_counts):
+    """edge_counts += raw * M; returns the expected edge score <edges, raw * M>."""
+    expected = 0.0
+    for j in range(edges.shape[0]):
+        for k in range(edges.shape[0]):
+            count = raw[j, k] * m[j, k]
+            edge_counts[j, k] += count
+            expected += edges[j, k] * count if m[j, k] > 0.0 else 0.0
+    return expected
+
+
+@kernel
+def forward_backward(items, offsets, scores, edges, targets, weights, residual, edge_counts, sums):
+    """Run inference over some items of a chain; returns their weighted expected edge score, in nats.
+
+    Parameters
+    ----------
+    items : int64 (n,), ascending
+    offsets : int64 (I + 1,); targets : int32 (N,), or (0,) where no labels are known; weights : float64 (I,)
+    residual : float64 (K, N), out: weight * (node marginals - observed), of these items' positions only.
+    edge_counts : float64 (K, K), in and out: += weight * (expected - observed) transitions.
+    sums : float64 (I, 3), out, in nats: log partition, expected node score, score of the targets.
+    """
+    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    edge_range = largest_edge - smallest_edge
+    n_states, width = edges.shape[0], m.shape[0]
+    rows = longest_item(items, offsets)
+    psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
+    p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
+    shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
+    exponents, raw = np.empty(rows * width, np.int64), aligned_rows(width, width)
+    expected_edges = 0.0
+    place = 0
+    while place < items.size:
+        behind = chunk_end(place, items, offsets)
+        chunk, stop = items[place], items[behind - 1] + 1
+        start, length = offsets[chunk], offsets[stop] - offsets[chunk]
+        load_scores(scores, start, length, centred, psi, shift, spread, exponents)
+        for i in range(chunk, stop):
+            a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
+            for t in range(a, b):
+                widest = spread[t] if spread[t] > widest else widest
+                sums[i, 0] += shift[t]
+            if a == b:
+                continue
+            if widest + 2 * edge_range < LARGEST_RANGE:
+                sums[i, 0] += (b - a - 1) * largest_edge
+                sums[i, 0] += pass_messages(
+                    psi[a:b], m, m_transposed, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
+                )
+            else:
+                sums[i, 0] = np.nan
+            if np.isnan(sums[i, 0]):
+                sums[i, 0], expected = log_item(
+                    scores, edges, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
+                )
+                expected_edges += expected
+        add_outer(alpha, psi, length, raw, n_states)
+        store_marginals(p, start, length, residual)
+        expected_scores(p, centred, shift, length, scale)
+        for i in range(chunk, stop):
+            sums[i, 1] = 0.0
+            for t in range(offsets[i] - start, offsets[i + 1] - start):
+                sums[i, 1] += scale[t]
+            sums[i, 2] = subtract_targets(
+                targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
+            )
+        place = behind
+    return expected_edges + close_edges(raw, m, edges, edge_counts)

@@ -1,0 +1,443 @@
+"""Losses seen from one row of the weights: slopes, curvatures, and the margins' moves that follow the row's.
+
+For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). What each position keeps is
+laid out position-major, so that a row's update reads whole cache lines; a move of row j touches the positions that have
+feature j and nothing else. Branch-free where the paper's loop asks "is this pair violated?": a vector instruction
+answers eight times at once.
+
+Losses over label-major score arrays, further below, are for `objectives.losses`.
+
+Shapes: N positions, K states, width = K rounded up to LANES; s the scores, y the label, x the feature's value.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel, subkernel
+from crfqn.kernels.numba_internals import (
+    LANES,
+    hinge_move_1,
+    hinge_move_2,
+    hinge_move_3,
+    hinge_move_4,
+    hinge_slopes_1,
+    hinge_slopes_2,
+    hinge_slopes_3,
+    hinge_slopes_4,
+)
+from crfqn.kernels.rows import exp_in_place
+
+MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
+ONE = np.ones(1)  # the value of every entry where all are 1
+BATCH = 32  # positions whose exponentials are taken at once
+
+
+class MarginState(NamedTuple):
+    """The data by feature, and what each position keeps.
+
+    loss : MULTICLASS ... RANKING
+    indices, values : of the entries, positions and values; without values, (0,), all are 1
+    labels : int32 (N,), y; weights : float64 (N,), how often a position counts
+    margins : float64 (N, width), -inf beside the states: 1 + s_r - s_y, and -inf at y (MULTICLASS); 1 + s_r, and
+        1 - s_y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
+    probabilities, relevance : float64 (N, width) with LOGISTIC, and with RANKING, 1 where a label is relevant;
+        (0, width) with other losses
+    losses : float64 (N,), the loss of each position; up to date during a sweep for LOGISTIC and RANKING only
+    """
+
+    loss: int
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    margins: np.ndarray
+    probabilities: np.ndarray
+    relevance: np.ndarray
+    losses: np.ndarray
+
+
+@inner
+def value_of(values, e):
+    """Return the value of entry e; without values, (0,), all are 1."""
+    return values[e] if values.size > 0 else 1.0
+
+
+@inner
+def add_hinge_slopes(state, begin, end, g, h, own):
+    """Add half of equations 5 and 6: c x max(A_r, 0) to g_r, c x^2 [A_r > 0] to h_r, the label's terms to own.
+
+    state : MarginState
+    """
+    _, indices, values, labels, weights, margins = state[:6]
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
+    width, column = margins.shape[1], 0
+    while column + 4 * LANES <= width:
+        hinge_slopes_4(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
+        column += 4 * LANES
+    if column + 3 * LANES == width:
+        hinge_slopes_3(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
+    elif column + 2 * LANES == width:
+        hinge_slopes_2(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
+    elif column < width:
+        hinge_slopes_1(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
+
+
+@inner
+def move_hinge(state, begin, end, step, d):
+    """A_r += step (d_r - d_y) x; returns the change of the loss."""
+    _, indices, values, labels, weights, margins = state[:6]
+    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
+    width, column, change = margins.shape[1], 0, 0.0
+    while column + 4 * LANES <= width:
+        change += hinge_move_4(
+            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
+        )
+        column += 4 * LANES
+    if column + 3 * LANES == width:
+        change += hinge_move_3(
+            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
+        )
+    elif column + 2 * LANES == width:
+        change += hinge_move_2(
+            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
+        )
+    elif column < width:
+        change += hinge_move_1(
+            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
+        )
+    return change
+
+
+@inner
+def task_slopes(state, begin, end, g, h, own):
+    """Add half the slopes and curvatures of the multitask squared hinge (equation 13) to g, h and own."""
+    for e in range(begin, end):
+        i = np.uint64(state.indices[e])
+        a, x = state.margins[i], value_of(state.values, e)
+        first = state.weights[i] * x
+        second = first * x
+        for r in range(a.size):
+            g[r] += first * (a[r] if a[r] > 0.0 else 0.0)
+            h[r] += second * (1.0 if a[r] > 0.0 else 0.0)
+        slack = a[state.labels[i]]
+        own[0, state.labels[i]] -= 2.0 * first * (slack if slack > 0.0 else 0.0)
+
+
+@inner
+def task_move(state, begin, end, step, d):
+    """Move the margins of the multitask squared hinge; returns the change of the loss."""
+    change = 0.0
+    for e in range(begin, end):
+        i = np.uint64(state.indices[e])
+        a, x, y = state.margins[i], step * value_of(state.values, e), state.labels[i]
+        part, own = 0.0, a[y]
+        for r in range(a.size):
+            old = a[r] if a[r] > 0.0 else 0.0
+            a[r] += x * d[r]
+            new = a[r] if a[r] > 0.0 else 0.0
+            part += new * new - old * old
+        wrong = a[y] if a[y] > 0.0 else 0.0
+        a[y] = own - x * d[y]
+        right = a[y] if a[y] > 0.0 else 0.0
+        part += right * right - wrong * wrong
+        change += state.weights[i] * part
+    return change
+
+
+@inner
+def logistic_slopes(state, begin, end, g, h, own):
+    """Add sum c x (p_r - [r = y]) to g and own, sum c x^2 p_r (1 - p_r) to h; c the position's weight."""
+    for e in range(begin, end):
+        i = np.uint64(state.indices[e])
+        p, x = state.probabilities[i], value_of(state.values, e)
+        first = state.weights[i] * x
+        second = first * x
+        for r in range(p.size):
+            g[r] += first * p[r]
+            h[r] += second * p[r] * (1.0 - p[r])
+        own[0, state.labels[i]] -= first
+
+
+@subkernel
+def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
+    """Compute probabilities and losses of the positions `rows` from their margins.
+
+    scores, exponents : float64 and int64 (rows * width,) at least, scratch
+    """
+    width = margins.shape[1]
+    for k in range(rows.size):
+        a = margins[rows[k]]
+        largest = 0.0  # the margin of y
+        for r in range(width):
+            largest = a[r] if a[r] > largest else largest
+        for r in range(width):
+            scores[k * width + r] = a[r] - largest
+        losses[rows[k]] = largest
+    exp_in_place(scores[: rows.size * width], exponents)
+    for k in range(rows.size):
+        p, total = probabilities[rows[k]], 0.0
+        for r in range(width):
+            total += scores[k * width + r]
+        share = 1.0 / total
+        for r in range(width):
+            p[r] = share * scores[k * width + r]
+        losses[rows[k]] += np.log(total)
+
+
+@subkernel
+def logistic_move(state, begin, end, step, d):
+    """Move the margins, probabilities and losses of the logistic loss, a batch of positions at a time.
+
+    Returns the change of the loss.
+    """
+    width, change = state.margins.shape[1], 0.0
+    scores, exponents = np.empty(BATCH * width), np.empty(BATCH * width, np.int64)
+    for start in range(begin, end, BATCH):
+        stop = min(start + BATCH, end)
+        for e in range(start, stop):
+            i = np.uint64(state.indices[e])
+            a, x = state.margins[i], step * value_of(state.values, e)
+            own = d[state.labels[i]]
+            for r in range(width):
+                a[r] += x * (d[r] - own)
+            change -= state.weights[i] * state.losses[i]
+        rows = state.indices[start:stop]
+        add_probabilities(rows, state.margins, state.probabilities, state.losses, scores, exponents)
+        for e in range(start, stop):
+            i = np.uint64(state.indices[e])
+            change += state.weights[i] * state.losses[i]
+    return change
+
+
+@inner
+def ranking_slopes(state, begin, end, g, h):
+    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label.
+
+    Section 4.7: a pair counts as the label and another class do in the multiclass loss.
+    """
+    for e in range(begin, end):
+        i = np.uint64(state.indices[e])
+        s, is_relevant, x = state.margins[i], state.relevance[i], value_of(state.values, e)
+        first = state.weights[i] * x
+        second = first * x
+        for y in range(s.size):
+            if is_relevant[y] > 0.0:
+                total, n_violated = 0.0, 0.0
+                for r in range(s.size):
+                    a = 1.0 + s[r] - s[y]
+                    if a > 0.0 and is_relevant[r] == 0.0:
+                        g[r] += first * a
+                        h[r] += second
+                        total += a
+                        n_violated += 1.0
+                g[y] -= first * total
+                h[y] += second * n_violated
+
+
+@inner
+def ranking_loss(s, is_relevant):
+    """Return the sum of max(1 + s_r - s_y, 0)^2 over the pairs of a relevant label y and an irrelevant one r."""
+    total = 0.0
+    for y in range(s.size):
+        if is_relevant[y] > 0.0:
+            for r in range(s.size):
+                a = 1.0 + s[r] - s[y]
+                if a > 0.0 and is_relevant[r] == 0.0:
+                    total += a * a
+    return total
+
+
+@inner
+def ranking_move(state, begin, end, step, d):
+    """Move the scores and losses of the ranking loss; returns the change of the loss."""
+    change = 0.0
+    for e in range(begin, end):
+        i = np.uint64(state.indices[e])
+        s, x = state.margins[i], step * value_of(state.values, e)
+        for r in range(s.size):
+            s[r] += x * d[r]
+        loss = ranking_loss(s, state.relevance[i])
+        change += state.weights[i] * (loss - state.losses[i])
+        state.losses[i] = loss
+    return change
+
+
+@kernel
+def fill_losses(state, first, last):
+    """Compute the losses of the positions first ... last - 1 from their margins, with LOGISTIC also probabilities."""
+    width = state.margins.shape[1]
+    if state.loss == LOGISTIC:
+        rows, size = np.arange(first, last), (last - first) * width
+        add_probabilities(
+            rows, state.margins, state.probabilities, state.losses, np.empty(size), np.empty(size, np.int64)
+        )
+        return
+    for i in range(first, last):
+        if state.loss == RANKING:
+            state.losses[i] = ranking_loss(state.margins[i], state.relevance[i])
+        else:
+            total, a = 0.0, state.margins[i]
+            for r in range(width):
+                total += a[r] * a[r] if a[r] > 0.0 else 0.0
+            state.losses[i] = total
+
+
+@bare_kernel
+def slopes(state, begin, end, g, h, own):
+    """Compute gradient and diagonal of the (generalised) Hessian of one row, over its entries begin ... end - 1.
+
+    Algorithm 3. g, h: float64 (width,), out. own: float64 (2, width), scratch for the labels' terms: a number written
+    to g between two vectors of it that are read makes the second read wait.
+    """
+    g[:] = 0.0
+    h[:] = 0.0
+    own[:] = 0.0
+    if state.loss == MULTICLASS:
+        add_hinge_slopes(state, begin, end, g, h, own)
+    elif state.loss == MULTITASK:
+        task_slopes(state, begin, end, g, h, own)
+    elif state.loss == LOGISTIC:
+        logistic_slopes(state, begin, end, g, h, own)
+    else:
+        ranking_slopes(state, begin, end, g, h)
+    factor = 1.0 if state.loss == LOGISTIC else 2.0
+    for r in range(g.size):
+        g[r] = factor * (g[r] + own[0, r])
+        h[r] = factor * (h[r] + own[1, r])
+
+
+@bare_subkernel
+def move(state, begin, end, step, d):
+    """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
+    if state.loss == MULTICLASS:
+        return move_hinge(state, begin, end, step, d)
+    if state.loss == MULTITASK:
+        return task_move(state, begin, end, step, d)
+    if state.loss == LOGISTIC:
+        return logistic_move(state, begin, end, step, d)
+    return ranking_move(state, begin, end, step, d)
+
+
+# Squared hinge losses over label-major score arrays: losses, residuals and dual slacks, and the features' constants,
+# for `objectives.losses`; equations as in Blondel, Seki and Uehara (2013). The residual is the derivative of the loss
+# by the scores, weights included. Pairs (relevant y, irrelevant r) of the ranking loss come from sets of labels:
+# position i has sets[starts[i] ... starts[i + 1]]; with one label each it is the multiclass loss, which is written
+# out apart because the position is the inner loop there.
+#
+# scores, residual, curvature: float64 (K, N); labels: int32 (N,); weights, losses, slacks: float64 (N,).
+# slacks: sum over the violated pairs of max(1 - margin, 0), which a dual value needs.
+
+
+@kernel
+def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, residual):
+    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1.
+
+    Without branches, and on arrays that start at `first`: the inner loop is compiled into vector instructions.
+    """
+    n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
+    loss, slack, own = np.zeros(n), np.zeros(n), np.empty(n)
+    for i in range(n):
+        own[i] = scores[y[i], first + i] - 1.0
+    for r in range(scores.shape[0]):
+        s, out = scores[r, first:last], residual[r, first:last]
+        for i in range(n):
+            a = s[i] - own[i]
+            q = a if a > 0.0 else 0.0
+            q = 0.0 if y[i] == r else q
+            out[i] = twice[i] * q
+            loss[i] += q * q
+            slack[i] += q
+    for i in range(n):
+        residual[y[i], first + i] = -twice[i] * slack[i]
+    for i in range(n):
+        losses[first + i], slacks[first + i] = loss[i], slack[i]
+
+
+@kernel
+def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residual):
+    """Compute the multitask loss and its residual (equations 11 and 13) at the positions first ... last - 1."""
+    n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
+    loss, slack = np.zeros(n), np.zeros(n)
+    for r in range(scores.shape[0]):
+        s, out = scores[r, first:last], residual[r, first:last]
+        for i in range(n):
+            sign = 1.0 if y[i] == r else -1.0
+            a = 1.0 - sign * s[i]
+            q = a if a > 0.0 else 0.0
+            out[i] = -sign * twice[i] * q
+            loss[i] += q * q
+            slack[i] += q
+    for i in range(n):
+        losses[first + i], slacks[first + i] = loss[i], slack[i]
+
+
+@kernel
+def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, residual, curvature):
+    """Compute the ranking loss (section 4.7), its residual, and the diagonal of its generalised Hessian.
+
+    residual, curvature : zero before
+    """
+    n_states = scores.shape[0]
+    is_relevant = np.zeros(n_states, np.bool_)
+    for i in range(first, last):
+        loss, slack = 0.0, 0.0
+        for e in range(starts[i], starts[i + 1]):
+            is_relevant[sets[e]] = True
+        for e in range(starts[i], starts[i + 1]):
+            y = sets[e]
+            for r in range(n_states):
+                a = 1.0 + scores[r, i] - scores[y, i]
+                if a > 0.0 and not is_relevant[r]:
+                    loss += a * a
+                    slack += a
+                    residual[r, i] += 2.0 * weights[i] * a
+                    residual[y, i] -= 2.0 * weights[i] * a
+                    curvature[r, i] += 2.0 * weights[i]
+                    curvature[y, i] += 2.0 * weights[i]
+        losses[i], slacks[i] = loss, slack
+        for e in range(starts[i], starts[i + 1]):
+            is_relevant[sets[e]] = False
+
+
+@kernel
+def weighted_squares(indptr, indices, values, weights, out):
+    """out[f] = sum_i weight_i x_if^2."""
+    for f in range(indptr.size - 1):
+        total = 0.0
+        for e in range(indptr[f], indptr[f + 1]):
+            x = value_of(values, e)
+            total += weights[indices[e]] * x * x
+        out[f] = total
+
+
+@kernel
+def star_constants(indptr, indices, values, labels, weights, n_states, out):
+    """Compute the block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened), out (F,).
+
+    With c_y the sum of weight x^2 over the positions of class y, a row's generalised Hessian is at most twice
+    sum_y c_y sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c', stars around every y, and both
+
+        K sum_r c_r    and    K max_r c_r + sqrt(K) ||c||
+
+    bound its largest eigenvalue; the paper has 2 (K - 1) sum_r c_r.
+    """
+    squares = np.empty(n_states)
+    for f in range(indptr.size - 1):
+        squares[:] = 0.0
+        for e in range(indptr[f], indptr[f + 1]):
+            x = value_of(values, e)
+            squares[labels[indices[e]]] += weights[indices[e]] * x * x
+        total, norm = squares.sum(), np.sqrt((squares * squares).sum())
+        out[f] = 2.0 * min(n_states * total, n_states * squares.max() + np.sqrt(n_states) * norm)
+
+
+@kernel
+def squared_columns(first, last, states, features, indptr, indices, values, rows, out):
+    """out[c] = sum_t x_{t,f_c}^2 rows[k_c, t] for the coordinates c = first ... last - 1."""
+    for c in range(first, last):
+        row, total = rows[states[c]], 0.0
+        for e in range(indptr[features[c]], indptr[features[c] + 1]):
+            x = value_of(values, e)
+            total += x * x * row[np.uint64(indices[e])]
+        out[c] = total

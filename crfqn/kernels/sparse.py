@@ -1,0 +1,379 @@
+"""Loops over sparse matrices: sweeps over columns, scores of single rows; and searches of sorted index sets.
+
+Sweeps over the feature-indexed store are gradients of coordinates, scores of a direction, full gradient scans, for
+`objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
+x_tf != 0. Active-set sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go
+by. Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of positions
+that fit into the cache.
+
+Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into
+four, since the compiler's own vectorised gather is several times slower than four plain loads; the casts to
+unsigned save the test for negative indices.
+
+Shapes: F features, N positions, K states. indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a
+column; values: float64 (nnz,), or (0,) where every stored value is 1. states, features: the coordinates' (n,).
+"""
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, inner, kernel, strict_inner, strict_kernel, strict_subkernel
+from crfqn.kernels.rows import add_picked, aligned_rows
+
+TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
+
+
+@inner
+def first_at(begin, end, indices, position):
+    """Return the first of the sorted indices[begin ... end - 1] that is at least `position`, `end` if there is none."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@strict_subkernel
+def binary_dot(positions, row):
+    """Return sum_t row[t] over the listed positions."""
+    n = positions.size // 4
+    s0 = s1 = s2 = s3 = 0.0
+    for e in range(n):
+        s0 += row[np.uint64(positions[4 * e])]
+        s1 += row[np.uint64(positions[4 * e + 1])]
+        s2 += row[np.uint64(positions[4 * e + 2])]
+        s3 += row[np.uint64(positions[4 * e + 3])]
+    for e in range(4 * n, positions.size):
+        s0 += row[np.uint64(positions[e])]
+    return (s0 + s1) + (s2 + s3)
+
+
+@strict_subkernel
+def valued_dot(positions, values, row):
+    """Return sum_t x_t row[t] over the listed positions."""
+    n = positions.size // 4
+    s0 = s1 = s2 = s3 = 0.0
+    for e in range(n):
+        s0 += values[4 * e] * row[np.uint64(positions[4 * e])]
+        s1 += values[4 * e + 1] * row[np.uint64(positions[4 * e + 1])]
+        s2 += values[4 * e + 2] * row[np.uint64(positions[4 * e + 2])]
+        s3 += values[4 * e + 3] * row[np.uint64(positions[4 * e + 3])]
+    for e in range(4 * n, positions.size):
+        s0 += values[e] * row[np.uint64(positions[e])]
+    return (s0 + s1) + (s2 + s3)
+
+
+@strict_kernel
+def coordinate_gradients(first, last, states, features, indptr, indices, values, residual, out):
+    """out[c] = sum_t x_{t,f_c} residual[k_c, t], the gradient of the coordinates c = first ... last - 1."""
+    for c in range(first, last):
+        begin, end = indptr[features[c]], indptr[features[c] + 1]
+        row = residual[states[c]]
+        if values.size == 0:
+            out[c] = binary_dot(indices[begin:end], row)
+        else:
+            out[c] = valued_dot(indices[begin:end], values[begin:end], row)
+
+
+@strict_kernel
+def square_sums(
+    first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
+):
+    """Add up two measures of curvature of the coordinates c = first ... last - 1, with x = x_{t,f_c} and p = p_t(k_c).
+
+    majorant[c] = sum_t x^2 |r_t|, r the residuals weight (p - observed), and curvature[c] = sum_t weight x^2 p (1 - p)
+    = sum_t x^2 |r_t| (1 - |r_t| / weight), whether the state is observed or not.
+    """
+    for c in range(first, last):
+        row, rough, curved = residual[states[c]], 0.0, 0.0
+        for e in range(indptr[features[c]], indptr[features[c] + 1]):
+            t = np.uint64(indices[e])
+            size = abs(row[t])
+            square = size * values[e] * values[e] if values.size > 0 else size
+            rough += square
+            curved += square * (1.0 - size * inverse_weights[t])
+        majorant[c], curvature[c] = rough, curved
+
+
+@strict_kernel
+def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
+    """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the image of a sparse direction."""
+    for c in range(first, last):
+        begin, end = indptr[features[c]], indptr[features[c] + 1]
+        row, weight = scores[states[c]], weights[c]
+        if values.size == 0:
+            for t in indices[begin:end]:
+                row[np.uint64(t)] += weight
+        else:
+            for e in range(begin, end):
+                row[np.uint64(indices[e])] += weight * values[e]
+
+
+@strict_kernel
+def feature_ceilings(first, last, indptr, indices, values, largest, out):
+    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger.
+
+    largest : float64 (N,), the largest size of a position's residuals
+    """
+    for f in range(first, last):
+        total = 0.0
+        for e in range(indptr[f], indptr[f + 1]):
+            size = largest[np.uint64(indices[e])]
+            total += size * abs(values[e]) if values.size > 0 else size
+        out[f] = total
+
+
+@bare_kernel
+def transpose_positions(first, last, rows, order, out, norms):
+    """out[t] = rows[:, t], and norms[t] its norm, for the positions t = first ... last - 1.
+
+    rows: float64 (K, N), out: float64 (N, at least K); order: of the norm, 1, 2 or inf
+    """
+    for start in range(first, last, TRANSPOSED_TOGETHER):
+        stop = min(start + TRANSPOSED_TOGETHER, last)
+        norms[start:stop] = 0.0
+        for k in range(rows.shape[0]):
+            for t in range(start, stop):
+                size = abs(rows[k, t])
+                out[t, k] = rows[k, t]
+                norms[t] = (
+                    max(norms[t], size)
+                    if order == np.inf
+                    else norms[t] + (size if order == 1 else size * size)
+                )
+        for t in range(start, stop if order == 2 else start):
+            norms[t] = np.sqrt(norms[t])
+
+
+@bare_kernel
+def transpose(source, target):
+    """target[j, i] = source[i, j], by squares that stay in the first cache; `target` may be wider than that."""
+    n, m = source.shape
+    for i_first in range(0, n, TRANSPOSED_TOGETHER):
+        i_last = min(i_first + TRANSPOSED_TOGETHER, n)
+        for j_first in range(0, m, TRANSPOSED_TOGETHER):
+            for j in range(j_first, min(j_first + TRANSPOSED_TOGETHER, m)):
+                for i in range(i_first, i_last):
+                    target[j, i] = source[i, j]
+
+
+@kernel
+def feature_gradients(features, block, slab, indptr, indices, values, residual, out):
+    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
+
+    residual: float64 (N, width), position-major, width a multiple of LANES; `block`, `slab`: features and positions
+    visited at a time (their numbers stay in the caches); out: float64 (number of features, width), zero before.
+    """
+    n_positions = residual.shape[0]
+    cursor = indptr[features]
+    for start in range(0, features.size, block):
+        for stop in range(slab, n_positions + slab, slab):
+            for i in range(start, min(start + block, features.size)):
+                begin, column_end = cursor[i], indptr[features[i] + 1]
+                end = begin
+                while end < column_end and indices[end] < stop:
+                    end += 1
+                add_picked(out[i], residual, indices, begin, end, values)
+                cursor[i] = end
+
+
+@kernel
+def add_powers(gradients, n_states, inside, order, totals):
+    """totals[i] += sum_k max(|gradients[i, k]| - inside, 0)^order over k < n_states, order 1 or 2."""
+    for i in range(totals.size):
+        total = 0.0
+        for k in range(n_states):
+            excess = max(abs(gradients[i, k]) - inside, 0.0)
+            total += excess if order == 1 else excess * excess
+        totals[i] += total
+
+
+@kernel
+def add_position_rows(first, last, table, indptr, indices, values, scores):
+    """scores[k, t] += sum_f x_tf table[f, k] for the positions t = first ... last - 1, by their rows (CSR).
+
+    table: float64 (F, width), width a multiple of LANES; scores: float64 (K, N), K <= width. A position's sums stay in
+    registers while its entries go by; over columns each entry would load and store them.
+    """
+    sums = aligned_rows(TRANSPOSED_TOGETHER, table.shape[1])
+    for start in range(first, last, TRANSPOSED_TOGETHER):
+        stop = min(start + TRANSPOSED_TOGETHER, last)
+        sums[: stop - start] = 0.0
+        for t in range(start, stop):
+            add_picked(sums[t - start], table, indices, indptr[t], indptr[t + 1], values)
+        for k in range(scores.shape[0]):
+            for t in range(start, stop):
+                scores[k, t] += sums[t - start, k]
+
+
+@kernel
+def add_feature_rows(first, features, table, indptr, indices, values, image):
+    """image[t - first] += sum_i x_tf table[i], f = features[i], for the positions t = first, first + 1, ... of `image`.
+
+    table: float64 (features, width), image: float64 (positions, width), both position-major.
+    """
+    last = first + image.shape[0]
+    for i in range(features.size):
+        weights, end = table[i], indptr[features[i] + 1]
+        for e in range(first_at(indptr[features[i]], end, indices, first), end):
+            t = np.int64(indices[e])
+            if t >= last:
+                break
+            x, row = values[e] if values.size > 0 else 1.0, image[t - first]
+            for r in range(row.size):
+                row[r] += x * weights[r]
+
+
+# Scores of positions from their sparse rows, for prediction: each entry adds its feature's weights. Of matrices by
+# position (CSR), and of entries as they were listed, of which no matrix is made. The sweeps over columns read all
+# features that have weights; for one sentence that is thousands of times too much.
+
+
+@strict_kernel
+def are_clean_rows(indptr, indices, values, n_positions, n_features):
+    """Return whether CSR rows hold finite numbers only, their columns within the features, ascending, none twice."""
+    if indptr.size != n_positions + 1 or indptr[0] != 0 or indptr[-1] > min(indices.size, values.size):
+        return False
+    for t in range(n_positions):
+        if indptr[t + 1] < indptr[t]:
+            return False
+    for t in range(n_positions):
+        before = -1
+        for e in range(indptr[t], indptr[t + 1]):
+            if not before < indices[e] < n_features or not np.isfinite(values[e]):
+                return False
+            before = indices[e]
+    return True
+
+
+@strict_kernel
+def add_position_scores(indptr, indices, values, heads, states, places, weights, scores):
+    """scores[k, t] += sum_f x_tf w_kf in the order of the features: bit by bit the sums of `add_columns`.
+
+    Parameters
+    ----------
+    indptr, indices, values : int64 (N + 1,), int64 and float64 (entries,): the positions' rows
+    heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,): feature f has the weights
+        weights[places[j]] for states[j], j = heads[f] ... heads[f + 1] - 1
+    scores : float64 (K, N)
+    """
+    for t in range(indptr.size - 1):
+        for e in range(indptr[t], indptr[t + 1]):
+            f, x = indices[e], values[e]
+            for j in range(heads[f], heads[f + 1]):
+                scores[states[j], t] += x * weights[places[j]]
+
+
+LOW = 32  # bits of a key that say which entry it is; those above are its column
+
+
+@strict_inner
+def sort_keys(keys, n):
+    """Sort the first n integers in place: Shell's sort, which for a dozen is insertion sort."""
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            key, place = keys[i], i
+            while place >= gap and keys[place - gap] > key:
+                keys[place] = keys[place - gap]
+                place -= gap
+            keys[place] = key
+        gap //= 3
+
+
+@strict_inner
+def row_keys(begin, end, columns, keys):
+    """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
+    n = 0
+    for e in range(begin, end):
+        if columns[e] >= 0:
+            keys[n] = (np.int64(columns[e]) << LOW) + (e - begin)
+            n += 1
+    sort_keys(keys, n)
+    return n
+
+
+@strict_kernel
+def score_tokens(first, last, row_ends, columns, values, heads, states, places, weights, scores):
+    """scores[k, t] = sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
+
+    The sums are taken in the order of the features: bit by bit those of `add_columns`.
+
+    Parameters
+    ----------
+    row_ends, columns, values : int64 (N + 1,), int32 (entries,), float64 (entries,) or (0,) where all are 1; entries
+        in any order, those without a column have one below 0
+    heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,) or (0,): feature f has the weights
+        weights[places[j]], or weights[j], for states[j], j = heads[f] ... heads[f + 1] - 1
+    scores : float64 (K, N), out
+
+    Returns
+    -------
+    bool, whether all x_tf are finite
+    """
+    longest = 0
+    for t in range(first, last):
+        longest = max(longest, row_ends[t + 1] - row_ends[t])
+    keys, is_finite, low = np.empty(longest, np.int64), True, (np.int64(1) << LOW) - 1
+    row = np.empty(scores.shape[0])
+    for t in range(first, last):
+        begin = row_ends[t]
+        row[:] = 0.0
+        n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
+        while e < n:
+            f, x = keys[e] >> LOW, 0.0
+            while e < n and keys[e] >> LOW == f:
+                x += values[begin + (keys[e] & low)] if values.size > 0 else 1.0
+                e += 1
+            is_finite &= np.isfinite(x)
+            for j in range(heads[f], heads[f + 1]):
+                row[states[j]] += x * (weights[places[j]] if places.size > 0 else weights[j])
+        scores[:, t] = row
+    return is_finite
+
+
+# Union and search of sets of integers that are kept as sorted arrays, as coordinates are. `np.unique` puts integers
+# through a hash table since numpy 2.3, which takes 400 ms for half a million coordinates; a merge sort of arrays that
+# are sorted already takes 4.
+
+
+def union(*arrays: np.ndarray) -> np.ndarray:
+    """Return the distinct numbers of all arrays, sorted."""
+    numbers = np.concatenate(arrays)
+    numbers.sort(kind="stable")
+    is_first = np.ones(numbers.size, bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers[is_first]
+
+
+def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each query in the sorted `numbers`, as `find` has it, and whether it is there."""
+    place, is_there = np.zeros(queries.size, np.int64), np.zeros(queries.size, bool)
+    if numbers.size:
+        find(numbers, queries, place, is_there)
+    return place, is_there
+
+
+@bare_kernel
+def find(numbers, queries, place, is_there):
+    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none.
+
+    Galloping search from the place of the query before: where the queries are sorted too, a few comparisons each.
+    """
+    low, n = 0, numbers.size
+    for j in range(queries.size):
+        x, stride = queries[j], 1
+        if low > 0 and numbers[low - 1] >= x:
+            low, high = 0, low - 1
+        else:
+            high = low
+            while high < n and numbers[high] < x:
+                low, high, stride = high + 1, high + stride, 2 * stride
+            high = min(high, n)
+        low = first_at(low, high, numbers, x)
+        place[j] = min(low, n - 1)
+        is_there[j] = low < n and numbers[low] == x

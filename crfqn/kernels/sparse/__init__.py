@@ -1,1 +1,0 @@
-"""Loops over sparse matrices and sorted index sets."""

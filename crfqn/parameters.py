@@ -1,0 +1,213 @@
+"""Parameters of the estimators, each declared once: what it may be, and what it means in a few words.
+
+The estimators' checks, the keys of recipes, the options of the command line and the manual's table of parameters
+(docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any
+
+from crfqn.errors import InputError
+
+KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A row of the table.
+
+    says : what it means, for the command line, recipes and the manual
+    kind : float, int, bool or str; object for what only the estimator can check
+    choices : the values that there are
+    low, above, below : limits of a number, >=, > and <
+    words : what may stand in the place of a number
+    is_optional : whether it may be None
+    expects : what it may be in words, where the above do not say it
+    accepts : whether a value of the kind object is one, if that can be said without an estimator
+    """
+
+    says: str
+    kind: type = object
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    above: float | None = None
+    below: float | None = None
+    words: tuple[str, ...] = ()
+    is_optional: bool = False
+    expects: str = ""
+    accepts: Callable[[Any], bool] | None = None
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the parameter may have this value."""
+        if (value is None and self.is_optional) or (isinstance(value, str) and value in self.words):
+            return True
+        if self.kind is object:
+            return self.accepts is None or self.accepts(value)
+        if self.kind is bool:
+            return _is_flag(value)
+        if self.kind is str:
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        if isinstance(value, bool) or not isinstance(value, Integral if self.kind is int else Real):
+            return False
+        number: Any = value
+        may_be_infinite = self.kind is int or bool(self.expects)  # as a limit may
+        return (
+            (may_be_infinite or -math.inf < number < math.inf)
+            and (self.low is None or number >= self.low)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+    @property
+    def limit(self) -> str:
+        """The limit of a number in words, " >= 0"."""
+        if self.low is None and self.above is None:
+            return ""
+        return f" > {self.above:g}" if self.low is None else f" >= {self.low:g}"
+
+    @property
+    def expected(self) -> str:
+        """What the parameter may be, in words."""
+        values = f"one of {[*self.choices]}" if self.choices else self.expects
+        text = values or KINDS[self.kind] + self.limit
+        words = ["None"] * self.is_optional + [*map(repr, self.words)]
+        return f"{', '.join(words)} or {text}" if words else text
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError unless the parameter may have this value."""
+        if not self.allows(value):
+            raise InputError(f"{name}: expected {self.expected}, got {value!r}")
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
+
+
+def _flag(says: str) -> Parameter:
+    return Parameter(says, bool)
+
+
+def _count(says: str, low: int = 1) -> Parameter:
+    return Parameter(says, int, low=low)
+
+
+def _is_class_weight(value: Any) -> bool:
+    return value is None or isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced")
+
+
+_STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0}
+
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
+    {
+        "l1": Parameter("L1 penalty: larger means fewer weights", words=("auto",), **_STRENGTH),
+        "l2": Parameter("L2 penalty: larger means smaller weights", words=("auto",), **_STRENGTH),
+        "group_l1": Parameter(
+            "penalty of whole features: larger means fewer of them", words=("auto",), **_STRENGTH
+        ),
+        "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
+        "loss": Parameter("what is minimised besides the penalty", str),
+        "penalty": Parameter(
+            "which penalty, of single weights or of the rows of features",
+            str,
+            ("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
+        ),
+        "feature_groups": Parameter(
+            "blocks of features within a class in the place of rows",
+            expects="a block size or a label for each feature",
+            is_optional=True,
+        ),
+        "constraint": Parameter(
+            "the largest loss, under which the penalty alone is minimised", float, above=0.0, is_optional=True
+        ),
+        "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
+        "all_possible_states": _flag("weights also for pairs of feature and label that never occur"),
+        "all_possible_transitions": _flag("the same for pairs of neighbouring labels"),
+        "scheme": Parameter(
+            "the scheme of spans whose rules labellings keep",
+            expects="the name of a scheme",
+            is_optional=True,
+        ),
+        "constraints": Parameter(
+            "other rules on neighbouring labels", expects="Transitions or 'seen'", is_optional=True
+        ),
+        "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding")),
+        "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop")),
+        "taxonomy": Parameter(
+            "the tree; without it labels are paths in it",
+            expects="what `open_taxonomy` takes",
+            is_optional=True,
+        ),
+        "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes")),
+        "separator": Parameter("between the parts of a path", expects="a string of one or more characters"),
+        "fit_intercept": _flag("a constant for each label"),
+        "penalize_intercept": _flag("whether the penalty is on it, too"),
+        "class_weight": Parameter(
+            "balanced: rare labels count as much as frequent ones",
+            expects="None, 'balanced' or a dict label -> weight",
+            accepts=_is_class_weight,
+        ),
+        "threshold": Parameter("how a set is cut off a ranking", str, ("item", "label")),
+        "cv": Parameter(
+            "folds whose scores the thresholds are learnt from",
+            expects="an integer or a splitter",
+            is_optional=True,
+        ),
+        "tol": Parameter("stop at this relative distance from the optimum", float, low=0.0),
+        "stop": Parameter(
+            "whether an estimate or a proof has to say so",
+            str,
+            ("estimate", "certificate"),
+        ),
+        "max_iter": _count("stop after so many iterations"),
+        "max_seconds": Parameter(
+            "stop after so many seconds", float, above=0.0, expects="a number > 0", is_optional=True
+        ),
+        "solver": Parameter(
+            "auto chooses by penalty, sizes and density", expects="a name or a solver object"
+        ),
+        "n_threads": Parameter("threads; default: all cores", int, low=1, is_optional=True),
+        "random_state": Parameter(
+            "seed of what is drawn at random", expects="an integer or a RandomState", is_optional=True
+        ),
+        "verbose": Parameter(
+            "1 shows progress on stderr",
+            expects="a whole number",
+            accepts=lambda value: isinstance(value, Integral) or _is_flag(value),
+        ),
+        "warm_start": _flag("go on from the last fit"),
+        "callback": Parameter(
+            "called every iteration; a true answer stops the training",
+            expects="a callable",
+            accepts=callable,
+            is_optional=True,
+        ),
+        "scoring": Parameter(
+            "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True
+        ),
+        "patience": _count("stop after so many scores of validation items without a better one"),
+        "early_stopping": _flag("keep the stages up to the best score on held-out items"),
+        "validation_fraction": Parameter(
+            "share of the items that are held out",
+            float,
+            above=0.0,
+            below=1.0,
+            expects="a number between 0 and 1",
+        ),
+        "n_iter_no_change": _count("stop so many stages after the best one"),
+        "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
+        "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
+        "batch_size": _count("features of a stage"),
+        "update": Parameter("how a stage is fitted", str, ("calibrated", "linear", "logistic")),
+        "inner_iter": _count("steps of a logistic stage"),
+        "C": Parameter("weight of the loss beside the norm", float, above=0.0),
+        "kernel": Parameter("the kernel", expects="a name or a function"),
+        "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
+        "degree": Parameter("of the kernel poly", float, low=0.0),
+        "coef0": Parameter("of the kernels poly and sigmoid", float),
+        "cache_size": Parameter("megabytes for rows of the kernel matrix", float, above=0.0),
+    }
+)

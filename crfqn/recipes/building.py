@@ -1,0 +1,159 @@
+"""Data and estimator of a recipe, ready to train, and new files with the same features."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import crfqn
+from crfqn.errors import InputError, RecipeError
+from crfqn.recipes.document_features import Features
+from crfqn.recipes.documents import observe_documents, prepare_documents
+from crfqn.recipes.keys import keys_in
+from crfqn.recipes.schema import LEAST_SQUARES, STRENGTHS, Objective, Recipe
+from crfqn.recipes.sequences import observe_sequences, prepare_sequences
+from crfqn.recipes.sources import Observed, Prepared
+
+if TYPE_CHECKING:
+    from crfqn.estimators.base import SparseCRF
+
+# Names of `crfqn`, which imports them when they are asked for.
+CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
+CLASS_OF_LOSS = {
+    "logistic": "MulticlassCRF",
+    "generalized-least-squares": "GeneralizedLeastSquares",
+    "calibrated-least-squares": "CalibratedLeastSquares",
+    "stagewise-regression": "StagewiseRegression",
+}
+# Parameters that other sections set, or the data.
+ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
+
+
+def prepare(recipe: Recipe) -> Prepared:
+    """Read the recipe's data, cut it into training and test items, compute the features.
+
+    Raises
+    ------
+    DataUnavailableError
+        The data is not on this machine; the text says how to get it, and what can be trained without.
+    DataError
+        The data is there, but malformed.
+    RecipeError
+        Split, features or structure do not fit the data.
+    """
+    return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
+
+
+def observe(
+    recipe: Recipe,
+    path: str | Path | None = None,
+    features: Features | None = None,
+    *,
+    keeps_blank: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Observed:
+    """Return the features of a new file, computed as the recipe does, and its labels if it has any.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    path : str, Path or None
+        None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
+        (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
+        for each pixel that is not 0; an attribute recipe reads the text format, one of windows, templates or words its
+        columns, with a label or without. Of documents, given numbers are read from svmlight's
+        format, whose ids are those of the training data, or count its columns from 1; texts from lines
+        `label TAB text`, or `text`.
+    features : Features or None
+        Features of documents, as a model file keeps them; None fits them to the training data again.
+    keeps_blank : bool
+        Whether a blank line among texts is a document without words; otherwise it is skipped.
+    columns : sequence of str or None
+        The columns that the recipe's model reads, where the recipe takes those of its training data.
+
+    Raises
+    ------
+    DataError
+        No such file, malformed file (file and line named), an attribute that is no pixel, labels for some
+        positions only.
+    """
+    if recipe.structure.kind == "chain":
+        return observe_sequences(recipe, path, columns)
+    return observe_documents(recipe, path, features, keeps_blank)
+
+
+def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
+    """Return the untrained estimator of a recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    **overrides
+        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. Another `penalty` keeps
+        the recipe's strengths that it has as well. A recipe over a taxonomy needs that of its data, unless it is
+        inferred: `taxonomy=prepared.given_taxonomy`.
+
+    Raises
+    ------
+    RecipeError
+        The solver section has a setting that the estimator does not know.
+    InputError
+        An override that estimators of this structure do not have.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    loss = given.get("loss", recipe.objective.loss)
+    kind, settings = _kind(recipe, loss), _settings(recipe)
+    parameters = kind().get_params().keys()
+    allowed = sorted(parameters - ELSEWHERE)
+    for name in recipe.solver.settings:
+        if name not in allowed:
+            raise RecipeError(
+                f"{recipe.source}: [solver] has an unknown key: {name}; allowed: name, {', '.join(allowed)}"
+            )
+    for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
+        if name not in keys_in(Objective, recipe.structure.kind):
+            raise InputError(
+                f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
+                f"got {given[name]!r}"
+            )
+    for name in ("penalty", "l1", "group_l1"):
+        if loss in LEAST_SQUARES and name in (*given, *_given_by(recipe)):
+            raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
+    if "penalty" in given:
+        settings = _with_strengths_of(given["penalty"], settings)
+    both = {**settings, **recipe.solver.settings, **given}
+    return kind(**{name: value for name, value in both.items() if name in parameters})
+
+
+def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
+    """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
+    flat = CLASS_OF_LOSS.get(loss, "MulticlassClassifier")
+    return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))
+
+
+def _given_by(recipe: Recipe) -> list[str]:
+    """The penalty and strengths that a recipe names."""
+    return [name for name in ("penalty", *STRENGTHS) if getattr(recipe.objective, name) is not None]
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
+    settings = {name: getattr(recipe.objective, name) for name in keys_in(Objective, recipe.structure.kind)}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if settings.get("class_weight") == "none":
+        del settings["class_weight"]
+    if recipe.structure.kind == "flat":  # another loss on the command line keeps it
+        default = _kind(recipe, recipe.objective.loss)().get_params().get("penalty")
+        settings |= {} if default is None or "penalty" in settings else {"penalty": default}
+    if recipe.structure.kind == "taxonomy":
+        settings["labels"] = recipe.structure.labels
+        settings["separator"] = recipe.structure.separator or "/"
+    stopping = {name: getattr(recipe.solver, name) for name in ("tol", "stop", "max_iter")}
+    return settings | stopping | {"solver": recipe.solver.name}
+
+
+def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without the strengths that a penalty of this name does not have."""
+    from crfqn.estimators.named_penalties import named_penalty
+
+    known = (*named_penalty(penalty).strengths, "l2")
+    return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}

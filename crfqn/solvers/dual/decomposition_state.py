@@ -1,0 +1,416 @@
+"""Dual variables of the items under the multiclass hinge and an L2 penalty, with the weights that they make.
+
+    W = sum_i alpha_i x_i,   C_i = c_i / l2   (Blondel, Fujino and Ueda 2014, equation 3; objectives here times l2)
+
+W is dense, a row a feature, all states side by side. An intercept without penalty asks for sum_i alpha_i = 0: it is the
+multiplier of this constraint, by the method of multipliers (Hestenes 1969). A constant feature is the quadratic term,
+and after a sweep the multiplier takes over what the constant feature has learnt.
+
+Shapes: N items, F features, K states, width = K rounded up to whole vector registers.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.arrays import Coords, SparseWeights, Vector
+from crfqn.errors import InputError, ViewError
+from crfqn.kernels.projection import SEED, simplex_rows
+from crfqn.kernels.rows import LANES
+from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.gram_map import GramMap
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.registry import MethodState
+from crfqn.solvers.dual.decomposition_kernels import (
+    METHODS,
+    Items,
+    Rows,
+    SubSolver,
+    balance,
+    find_violated,
+    sweep_items,
+    visit_items,
+)
+from crfqn.solvers.stochastic.state import check_memory, untouched_rows
+
+
+class ItemSweep(NamedTuple):
+    """Findings of a sweep over items with dual variables.
+
+    violation : the largest v_i met (equation 5); gap : the sum of the items' parts of the duality gap, each when it was
+    visited; n_updates; slacks : float64 (items,), how far each that is at a vertex is from leaving it, -inf for others
+    """
+
+    violation: float
+    gap: float
+    n_updates: int
+    slacks: Vector
+
+
+class Certified(NamedTuple):
+    """The objective at the weights, a lower bound on the optimum, and what a sweep without updates has met."""
+
+    value: float
+    dual_value: float
+    seen: ItemSweep
+
+
+def starting_items(objective: Objective, l2: float, offsets: Vector) -> Items:
+    """Return the items with dual variables of zero."""
+    labels = objective.loss.labels
+    masses = objective.weights / l2
+    b = np.zeros((objective.n_items, objective.n_states))
+    b[np.arange(objective.n_items), labels] = masses
+    return Items(labels, masses, offsets, b, labels.copy())
+
+
+def dual_variables(items: Items) -> Vector:
+    """Return C - b, (N, K)."""
+    alpha = -items.b
+    alpha[np.arange(len(alpha)), items.labels] += items.masses
+    return alpha
+
+
+def fixed_offsets(objective: Objective) -> Vector:
+    """Return the objective's offset by item, (N, K), or zeros for all, (1, K)."""
+    offset = objective.offset
+    return np.zeros((1, objective.n_states)) if offset is None else np.ascontiguousarray(offset.T)
+
+
+class DualKernelItems:
+    """Dual variables of the items, zero at the start, and the scores of all that follow every change of one.
+
+    Parameters and attributes as of `DualItems`, with `scores`, float64 (K, N), in the place of the weights.
+    """
+
+    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+        self.objective, self.l2 = objective, penalty.l2
+        self.gram = cast(GramMap, objective.map)
+        self.state = starting_items(objective, self.l2, fixed_offsets(objective))
+        self.items = np.flatnonzero(self.state.masses > 0)
+        self.scores = np.zeros((objective.n_states, objective.n_items))
+        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+
+    @property
+    def n_variables(self) -> int:
+        """The dual variables of the items that count."""
+        return self.items.size * self.objective.n_states
+
+    @property
+    def alpha(self) -> Vector:
+        """The dual variables, C - b, (N, K)."""
+        return dual_variables(self.state)
+
+    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
+        """Solve the sub-problem of one item after another."""
+        seen = self._visit(order, moves=True)
+        self.objective.n_passes += order.size / max(self.items.size, 1)
+        return seen
+
+    def _visit(self, order: NDArray[np.int64], moves: bool) -> ItemSweep:
+        """Visit the items; where one needs a row, rows of all that need one now are made at once."""
+        slacks, found = np.empty(order.size), np.zeros(4)
+        for begin in range(0, order.size, self.gram.n_together):
+            part = order[begin : begin + self.gram.n_together]
+            places, first = np.full(part.size, -1), 0
+            rows = self.gram.table
+            while True:
+                first = visit_items(
+                    first, part, places, rows, self.gram.diagonal, self.state, self.scores, self.solver, moves,
+                    slacks[begin : begin + part.size], found,
+                )  # fmt: skip
+                if first == part.size:
+                    break
+                violated = np.empty(part.size - first, bool)
+                find_violated(part[first:], self.state, self.scores, violated)
+                rest = first + np.flatnonzero(violated)
+                rows, places[rest] = self.gram.rows(part[rest])
+        return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
+
+    def _objective_value(self) -> float:
+        """Minus l2 times equation 3."""
+        alpha, state = self.alpha, self.state
+        own = np.arange(len(alpha)), state.labels
+        linear = float(alpha.sum() - alpha[own].sum() + np.sum(alpha * state.offsets))
+        return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
+
+    def certify(self, order: NDArray[np.int64]) -> Certified:
+        """Evaluate both objectives; variables that are off their simplex are projected back first.
+
+        The scores are made anew: each change of a variable has left its rounding in them, of terms as large as C.
+        """
+        state = self.state
+        if self.solver.method == METHODS["bisection"]:
+            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
+        self.scores[:] = 0.0
+        coords, values = self._expansion()
+        self.gram.image(self.objective.split(coords), values, self.scores)
+        seen, dual_value = self._visit(order, moves=False), self._objective_value()
+        bound = dual_value if self.gram.is_definite else -np.inf
+        return Certified(dual_value + self.l2 * seen.gap, bound, seen)
+
+    def _expansion(self) -> SparseWeights:
+        by_state = self.alpha.T.ravel()
+        coords = np.flatnonzero(by_state)
+        return SparseWeights(coords, by_state[coords])
+
+    def point(self) -> ExpansionPoint:
+        """Return the expansion as a point."""
+        return ExpansionPoint(self)
+
+
+class ExpansionPoint(LazyPoint):
+    """The expansion at this moment, and its scores, which are there already."""
+
+    def __init__(self, blocks: DualKernelItems) -> None:
+        super().__init__(blocks.objective, *blocks._expansion())
+        self._scores = blocks.scores.copy()
+
+    @cached_property
+    def value(self) -> float:
+        """The loss, from the scores."""
+        owner = self.objective
+        scores = self._scores if owner.offset is None else self._scores + owner.offset
+        found = owner.loss.evaluate(scores, np.empty(0), owner.weights, owner.pool)
+        return float(owner.weights @ found.item_losses)
+
+
+def linear_rows(map: FeatureMap, constant: float) -> Rows:
+    """Return the features of the items; a last feature that is 1 becomes `constant`, if that is not 0."""
+    if isinstance(map, DenseMap):
+        x = np.empty((map.n_positions, map.n_features))
+        x[:, : map.n_stored] = map._tile(slice(None), slice(None))
+        x[:, map.n_stored :] = 1.0
+        if constant:
+            x[:, -1] = constant
+        none = np.empty(0, np.int64)
+        return Rows(none, none, x.reshape(-1), map.n_features, np.einsum("if,if->i", x, x))
+    indptr, indices, values = map.store.by_position()
+    if constant:
+        values = np.ones(indices.size) if values.size == 0 else values.copy()
+        values[indptr[1:] - 1] = constant
+    squares = np.diff(indptr).astype(np.float64)
+    if values.size:
+        table = scipy.sparse.csr_array((values**2, indices, indptr), (map.n_positions, map.n_features))
+        squares = np.asarray(table.sum(axis=1)).reshape(-1)
+    return Rows(indptr, indices, values, 0, squares)
+
+
+def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> bool:
+    """Return whether the last feature is a constant without penalty; ViewError for other weights without one."""
+    if unpenalised.size == 0:
+        return False
+    last = np.arange(1, n_states + 1) * map.n_features - 1
+    is_last = unpenalised.shape == last.shape and bool((unpenalised == last).all())
+    if is_last and (map.has_constant if isinstance(map, DenseMap) else is_constant(map)):
+        return True
+    raise ViewError(
+        "dual variables: expected no weights without penalty but those of a last feature that is 1"
+    )
+
+
+def is_constant(map: FeatureMap) -> bool:
+    """Return whether the last feature is 1 at every position."""
+    values = map.store.values[map.store.indptr[-2] :]
+    return int(map.store.sizes[-1]) == map.n_positions and bool((values == 1.0).all())
+
+
+class DualItems(MethodState):
+    """Dual variables of the items, zero at the start, and the weights that follow every change of one.
+
+    Parameters
+    ----------
+    objective : Objective of a loss with `has_label_duals`
+    penalty : ElasticNet with l2 > 0 and without L1; unpenalised may be the weights of a last feature that is 1
+    method : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}
+    tol : float, of the bisection
+
+    Attributes
+    ----------
+    items : int64, those with a weight
+    weights : float64 (F, width)
+    multiplier : float64 (K,), of the intercepts
+    """
+
+    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+        if not penalty.l2 > 0:
+            raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
+        self.objective, self.l2 = objective, penalty.l2
+        map, self.n_states = objective.map, objective.n_states
+        self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
+        width = -(-self.n_states // LANES) * LANES
+        check_memory(map.n_features, width, map.n_features, self.n_states)
+        rows = linear_rows(map, 0.0)
+        self.constant = float(np.sqrt(rows.squares.mean())) if self.is_free else 0.0
+        self.rows = linear_rows(map, self.constant) if self.is_free else rows
+        self.weights = untouched_rows(map.n_features, width)
+        self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
+        self.state = starting_items(objective, self.l2, self.fixed.copy())
+        self.items = np.flatnonzero(self.state.masses > 0)
+        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        """Raise ViewError for other losses than the multiclass hinge, and for supports."""
+        if not objective.loss.has_label_duals:
+            raise ViewError(
+                f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"
+            )
+        if not objective.support.is_everything:
+            raise ViewError("dual variables need all weights; this objective has a support")
+
+    @classmethod
+    def make(cls, objective: Objective, *arguments: Any) -> DualItems | DualKernelItems:  # type: ignore[override]
+        """Return variables of zero, of a kernel's expansion where that is the map."""
+        kind = DualKernelItems if isinstance(objective.map, GramMap) else cls
+        return kind(objective, *arguments)
+
+    @property
+    def alpha(self) -> Vector:
+        """The dual variables, C - b, (N, K)."""
+        return dual_variables(self.state)
+
+    @property
+    def n_variables(self) -> int:
+        """The dual variables of the items that count."""
+        return self.items.size * self.objective.n_states
+
+    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
+        """Solve the sub-problem of one item after another; the multiplier takes over the constant's weights."""
+        seen = self._visit(order, self.state, moves=True)
+        if self.is_free:
+            self.multiplier += self._constant_scores()
+            self.state.offsets[:] = self.fixed + self.multiplier
+        return seen
+
+    def _visit(self, order: NDArray[np.int64], state: Items, moves: bool) -> ItemSweep:
+        slacks, found = np.empty(order.size), np.empty(4)
+        sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
+        self.objective.n_passes += order.size / max(self.items.size, 1)
+        return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
+
+    def _constant_scores(self) -> Vector:
+        """The scores that the constant feature has learnt, (K,)."""
+        return self.constant * self.weights[-1, : self.n_states]
+
+    def _objective_value(self) -> float:
+        """Minus l2 times equation 3, without what is unpenalised."""
+        penalised = self.weights[: -1 if self.is_free else None]
+        square = float(np.einsum("fk,fk->", penalised, penalised))
+        b, labels = self.state.b, self.state.labels
+        own = np.arange(len(b)), labels
+        linear = float(b[own].sum() - b.sum())  # sum Delta alpha: alpha = C - b
+        if self.objective.offset is not None:
+            linear += float(self.state.masses @ self.fixed[own] - np.vdot(b, self.fixed))
+        return -self.l2 * (0.5 * square + linear)
+
+    def certify(self, order: NDArray[np.int64]) -> Certified:
+        """Evaluate both objectives; variables that are off their simplex are projected back first.
+
+        The weights are made anew: each change of a variable has left its rounding in them, of terms as large as C.
+        """
+        state = self.state
+        if self.solver.method == METHODS["bisection"]:
+            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
+        if not self.is_free:
+            seen, dual_value = self._visit(order, state, moves=False), self._objective_value()
+            return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
+        self.weights[-1] = 0.0  # the multiplier alone is the intercept
+        seen, surplus = self._visit(order, state, moves=False), self._surplus()
+        value = self._objective_value() + self.l2 * (seen.gap + float(surplus @ self.multiplier))
+        dual_value = self._feasible_value(surplus)
+        self.weights[-1, : self.n_states] = -self.constant * surplus
+        return Certified(value, dual_value, seen)
+
+    def _surplus(self) -> Vector:
+        """Sum_i b_i less the masses of the labels, -sum_i alpha_i, (K,)."""
+        state = self.state
+        return state.b.sum(axis=0) - np.bincount(state.labels, state.masses, self.n_states)
+
+    def _feasible_value(self, surplus: Vector) -> float:
+        """The bound after variables have been moved, in a copy, to where those of each state add up to zero."""
+        moved, scratch = self.copied(), (np.zeros(2, np.int64), np.zeros(2))
+        balance(self.items, self.rows, moved.state, surplus.copy(), *scratch, moved.weights)
+        return moved._objective_value()
+
+    def copied(self) -> DualItems:
+        """Return the same variables and weights, which may go their own way."""
+        other = copy(self)
+        other.weights = self.weights.copy()
+        other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
+        return other
+
+    def point(self) -> Any:
+        """Return the weights as a point, which takes a copy of them when it is asked for them."""
+        return TablePoint(self)
+
+    def table(self) -> Vector:
+        """Return the present weights, (F, K), the intercepts' among them."""
+        table = self.weights[:, : self.n_states].copy()
+        if self.is_free:
+            table[-1] = self.multiplier
+        return table
+
+
+def transposed_product(rows: Rows, alpha: Vector, n_features: int) -> Vector:
+    """Return sum_i alpha_i x_i, (F, K)."""
+    if rows.n_columns:
+        return rows.values.reshape(-1, rows.n_columns).T @ alpha
+    values = rows.values if rows.values.size else np.ones(rows.indices.size)
+    x = scipy.sparse.csr_array((values, rows.indices, rows.indptr), (len(alpha), n_features))
+    return np.asarray(x.T @ alpha)
+
+
+class TableWeights:
+    """Weights in a table (F, K), as sorted coordinates where they are asked for."""
+
+    def __init__(self, table: Vector) -> None:
+        self.table = table
+
+    @cached_property
+    def n_nonzero(self) -> int:
+        """The number of weights that are not 0."""
+        return int(np.count_nonzero(self.table))
+
+    @cached_property
+    def _sparse(self) -> SparseWeights:
+        by_state = self.table.T.ravel()
+        coords = np.flatnonzero(by_state)
+        return SparseWeights(coords, by_state[coords])
+
+    @property
+    def coords(self) -> Coords:
+        return self._sparse.coords
+
+    @property
+    def weights(self) -> Vector:
+        return self._sparse.weights
+
+
+class TablePoint(LazyPoint):
+    """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
+
+    def __init__(self, blocks: DualItems) -> None:
+        self._blocks, self.objective = blocks, blocks.objective
+
+    @cached_property
+    def sparse_weights(self) -> TableWeights:  # type: ignore[override]
+        """The weights, which may be kept longer than the point: those of the first time that they are asked for."""
+        return TableWeights(self._blocks.table())
+
+    @property
+    def coords(self) -> Coords:  # type: ignore[override]
+        return self.sparse_weights.coords
+
+    @property
+    def weights(self) -> Vector:  # type: ignore[override]
+        return self.sparse_weights.weights

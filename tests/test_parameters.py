@@ -1,0 +1,104 @@
+"""The table of parameters: every estimator's is in it, checked by it and explained, and the manual shows it.
+
+`python tests/test_parameters.py` prints the manual's table.
+"""
+
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import crfqn
+from crfqn.cli.options import DevOptions, PathOverrides, TrainOverrides
+from crfqn.errors import InputError
+from crfqn.parameters import PARAMETERS, Parameter
+from crfqn.recipes.keys import keys_in
+from crfqn.recipes.schema import Objective, Solver
+
+ESTIMATORS = [
+    crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
+    crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression, crfqn.MulticlassSVC,
+]  # fmt: skip
+MANUAL = Path(__file__).parents[1] / "docs" / "estimators.md"
+
+
+def table() -> str:
+    """Return the manual's table of parameters."""
+    lines = ["| parameter | may be | default | what it is |", "|---|---|---|---|"]
+    for name, rule in PARAMETERS.items():
+        signatures = [inspect.signature(kind).parameters for kind in ESTIMATORS]
+        defaults = dict.fromkeys(f"`{of[name].default!r}`" for of in signatures if name in of)
+        value = rule.expected if rule.kind is not str or rule.choices else "a name"
+        lines.append(f"| `{name}` | {value} | {', '.join(defaults)} | {rule.says} |")
+    return "\n".join(lines)
+
+
+def test_the_manual_shows_the_table():
+    assert table() in MANUAL.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+class TestEstimators:
+    def test_every_parameter_is_in_the_table_and_in_the_docstring(self, kind):
+        names = set(inspect.signature(kind).parameters)
+        assert names == set(kind().get_params()) == set(clone(kind()).get_params())
+        assert names <= PARAMETERS.keys()
+        text = inspect.getdoc(kind).split("Parameters\n----------\n")[1].split("\nAttributes\n")[0]
+        heads = re.findall(r"^\w.*", text, re.M)
+        explained = {name for head in heads for name in head.split(" : ")[0].split(", ")}
+        assert names - explained == set()
+
+    def test_defaults_are_allowed(self, kind):
+        kind()._check_parameters()
+        assert repr(kind()) == f"{kind.__name__}()"
+
+    @pytest.mark.parametrize("wrong", [object(), "no such thing", -1, np.nan])
+    def test_what_is_not_allowed_is_refused_by_name(self, kind, wrong):
+        for name in inspect.signature(kind).parameters:
+            if not kind.PARAMETERS[name].allows(wrong):
+                with pytest.raises(InputError, match=f"^{name}: expected .*, got "):
+                    kind(**{name: wrong})._check_parameters()
+
+
+def test_all_rows_are_some_estimators():
+    assert {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters} == PARAMETERS.keys()
+
+
+def test_keys_of_recipes_and_options_are_of_the_table():
+    own = {"name": "solver"}
+    for section in (Objective, Solver):
+        for name, key in keys_in(section).items():
+            assert key.rule.says == PARAMETERS[own.get(name, name)].says
+    says = {name: rule.says[1:] for name, rule in PARAMETERS.items()}
+    for group, others in ((TrainOverrides, set()), (PathOverrides, set()), (DevOptions, {"dev", "metric"})):
+        for rule in fields(group):
+            assert rule.name in others or says[rule.name] in rule.metadata["option"].help
+
+
+@pytest.mark.parametrize(
+    ("rule", "right", "wrong", "expected"),
+    [
+        (Parameter("", float, low=0.0), [0, 0.5, np.float32(1)], [-1, np.inf, True, "1", None], "a finite number >= 0"),
+        (Parameter("", float, above=0.0, is_optional=True), [1, None], [0, "x"], "None or a finite number > 0"),
+        (Parameter("", float, low=0.0, words=("auto",)), ["auto", 0], ["other"], "'auto' or a finite number >= 0"),
+        (Parameter("", float, above=0.0, expects="a number > 0"), [np.inf], [np.nan, 0], "a number > 0"),
+        (Parameter("", int, low=1), [1, np.int64(3)], [0, 1.0, True], "an integer >= 1"),
+        (Parameter("", bool), [True, np.bool_(False)], [0, 1, None], "True or False"),
+        (Parameter("", str, ("a", "b")), ["a"], ["c", None, ["a"]], "one of ['a', 'b']"),
+        (Parameter("", expects="a callable", accepts=callable), [len], [3], "a callable"),
+    ],
+)  # fmt: skip
+def test_rules(rule, right, wrong, expected):
+    assert all(map(rule.allows, right))
+    assert not any(map(rule.allows, wrong))
+    assert rule.expected == expected
+    with pytest.raises(InputError, match=r"^x: expected .*, got "):
+        rule.check("x", wrong[0])
+
+
+if __name__ == "__main__":
+    print(table())
